@@ -3,26 +3,27 @@
 use ebs_ec2::Ec2;
 use ebs_sim::api::StateView;
 use tokio::time::Instant;
+use tonic::Code;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
-use crate::calls::{Call, Target};
 use crate::classes::Changes;
 use crate::content::{self, Origin, SnapOrder, VolumeOrder};
-use crate::driver::{Answer, Reply, RpcCode, RpcError};
+use crate::rpc::{RpcError, RpcReply, RpcResult};
 use crate::sidecar::Sidecar;
+use crate::target::{Call, Target};
 use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
 
 impl<E: Ec2> World<E> {
     /// Processes the response to a call.
-    pub(crate) async fn take_in(&mut self, id: u64, answer: Answer) -> Checked {
+    pub(crate) async fn process_response(&mut self, id: u64, answer: RpcResult) -> Checked {
         let Some(call) = self.calls.remove(&id) else { return Ok(()) };
         match &answer {
             Ok(reply) => self.tell(format!("#{id} ok: {}", short(reply))),
             Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
         }
-        let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, Reply::Snapshot(s) if !s.ready_to_use));
-        self.retries.note(&call.target, is_done);
+        let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, RpcReply::Snapshot(s) if !s.ready_to_use));
+        self.retries.record_result(&call.target, is_done);
         let truth = self.sim.engine().snapshot_of_state().await;
         match (call.target.clone(), answer) {
             (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),
@@ -41,12 +42,12 @@ impl<E: Ec2> World<E> {
         call: &Call,
         at: usize,
         order: &VolumeOrder,
-        (answer, truth): (Answer, &StateView),
+        (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
         self.beliefs.claims[at].creating -= 1;
         let name = order.name.clone();
         match answer {
-            Ok(Reply::Volume(volume)) => {
+            Ok(RpcReply::Volume(volume)) => {
                 if call.is_contrary {
                     return broken(format!(
                         "CreateVolume of {name} succeeded although the existing volume has another content source"
@@ -122,7 +123,7 @@ impl<E: Ec2> World<E> {
     }
 
     fn creation_refused(&mut self, call: &Call, at: usize, refused: &RpcError, truth: &StateView) -> Checked {
-        if !refused.code.is_final(true) {
+        if !refused.is_final(true) {
             return Ok(());
         }
         let is_denial = self.is_denial(refused);
@@ -131,22 +132,22 @@ impl<E: Ec2> World<E> {
         let expected = match refused.code {
             _ if is_denial => true,
             // Its key is unusable, or the volume failed.
-            RpcCode::FailedPrecondition | RpcCode::Internal
-                if claim.order.key.is_some() || self.network.has_broken() =>
+            Code::FailedPrecondition | Code::Internal
+                if claim.order.key.is_some() || !self.network.facts().broken.is_empty() =>
             {
                 true
             }
-            RpcCode::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
-            RpcCode::AlreadyExists => call.is_contrary || claim.name_is_taken,
+            Code::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
+            Code::AlreadyExists => call.is_contrary || claim.name_is_taken,
             // The source is deleted or being deleted.
-            RpcCode::NotFound | RpcCode::FailedPrecondition if !call.is_contrary => {
+            Code::NotFound | Code::FailedPrecondition if !call.is_contrary => {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
             // The source may have grown since, and a stale describe does not show it.
-            RpcCode::OutOfRange => has_origin,
-            RpcCode::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
-            RpcCode::FailedPrecondition => call.is_contrary,
+            Code::OutOfRange => has_origin,
+            Code::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
+            Code::FailedPrecondition => call.is_contrary,
             _ => false,
         };
         if !expected {
@@ -185,7 +186,7 @@ impl<E: Ec2> World<E> {
             .collect()
     }
 
-    fn deleted(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn deleted(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (RpcResult, &StateView)) -> Checked {
         let mut is_loose = call.is_loose;
         if let Some(disk) = self.beliefs.claims[at].disk_mut(id) {
             disk.deleting -= 1;
@@ -204,14 +205,14 @@ impl<E: Ec2> World<E> {
                 }
                 Ok(())
             }
-            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if !refused.is_final(false) || self.is_denial(&refused) => Ok(()),
             // The volume is attached, or was when the call arrived.
-            Err(refused) if refused.code == RpcCode::FailedPrecondition && is_loose => Ok(()),
+            Err(refused) if refused.code == Code::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
         }
     }
 
-    fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (RpcResult, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let node_gone = self.nodes[node].is_gone;
         let is_in_doubt = !self.beliefs.is_sure_of(id) || node_gone;
@@ -221,7 +222,7 @@ impl<E: Ec2> World<E> {
         let hold = disk.hold(node);
         hold.publishing -= 1;
         match answer {
-            Ok(Reply::Published(context)) => {
+            Ok(RpcReply::Published(context)) => {
                 let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0 && !node_gone;
                 if !undisturbed {
                     return Ok(());
@@ -238,16 +239,16 @@ impl<E: Ec2> World<E> {
             Err(refused) => {
                 let expected = match refused.code {
                     // EC2 did not know a new object yet. An attacher that receives this error loses nothing.
-                    RpcCode::NotFound => !call.was_sure || is_in_doubt || self.network.was_unknown(id),
-                    RpcCode::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
-                    code => is_denial || !code.is_final(false),
+                    Code::NotFound => !call.was_sure || is_in_doubt || self.network.facts().unknown.contains(id),
+                    Code::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
+                    _ => is_denial || !refused.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerPublishVolume", id, &refused) }
             }
         }
     }
 
-    fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (RpcResult, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
         let freed_in = self.drivers[call.driver].process.served_since(Sidecar::Attacher);
@@ -267,7 +268,7 @@ impl<E: Ec2> World<E> {
                 None => Ok(()),
                 Some(real) => broken(format!("{id} was reported detached from {instance}, but EC2 has {real:?}")),
             },
-            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if !refused.is_final(false) || self.is_denial(&refused) => Ok(()),
             Err(refused) => unexpected("ControllerUnpublishVolume", id, &refused),
         }
     }
@@ -277,7 +278,7 @@ impl<E: Ec2> World<E> {
         call: &Call,
         at: usize,
         order: &SnapOrder,
-        (answer, truth): (Answer, &StateView),
+        (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         snap.creating -= 1;
@@ -286,7 +287,7 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         match answer {
-            Ok(Reply::Snapshot(answered)) => {
+            Ok(RpcReply::Snapshot(answered)) => {
                 if call.is_contrary {
                     return broken(format!(
                         "CreateSnapshot of {name} succeeded although the existing snapshot has another source"
@@ -320,7 +321,7 @@ impl<E: Ec2> World<E> {
         truth: &StateView,
     ) -> Checked {
         let (id, source) = (&answered.snapshot_id, &order.source);
-        let options_applied = (!order.locked || self.network.is_locked(id))
+        let options_applied = (!order.locked || self.network.facts().locked.contains(id))
             && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
@@ -351,19 +352,19 @@ impl<E: Ec2> World<E> {
 
     fn snapshot_refused(&mut self, call: &Call, at: usize, refused: &RpcError, truth: &StateView) -> Checked {
         let snap = &self.beliefs.snaps[at];
-        if !refused.code.is_final(false) {
+        if !refused.is_final(false) {
             return Ok(());
         }
         let name_is_taken = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
         let expected = match refused.code {
             _ if self.is_denial(refused) => true,
-            RpcCode::AlreadyExists => call.is_contrary || name_is_taken,
-            RpcCode::NotFound | RpcCode::FailedPrecondition => {
-                self.network.was_unknown(&snap.order.source)
+            Code::AlreadyExists => call.is_contrary || name_is_taken,
+            Code::NotFound | Code::FailedPrecondition => {
+                self.network.facts().unknown.contains(&snap.order.source)
                     || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))
             }
             // The quota of fast restores is used up.
-            RpcCode::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
+            Code::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
             _ => false,
         };
         if !expected {
@@ -389,7 +390,13 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    fn snapshot_dropped(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn snapshot_dropped(
+        &mut self,
+        call: &Call,
+        at: usize,
+        id: &str,
+        (answer, truth): (RpcResult, &StateView),
+    ) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         if let SnapshotBelief::Deleting { id: known, calls } = &mut snap.state
             && known == id
@@ -408,12 +415,14 @@ impl<E: Ec2> World<E> {
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())
             }
-            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
-            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.has_fast_restores(id) => {
+            Err(refused) if !refused.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if refused.code == Code::FailedPrecondition && self.network.has_fast_restores(id) => {
                 self.ask_to_switch_off(id);
                 Ok(())
             }
-            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.is_locked(id) => Ok(()),
+            Err(refused) if refused.code == Code::FailedPrecondition && self.network.facts().locked.contains(id) => {
+                Ok(())
+            }
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
     }
@@ -422,15 +431,15 @@ impl<E: Ec2> World<E> {
     fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
         match &order.origin {
             Origin::Blank => false,
-            Origin::Snapshot(id) | Origin::Volume(id) => self.network.was_unknown(id),
+            Origin::Snapshot(id) | Origin::Volume(id) => self.network.facts().unknown.contains(id),
         }
     }
 
     /// Returns whether the response reports a missing permission or a rejected signature, and that has happened.
     pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
         match refused.code {
-            RpcCode::PermissionDenied => self.network.was_denied(),
-            RpcCode::Unauthenticated => self.network.had_a_wrong_clock(),
+            Code::PermissionDenied => self.network.facts().denied,
+            Code::Unauthenticated => self.network.facts().wrong_clock,
             _ => false,
         }
     }
@@ -440,12 +449,12 @@ pub(crate) fn unexpected(rpc: &str, what: &str, refused: &RpcError) -> Checked {
     broken(format!("{rpc} of {what} failed with {:?} without a reason: {}", refused.code, refused.message))
 }
 
-fn short(reply: &Reply) -> String {
+fn short(reply: &RpcReply) -> String {
     match reply {
-        Reply::Volume(volume) => format!("{} of {} GiB", volume.volume_id, content::gib(volume.capacity_bytes)),
-        Reply::Published(context) => context.get("devicePath").cloned().unwrap_or_default(),
-        Reply::Expanded(bytes) => format!("{} GiB", content::gib(*bytes)),
-        Reply::Snapshot(s) => format!("{}{}", s.snapshot_id, if s.ready_to_use { ", ready" } else { "" }),
-        Reply::Done => String::new(),
+        RpcReply::Volume(volume) => format!("{} of {} GiB", volume.volume_id, content::gib(volume.capacity_bytes)),
+        RpcReply::Published(context) => context.get("devicePath").cloned().unwrap_or_default(),
+        RpcReply::Expanded(bytes) => format!("{} GiB", content::gib(*bytes)),
+        RpcReply::Snapshot(s) => format!("{}{}", s.snapshot_id, if s.ready_to_use { ", ready" } else { "" }),
+        RpcReply::Done => String::new(),
     }
 }

@@ -5,44 +5,10 @@ use ebs_ec2::Ec2;
 use crate::beliefs::{AttachmentBelief, Claim, Disk, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::classes::Class;
 use crate::content::{self, SnapOrder, VolumeOrder};
-use crate::driver::Rpc;
 use crate::retries::Deadline;
-use crate::sidecar::Sidecar;
+use crate::rpc::Rpc;
+use crate::target::{Call, Target};
 use crate::world::World;
-
-/// The object of a call.
-#[derive(Debug, Clone)]
-pub(crate) enum Target {
-    Create { claim: usize, order: VolumeOrder },
-    Delete { claim: usize, id: String },
-    Publish { id: String, node: usize, shared: bool },
-    Unpublish { id: String, node: usize },
-    Expand { id: String, gib: i64, shared: bool },
-    Modify { id: String, class: Class },
-    Snapshot { snap: usize, order: SnapOrder },
-    DropSnapshot { snap: usize, id: String },
-}
-
-/// A call in flight.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) target: Target,
-    /// Its driver.
-    pub(crate) driver: usize,
-    /// Publish and Unpublish: the number of calls of the other for this pair at that time. Expand: the number of Modify
-    /// calls.
-    pub(crate) others_before: u64,
-    /// Expand: the ratio by which it must raise the IOPS.
-    pub(crate) ratio: Option<u64>,
-    /// Modify: the minimum size of the volume.
-    pub(crate) gib: i64,
-    /// The volume or source certainly existed when the call was sent.
-    pub(crate) was_sure: bool,
-    /// The request differs from the one of the present state.
-    pub(crate) is_contrary: bool,
-    /// The orchestrator knows that the call may fail: the volume is on another node, or in use.
-    pub(crate) is_loose: bool,
-}
 
 /// The expectations of a call.
 #[derive(Debug, Default)]
@@ -132,7 +98,7 @@ fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
 impl<E: Ec2> World<E> {
     /// Sends a call, unless there is no driver or the sidecar pauses.
     pub(crate) fn send(&mut self, target: Target, deadline: Deadline) {
-        let Some(driver) = self.driver(Sidecar::behind(&target)) else { return };
+        let Some(driver) = self.driver(target.sidecar()) else { return };
         let deadline = match deadline {
             Deadline::Within(time) => time,
             Deadline::Sidecar if self.retries.is_over(&target) => self.retries.time_out(&target),

@@ -1,16 +1,9 @@
 //! A driver process under test: its controller service, called without a transport.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::controller_server::Controller;
-use csi_proto::csi::{
-    ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, ControllerPublishVolumeRequest,
-    ControllerUnpublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest,
-    DeleteVolumeRequest, Snapshot, Volume,
-};
-use csi_proto::modify::ModifyVolumePropertiesRequest;
 use csi_proto::modify::modify_server::Modify;
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::controller::{ControllerOptions, ControllerService};
@@ -19,7 +12,7 @@ use ebs_driver::tags::TagPolicy;
 use ebs_ec2::Ec2;
 use ebs_types::{ConnectionId, DriverName, Tags};
 use tokio::sync::watch;
-use tonic::{Request, Status};
+use tonic::{Code, Request};
 
 use crate::content::CLUSTER;
 use crate::driver_process::{Caller, DriverProcess};
@@ -27,93 +20,8 @@ use crate::falsified::Memory;
 use crate::link::Link;
 use crate::network::Network;
 use crate::planted::Planted;
+use crate::rpc::{Rpc, RpcError, RpcReply, RpcResult};
 use crate::sidecar::Sidecar;
-
-/// A call of the orchestrator.
-#[derive(Debug, Clone)]
-pub(crate) enum Rpc {
-    CreateVolume(CreateVolumeRequest),
-    DeleteVolume(DeleteVolumeRequest),
-    Publish(ControllerPublishVolumeRequest),
-    Unpublish(ControllerUnpublishVolumeRequest),
-    Expand(ControllerExpandVolumeRequest),
-    Modify(ControllerModifyVolumeRequest),
-    ModifyProperties(ModifyVolumePropertiesRequest),
-    CreateSnapshot(CreateSnapshotRequest),
-    DeleteSnapshot(DeleteSnapshotRequest),
-}
-
-/// A successful response of a driver.
-#[derive(Debug, Clone)]
-pub(crate) enum Reply {
-    Volume(Volume),
-    Published(HashMap<String, String>),
-    Expanded(i64),
-    Snapshot(Snapshot),
-    Done,
-}
-
-/// The code of an RPC error: CSI's codes, by gRPC's numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RpcCode {
-    Canceled,
-    InvalidArgument,
-    DeadlineExceeded,
-    NotFound,
-    AlreadyExists,
-    ResourceExhausted,
-    FailedPrecondition,
-    Aborted,
-    OutOfRange,
-    Unavailable,
-    PermissionDenied,
-    Internal,
-    Unauthenticated,
-    /// Unknown or another code, by its number.
-    Other(i32),
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct RpcError {
-    pub(crate) code: RpcCode,
-    pub(crate) message: String,
-}
-
-impl RpcCode {
-    /// Returns whether the sidecars assume that the driver no longer works on the request. Only CreateVolume counts
-    /// ResourceExhausted among these codes.
-    pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
-        match self {
-            Self::Canceled | Self::DeadlineExceeded | Self::Unavailable | Self::Aborted => false,
-            Self::ResourceExhausted => is_create_volume,
-            _ => true,
-        }
-    }
-}
-
-impl From<Status> for RpcError {
-    fn from(status: Status) -> Self {
-        let code = match i32::from(status.code()) {
-            1 => RpcCode::Canceled,
-            3 => RpcCode::InvalidArgument,
-            4 => RpcCode::DeadlineExceeded,
-            5 => RpcCode::NotFound,
-            6 => RpcCode::AlreadyExists,
-            7 => RpcCode::PermissionDenied,
-            8 => RpcCode::ResourceExhausted,
-            9 => RpcCode::FailedPrecondition,
-            10 => RpcCode::Aborted,
-            11 => RpcCode::OutOfRange,
-            13 => RpcCode::Internal,
-            14 => RpcCode::Unavailable,
-            16 => RpcCode::Unauthenticated,
-            other => RpcCode::Other(other),
-        };
-        Self { code, message: status.message().to_owned() }
-    }
-}
-
-pub(crate) type Answer = Result<Reply, RpcError>;
 
 pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
@@ -156,9 +64,9 @@ impl<E: Ec2> Driver<E> {
     }
 
     /// Calls, waits for the response until the deadline, and disconnects. It counts as a caller from now on.
-    pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
-        self.process.serve(Sidecar::calling(&rpc));
-        let (caller, term) = (self.process.caller(), self.process.term(Sidecar::calling(&rpc)));
+    pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = RpcResult> + Send {
+        self.process.serve(rpc.sidecar());
+        let (caller, term) = (self.process.caller(), self.process.term(rpc.sidecar()));
         self.called(rpc, deadline, (caller, term))
     }
 
@@ -167,7 +75,7 @@ impl<E: Ec2> Driver<E> {
         rpc: Rpc,
         deadline: Duration,
         (_caller, mut term): (Caller, watch::Receiver<ConnectionId>),
-    ) -> Answer {
+    ) -> RpcResult {
         if self.network.is_planted(Planted::WorkWithoutCallers) {
             let (forgotten, rpc) = (self.clone(), rpc.clone());
             self.network.dispatch(async move { drop(forgotten.answer(rpc).await) });
@@ -175,13 +83,13 @@ impl<E: Ec2> Driver<E> {
         tokio::select! {
             biased;
             // The process owns the sender.
-            _changed = term.changed() => Err(refused(RpcCode::Unavailable, "connection lost")),
+            _changed = term.changed() => Err(refused(Code::Unavailable, "connection lost")),
             answer = self.answer(rpc) => answer,
-            () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "deadline exceeded")),
+            () = tokio::time::sleep(deadline) => Err(refused(Code::DeadlineExceeded, "deadline exceeded")),
         }
     }
 
-    async fn answer(&self, rpc: Rpc) -> Answer {
+    async fn answer(&self, rpc: Rpc) -> RpcResult {
         let bug = self.network.planted;
         if let Some(reply) = self.memory.recall(bug, &rpc) {
             return Ok(reply);
@@ -190,34 +98,36 @@ impl<E: Ec2> Driver<E> {
         self.memory.falsify(bug, &rpc, answer)
     }
 
-    async fn carry_out(&self, rpc: Rpc) -> Answer {
+    async fn carry_out(&self, rpc: Rpc) -> RpcResult {
         let service = &self.service;
-        let connection = match Sidecar::calling(&rpc) {
+        let connection = match rpc.sidecar() {
             Sidecar::Resizer if self.network.is_planted(Planted::ResizerTermUnseen) => self.process.one_connection(),
             sidecar => self.process.connection(sidecar),
         };
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;
-                Reply::Volume(volume.ok_or_else(|| refused(RpcCode::Other(-1), "reply without a volume"))?)
+                RpcReply::Volume(volume.ok_or_else(|| refused(Code::Unknown, "reply without a volume"))?)
             }
-            Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| Reply::Done)?,
-            Rpc::Publish(r) => Reply::Published(
+            Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| RpcReply::Done)?,
+            Rpc::Publish(r) => RpcReply::Published(
                 service.controller_publish_volume(over(connection, r)).await?.into_inner().publish_context,
             ),
-            Rpc::Unpublish(r) => service.controller_unpublish_volume(over(connection, r)).await.map(|_| Reply::Done)?,
-            Rpc::Expand(r) => Reply::Expanded(
+            Rpc::Unpublish(r) => {
+                service.controller_unpublish_volume(over(connection, r)).await.map(|_| RpcReply::Done)?
+            }
+            Rpc::Expand(r) => RpcReply::Expanded(
                 service.controller_expand_volume(over(connection, r)).await?.into_inner().capacity_bytes,
             ),
-            Rpc::Modify(r) => service.controller_modify_volume(over(connection, r)).await.map(|_| Reply::Done)?,
+            Rpc::Modify(r) => service.controller_modify_volume(over(connection, r)).await.map(|_| RpcReply::Done)?,
             Rpc::ModifyProperties(r) => {
-                service.modify_volume_properties(over(connection, r)).await.map(|_| Reply::Done)?
+                service.modify_volume_properties(over(connection, r)).await.map(|_| RpcReply::Done)?
             }
             Rpc::CreateSnapshot(r) => {
                 let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
-                Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "reply without a snapshot"))?)
+                RpcReply::Snapshot(snapshot.ok_or_else(|| refused(Code::Unknown, "reply without a snapshot"))?)
             }
-            Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| Reply::Done)?,
+            Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| RpcReply::Done)?,
         };
         Ok(reply)
     }
@@ -230,6 +140,6 @@ fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
     request
 }
 
-fn refused(code: RpcCode, message: &str) -> RpcError {
+fn refused(code: Code, message: &str) -> RpcError {
     RpcError { code, message: message.to_owned() }
 }

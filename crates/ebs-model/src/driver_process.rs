@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebs_types::ConnectionId;
@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::fault_plan::SETTLE;
-use crate::network::lock;
 use crate::sidecar::Sidecar;
 
 /// A driver's process from outside.
@@ -175,7 +174,7 @@ impl DriverProcess {
     }
 
     /// Records whether its dry run returned EC2's maximum of IOPS.
-    pub(crate) fn note_dry_run(&self, has_maximum: bool) {
+    pub(crate) fn record_dry_run(&self, has_maximum: bool) {
         self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
     }
 
@@ -214,4 +213,9 @@ impl DriverProcess {
         let first = cuts.leases_lost.iter().map(|(_, at)| at).chain(&cuts.died).filter(|cut| sent <= **cut).min();
         first.is_none_or(|cut| Instant::now() <= *cut + latest)
     }
+}
+
+/// Locks it, even after a panic of another run.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use csi_proto::csi::{Snapshot, Volume};
+use tonic::Code;
 
-use crate::driver::{Answer, Reply, Rpc, RpcCode, RpcError};
 use crate::planted::Planted;
+use crate::rpc::{Rpc, RpcError, RpcReply, RpcResult};
 
 const GIB: i64 = 1 << 30;
 /// No simulator makes such ids.
@@ -15,11 +16,11 @@ const NO_SNAPSHOT: &str = "snap-00000000000000000";
 
 /// The memory of such a driver: responses by name.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<HashMap<String, Reply>>);
+pub(crate) struct Memory(Mutex<HashMap<String, RpcReply>>);
 
 impl Memory {
     /// Returns a response without any work.
-    pub(crate) fn recall(&self, bug: Option<Planted>, rpc: &Rpc) -> Option<Reply> {
+    pub(crate) fn recall(&self, bug: Option<Planted>, rpc: &Rpc) -> Option<RpcReply> {
         if bug != Some(Planted::AnswersRemembered) {
             return None;
         }
@@ -27,7 +28,7 @@ impl Memory {
     }
 
     /// Falsifies a response.
-    pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
+    pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: RpcResult) -> RpcResult {
         let Some(bug) = bug else { return answer };
         let mut is_repeated = false;
         if let (Some(name), Ok(reply)) = (name(rpc), &answer) {
@@ -36,17 +37,17 @@ impl Memory {
         }
         match (bug, answer) {
             (Planted::IdChanges, Ok(reply)) if is_repeated => Ok(made(rpc, NO_VOLUME, NO_SNAPSHOT).unwrap_or(reply)),
-            (Planted::UnknownIsFinal, Err(e)) if matches!(e.code, RpcCode::Aborted | RpcCode::Unavailable) => {
-                Err(RpcError { code: RpcCode::Internal, ..e })
+            (Planted::UnknownIsFinal, Err(e)) if matches!(e.code, Code::Aborted | Code::Unavailable) => {
+                Err(RpcError { code: Code::Internal, ..e })
             }
-            (Planted::UnknownIsSuccess, Err(e)) if e.code == RpcCode::Aborted => {
+            (Planted::UnknownIsSuccess, Err(e)) if e.code == Code::Aborted => {
                 made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
             }
-            (Planted::ClassGuessed, Err(e)) if is_modify(rpc) && e.code == RpcCode::Aborted => Ok(Reply::Done),
+            (Planted::ClassGuessed, Err(e)) if is_modify(rpc) && e.code == Code::Aborted => Ok(RpcReply::Done),
             (Planted::AppliedIsInfeasible, Ok(_)) if is_modify(rpc) => {
-                Err(RpcError { code: RpcCode::InvalidArgument, message: "planted".to_owned() })
+                Err(RpcError { code: Code::InvalidArgument, message: "planted".to_owned() })
             }
-            (Planted::ContentIgnored, Err(e)) if e.code == RpcCode::AlreadyExists => {
+            (Planted::ContentIgnored, Err(e)) if e.code == Code::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;
                     let end = e.message[from..].find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
@@ -61,34 +62,34 @@ impl Memory {
     }
 }
 
-fn falsified(bug: Planted, reply: Reply) -> Reply {
+fn falsified(bug: Planted, reply: RpcReply) -> RpcReply {
     match (bug, reply) {
-        (Planted::WrongZone, Reply::Volume(mut volume)) => {
+        (Planted::WrongZone, RpcReply::Volume(mut volume)) => {
             let segments = volume.accessible_topology.iter_mut().flat_map(|topology| topology.segments.values_mut());
             segments.for_each(|zone| "us-west-2c".clone_into(zone));
-            Reply::Volume(volume)
+            RpcReply::Volume(volume)
         }
-        (Planted::WrongSize, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
-        (Planted::WrongSize, Reply::Snapshot(snapshot)) => {
-            Reply::Snapshot(Snapshot { size_bytes: snapshot.size_bytes - GIB, ..snapshot })
+        (Planted::WrongSize, RpcReply::Expanded(bytes)) => RpcReply::Expanded(bytes - GIB),
+        (Planted::WrongSize, RpcReply::Snapshot(snapshot)) => {
+            RpcReply::Snapshot(Snapshot { size_bytes: snapshot.size_bytes - GIB, ..snapshot })
         }
-        (Planted::WrongSource, Reply::Snapshot(snapshot)) => {
-            Reply::Snapshot(Snapshot { source_volume_id: NO_VOLUME.to_owned(), ..snapshot })
+        (Planted::WrongSource, RpcReply::Snapshot(snapshot)) => {
+            RpcReply::Snapshot(Snapshot { source_volume_id: NO_VOLUME.to_owned(), ..snapshot })
         }
         (_, reply) => reply,
     }
 }
 
 /// Returns the response to a creation that reports success.
-fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<Reply> {
+fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<RpcReply> {
     match rpc {
-        Rpc::CreateVolume(request) => Some(Reply::Volume(Volume {
+        Rpc::CreateVolume(request) => Some(RpcReply::Volume(Volume {
             volume_id: volume.to_owned(),
             capacity_bytes: request.capacity_range.as_ref().map_or(0, |range| range.required_bytes),
             accessible_topology: request.accessibility_requirements.clone().unwrap_or_default().requisite,
             ..Volume::default()
         })),
-        Rpc::CreateSnapshot(request) => Some(Reply::Snapshot(Snapshot {
+        Rpc::CreateSnapshot(request) => Some(RpcReply::Snapshot(Snapshot {
             snapshot_id: snapshot.to_owned(),
             source_volume_id: request.source_volume_id.clone(),
             ..Snapshot::default()

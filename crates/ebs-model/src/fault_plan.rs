@@ -9,9 +9,24 @@ use crate::rng::Rng;
 /// How long EC2's reads may be stale. Before that, no read proves anything.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
-/// The faults of a run, each in occurrences per thousand calls.
+/// The faults of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct FaultPlan {
+    rates: Rates,
+    /// EC2 checks capacity, permissions and sources before the client token. Then a call can fail although its token
+    /// has created an object.
+    pub(crate) token_last: bool,
+    /// How long a call may take effect after its caller got an unclear response, died or lost its lease. Together with
+    /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or
+    /// never comes".
+    pub(crate) latest: Duration,
+    /// Maximum staleness of reads.
+    pub(crate) max_lag: Duration,
+}
+
+/// How often each fault happens, in occurrences per thousand calls.
+#[derive(Debug, Clone, Default)]
+struct Rates {
     lost_request: u64,
     lost_reply: u64,
     late: u64,
@@ -29,15 +44,6 @@ pub(crate) struct FaultPlan {
     behind: u64,
     /// A dry run is throttled.
     no_dry_run: u64,
-    /// EC2 checks capacity, permissions and sources before the client token. Then a call can fail although its token
-    /// has created an object.
-    pub(crate) token_last: bool,
-    /// How long a call may take effect after its caller got an unclear response, died or lost its lease. Together with
-    /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or
-    /// never comes".
-    pub(crate) latest: Duration,
-    /// Maximum staleness of reads.
-    pub(crate) max_lag: Duration,
 }
 
 /// The outcome of a call.
@@ -88,113 +94,81 @@ impl FaultPlan {
         let latest = (SETTLE - max_lag).min(Duration::from_secs(rng.between(0, 12)));
         let token_last = rng.per_mille(500);
         let no_dry_run = if severity > 0 && rng.per_mille(500) { 500 } else { 0 };
-        Self {
-            lost_request,
-            lost_reply,
-            late,
-            not_sent,
-            throttled,
-            slow,
-            no_room,
-            denied,
-            no_key,
-            broken,
-            behind,
-            no_dry_run,
-            token_last,
-            latest,
-            max_lag,
-        }
+        #[rustfmt::skip]
+        let rates = Rates {
+            lost_request, lost_reply, late, not_sent, throttled, slow, no_room, denied, no_key, broken, behind, no_dry_run,
+        };
+        Self { rates, token_last, latest, max_lag }
     }
 
     /// Makes calls take effect later than the drivers can expect.
-    pub(crate) fn late_beyond_belief(self) -> Self {
-        Self { late: self.late.max(100), latest: 6 * SETTLE, ..self }
+    pub(crate) fn late_beyond_belief(mut self) -> Self {
+        self.rates.late = self.rates.late.max(100);
+        Self { latest: 6 * SETTLE, ..self }
     }
 
     /// Ends the faults. Calls in flight may still take effect late.
     pub(crate) fn end_faults(&mut self) {
-        let Self { latest, max_lag, token_last, .. } = *self;
-        let none = 0;
-        *self = Self {
-            lost_request: none,
-            lost_reply: none,
-            late: none,
-            not_sent: none,
-            throttled: none,
-            slow: none,
-            no_room: none,
-            denied: none,
-            no_key: none,
-            broken: none,
-            behind: none,
-            no_dry_run: none,
-            token_last,
-            latest,
-            max_lag,
-        };
+        self.rates = Rates::default();
     }
 
     /// Returns whether zones can be full in this run.
     pub(crate) fn can_lack_room(&self) -> bool {
-        self.no_room > 0
+        self.rates.no_room > 0
     }
 
     pub(crate) fn outcome(&self, rng: &mut Rng, action: Action) -> CallOutcome {
-        let quick = CallOutcome {
-            before: Duration::ZERO,
-            delivery: Delivery::Now,
-            after: Duration::ZERO,
-            response: Response::Answer,
-        };
-        let slow = rng.per_mille(self.slow);
-        let (before, after) = if slow { (some_time(rng), some_time(rng)) } else { (quick.before, quick.after) };
-        let outcome = CallOutcome { before, after, ..quick };
+        let rates = &self.rates;
+        let slow = rng.per_mille(rates.slow);
+        let (before, after) = if slow { (some_time(rng), some_time(rng)) } else { (Duration::ZERO, Duration::ZERO) };
+        let rejected = |response| CallOutcome { before, delivery: Delivery::Never, after, response };
         let unclear = |rng: &mut Rng, delivery| {
             let after = if rng.per_mille(500) { Duration::ZERO } else { some_time(rng) };
             CallOutcome { before, delivery, after, response: Response::Unclear }
         };
-        if rng.per_mille(self.throttled) {
-            return CallOutcome { delivery: Delivery::Never, response: Response::Throttled, ..outcome };
+        let rejections = [
+            (rates.throttled, Response::Throttled),
+            (rates.denied, Response::Denied),
+            (rates.not_sent, Response::NotSent),
+        ];
+        for (rate, response) in rejections {
+            if rng.per_mille(rate) {
+                return rejected(response);
+            }
         }
-        if rng.per_mille(self.denied) {
-            return CallOutcome { delivery: Delivery::Never, response: Response::Denied, ..outcome };
-        }
-        if rng.per_mille(self.not_sent) {
-            return CallOutcome { delivery: Delivery::Never, response: Response::NotSent, ..outcome };
-        }
-        if rng.per_mille(self.lost_request) {
+        if rng.per_mille(rates.lost_request) {
             return unclear(rng, Delivery::Never);
         }
-        if rng.per_mille(self.lost_reply) {
+        if rng.per_mille(rates.lost_reply) {
             return unclear(rng, Delivery::Now);
         }
-        if action.mutates() && rng.per_mille(self.late) && !self.latest.is_zero() {
+        if action.mutates() && rng.per_mille(rates.late) && !self.latest.is_zero() {
             let late = rng.millis(0, u64::try_from(self.latest.as_millis()).unwrap_or(0));
             return unclear(rng, Delivery::Late(late));
         }
-        if action == Action::CreateVolume && rng.per_mille(self.no_room) {
-            return CallOutcome { delivery: Delivery::Never, response: Response::NoRoom, ..outcome };
+        if action == Action::CreateVolume {
+            for (rate, response) in [(rates.no_room, Response::NoRoom), (rates.no_key, Response::NoKey)] {
+                if rng.per_mille(rate) {
+                    return rejected(response);
+                }
+            }
         }
-        if action == Action::CreateVolume && rng.per_mille(self.no_key) {
-            return CallOutcome { delivery: Delivery::Never, response: Response::NoKey, ..outcome };
-        }
-        outcome
+        CallOutcome { before, delivery: Delivery::Now, after, response: Response::Answer }
     }
 
     /// Whether a dry run is throttled.
     pub(crate) fn throttles_a_dry_run(&self, rng: &mut Rng) -> bool {
-        rng.per_mille(self.no_dry_run)
+        rng.per_mille(self.rates.no_dry_run)
     }
 
     /// Returns whether a call does not know an object of this age yet.
     pub(crate) fn is_behind(&self, rng: &mut Rng, age: Duration) -> bool {
-        age < self.max_lag && rng.per_mille(self.behind)
+        age < self.max_lag && rng.per_mille(self.rates.behind)
     }
 
     /// Returns whether a new volume fails.
     pub(crate) fn breaks(&self, rng: &mut Rng) -> bool {
-        rng.per_mille(self.broken)
+        rng.per_mille(self.rates.broken)
     }
 }
 

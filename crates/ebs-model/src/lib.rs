@@ -35,13 +35,16 @@ mod network;
 mod planted;
 mod retries;
 mod rng;
+mod rpc;
 mod run;
 mod settle;
 mod setup;
 mod sidecar;
 mod steps;
+mod target;
 mod truth;
 mod world;
 
 pub use planted::Planted;
-pub use run::{Failure, Made, Options, caught, run, run_on_port};
+pub use run::{Failure, caught, run, run_on_port};
+pub use world::{Made, Options};

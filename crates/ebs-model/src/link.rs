@@ -10,6 +10,7 @@ mod volumes;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
@@ -79,6 +80,16 @@ impl<E: Ec2> Link<E> {
         Arc::clone(&self.ec2)
     }
 
+    /// Makes a call of a planted bug, which no request has caused, unless the process dies before.
+    fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
+        let process = Arc::clone(&self.process);
+        self.network.dispatch(async move {
+            sleep(delay).await;
+            process.alive().await;
+            call.await;
+        });
+    }
+
     /// Makes the call `send`.
     async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
         self.process.alive().await;
@@ -136,7 +147,7 @@ impl<E: Ec2> Link<E> {
                 let what = did(done, &subject);
                 if what != EventKind::Other {
                     network.tell(|| format!("EC2 executed {action} for driver {}: {what:?}", process.id));
-                    network.note(Ec2Event { process, sent, at: Instant::now(), what });
+                    network.record_event(Ec2Event { process, sent, at: Instant::now(), what });
                 }
             }
             answer
@@ -211,7 +222,7 @@ impl<E: Ec2> Link<E> {
         if source_is_new && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        let source_is_gone = source.is_some_and(|source| self.network.is_gone(source));
+        let source_is_gone = source.is_some_and(|source| self.network.facts().gone.contains(source));
         if source_is_gone && self.network.looks_at_tokens_last() && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }

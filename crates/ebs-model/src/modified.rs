@@ -2,13 +2,14 @@
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::{SimVolume, StateView};
+use tonic::Code;
 
 use crate::answers::unexpected;
 use crate::beliefs::VolumeBelief;
-use crate::calls::Call;
 use crate::classes::{Class, within_limits};
 use crate::content;
-use crate::driver::{Answer, Reply, RpcCode, RpcError};
+use crate::rpc::{RpcError, RpcReply, RpcResult};
+use crate::target::Call;
 use crate::world::{Checked, World, broken};
 
 impl<E: Ec2> World<E> {
@@ -17,16 +18,16 @@ impl<E: Ec2> World<E> {
         call: &Call,
         id: &str,
         gib: i64,
-        (answer, truth): (Answer, &StateView),
+        (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
         // It had the size at the last EC2 call, and was deleted since.
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);
-            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == RpcCode::FailedPrecondition));
+            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == Code::FailedPrecondition));
         }
         match answer {
-            Ok(Reply::Expanded(bytes)) => {
+            Ok(RpcReply::Expanded(bytes)) => {
                 let answered = content::gib(bytes);
                 let real = truth.volumes.iter().find(|v| v.id == id);
                 if answered < gib {
@@ -67,16 +68,16 @@ impl<E: Ec2> World<E> {
         call: &Call,
         id: &str,
         class: &Class,
-        (answer, truth): (Answer, &StateView),
+        (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
-            let codes = [RpcCode::InvalidArgument, RpcCode::FailedPrecondition];
+            let codes = [Code::InvalidArgument, Code::FailedPrecondition];
             disk.changes.hear(answer.as_ref().map_or_else(|refused| codes.contains(&refused.code), |_| true));
         }
         let real = truth.volumes.iter().find(|v| v.id == id);
         match answer {
-            Ok(Reply::Done) => match (self.beliefs.disk(id), real) {
+            Ok(RpcReply::Done) => match (self.beliefs.disk(id), real) {
                 (Some(disk), Some(real)) => {
                     if let Some(what) = class.missing_in(real, call.gib) {
                         return broken(format!("{id} was modified, but its {what} is not that of {class:?}: {real:?}"));
@@ -106,7 +107,7 @@ impl<E: Ec2> World<E> {
         (refused, real): (&RpcError, Option<&SimVolume>),
     ) -> Checked {
         if self.is_expected_of_a_change(call, id, refused) {
-            if let (RpcCode::FailedPrecondition, Some(disk)) = (refused.code, self.beliefs.disk(id)) {
+            if let (Code::FailedPrecondition, Some(disk)) = (refused.code, self.beliefs.disk(id)) {
                 disk.changes.refusals += 1;
             }
             return Ok(());
@@ -114,7 +115,7 @@ impl<E: Ec2> World<E> {
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
         // An earlier class may have been applied although every response to it was a temporary error.
         let kinds = [Some(disk.changes.kind), real.map(|real| real.volume_type.as_str())];
-        let is_infeasible = refused.code == RpcCode::InvalidArgument
+        let is_infeasible = refused.code == Code::InvalidArgument
             && kinds.into_iter().flatten().any(|kind| class.may_be_refused(kind, call.gib));
         if !is_infeasible {
             return unexpected("ControllerModifyVolume", id, refused);
@@ -130,9 +131,11 @@ impl<E: Ec2> World<E> {
     fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
         match refused.code {
             // Too many modifications in a day, or too early.
-            RpcCode::FailedPrecondition => true,
-            RpcCode::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
-            code => self.is_denial(refused) || !code.is_final(false),
+            Code::FailedPrecondition => true,
+            Code::NotFound => {
+                !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.facts().unknown.contains(id)
+            }
+            _ => self.is_denial(refused) || !refused.is_final(false),
         }
     }
 

@@ -1,14 +1,14 @@
 //! The network between the drivers and EC2: the fault plan, the calls in flight, and a record of EC2's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::driver_process::DriverProcess;
+use crate::driver_process::{DriverProcess, lock};
 use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::planted::Planted;
 use crate::rng::Rng;
@@ -87,23 +87,22 @@ pub(crate) struct Network {
 
 /// Facts about EC2.
 #[derive(Debug, Default)]
-struct Facts {
-    made: BTreeSet<String>,
+pub(crate) struct Facts {
     /// The creation times of volumes, snapshots and attachments (by volume and instance).
-    born: BTreeMap<(String, String), Instant>,
+    pub(crate) born: BTreeMap<(String, String), Instant>,
     /// Existing objects that EC2 has once reported to a driver as unknown.
-    unknown: BTreeSet<String>,
-    gone: BTreeSet<String>,
-    locked: BTreeSet<String>,
+    pub(crate) unknown: BTreeSet<String>,
+    pub(crate) gone: BTreeSet<String>,
+    pub(crate) locked: BTreeSet<String>,
     /// Locked snapshots whose lock has expired.
-    unlocked: BTreeSet<String>,
-    restoring: BTreeSet<(String, String)>,
+    pub(crate) unlocked: BTreeSet<String>,
+    pub(crate) restoring: BTreeSet<(String, String)>,
     /// Volumes that end in state `error`.
-    broken: BTreeSet<String>,
+    pub(crate) broken: BTreeSet<String>,
     /// A call of a driver has failed for lack of a permission.
-    denied: bool,
+    pub(crate) denied: bool,
     /// A call of a driver has failed because of its clock.
-    wrong_clock: bool,
+    pub(crate) wrong_clock: bool,
 }
 
 impl Network {
@@ -122,6 +121,10 @@ impl Network {
             began: Instant::now(),
             verbose,
         }
+    }
+
+    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+        lock(&self.facts)
     }
 
     pub(crate) fn outcome(&self, action: Action) -> CallOutcome {
@@ -148,11 +151,6 @@ impl Network {
         lock(&self.rights_missing).clear();
     }
 
-    /// Returns whether a call of this run has failed for lack of a permission.
-    pub(crate) fn was_denied(&self) -> bool {
-        lock(&self.facts).denied
-    }
-
     /// Returns EC2's error for a signature with a wrong time.
     pub(crate) fn refusal_for_a_clock(&self, action: Action, driver: usize) -> Ec2Error {
         lock(&self.facts).wrong_clock = true;
@@ -160,33 +158,9 @@ impl Network {
         Ec2Error::new(action, ErrorClass::Unauthenticated, "the signature has expired")
     }
 
-    /// Returns whether a call of this run has failed because of a driver's clock.
-    pub(crate) fn had_a_wrong_clock(&self) -> bool {
-        lock(&self.facts).wrong_clock
-    }
-
     /// Returns whether EC2 checks everything else before the client token.
     pub(crate) fn looks_at_tokens_last(&self) -> bool {
         lock(&self.fault_plan).token_last
-    }
-
-    /// Returns whether EC2 shows it in state `error`.
-    pub(crate) fn is_broken(&self, id: &str) -> bool {
-        lock(&self.facts).broken.contains(id)
-    }
-
-    /// Returns whether a volume of this run has ended in state `error`.
-    pub(crate) fn has_broken(&self) -> bool {
-        !lock(&self.facts).broken.is_empty()
-    }
-
-    pub(crate) fn is_gone(&self, id: &str) -> bool {
-        lock(&self.facts).gone.contains(id)
-    }
-
-    /// Returns whether it was ever locked.
-    pub(crate) fn is_locked(&self, snapshot: &str) -> bool {
-        lock(&self.facts).locked.contains(snapshot)
     }
 
     /// Expires all existing locks.
@@ -219,11 +193,6 @@ impl Network {
             lock(&self.facts).unknown.insert(id.to_owned());
         }
         is_behind
-    }
-
-    /// Returns whether EC2 has once reported this existing object as unknown.
-    pub(crate) fn was_unknown(&self, id: &str) -> bool {
-        lock(&self.facts).unknown.contains(id)
     }
 
     /// Returns the outcome of a change of objects that may be too new for EC2: each by id, and optionally the instance
@@ -269,7 +238,7 @@ impl Network {
         std::mem::take(&mut *lock(&self.violations))
     }
 
-    pub(crate) fn note(&self, event: Ec2Event) {
+    pub(crate) fn record_event(&self, event: Ec2Event) {
         let mut facts = lock(&self.facts);
         match &event.what {
             EventKind::Attached { volume, instance } => {
@@ -279,8 +248,9 @@ impl Network {
                 facts.born.entry((id.clone(), String::new())).or_insert(event.at);
             }
             EventKind::Created { id, .. } => {
-                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
-                let is_new = facts.made.insert(id.clone());
+                let object = (id.clone(), String::new());
+                let is_new = !facts.born.contains_key(&object);
+                facts.born.entry(object).or_insert(event.at);
                 if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
@@ -366,8 +336,4 @@ impl CallOutcome {
             && self.delivery == Delivery::Now
             && self.response == Response::Answer
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

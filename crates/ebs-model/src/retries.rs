@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::calls::Target;
 use crate::rng::Rng;
 use crate::sidecar::Sidecar;
+use crate::target::Target;
 
 /// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl SidecarRetries {
 
     /// Returns the timeout of the sidecar for such a call.
     pub(crate) fn time_out(&self, target: &Target) -> Duration {
-        self.time_outs[Sidecar::behind(target).place()]
+        self.time_outs[target.sidecar().place()]
     }
 
     /// Returns false while a sidecar pauses after a failure of such a call.
@@ -65,7 +65,7 @@ impl SidecarRetries {
     }
 
     /// Records the response or the timeout of a call.
-    pub(crate) fn note(&mut self, target: &Target, succeeded: bool) {
+    pub(crate) fn record_result(&mut self, target: &Target, succeeded: bool) {
         let request_key = request_key(target);
         if succeeded {
             self.pauses.remove(&request_key);

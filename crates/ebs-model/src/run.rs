@@ -2,24 +2,13 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use ebs_ec2::Ec2;
 use ebs_sim::port::SimEc2;
 
-use crate::planted::Planted;
 use crate::rng::Rng;
-use crate::world::{Checked, Violation, World};
-
-/// The options of a run.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// A bug to plant.
-    pub planted: Option<Planted>,
-    /// Whether the trace includes every call to EC2.
-    pub verbose: bool,
-}
+use crate::world::{Checked, Made, Options, Violation, World};
 
 /// A violated rule.
 #[derive(Debug, Clone)]
@@ -67,9 +56,6 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
         Err(Failure { seed, rule: format!("the run panicked: {text}"), trace: Vec::new() })
     })
 }
-
-/// A future that creates a client of EC2.
-pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
 /// Runs one seed on the simulated EC2 and returns the events, a line each. `client` creates each driver process's
 /// client of EC2. Needs a current-thread runtime with paused time.

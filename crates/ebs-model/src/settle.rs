@@ -9,9 +9,9 @@ use ebs_sim::api::{self, Call};
 use tokio::time::Instant;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapClaim, SnapshotBelief, VolumeBelief};
-use crate::calls::Target;
 use crate::planted::Planted;
 use crate::retries::Deadline;
+use crate::target::Target;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 

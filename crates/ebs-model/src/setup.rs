@@ -20,8 +20,7 @@ use crate::network::Network;
 use crate::planted::Planted;
 use crate::retries::SidecarRetries;
 use crate::rng::Rng;
-use crate::run::{Made, Options};
-use crate::world::{Node, World};
+use crate::world::{Made, Node, Options, World};
 
 impl<E: Ec2> World<E> {
     pub(crate) async fn begin(
@@ -83,7 +82,7 @@ impl<E: Ec2> World<E> {
         };
         world.populate_account(&mut setup).await;
         world.start_drivers(&mut setup).await;
-        let fault_plan = crate::network::lock(&world.network.fault_plan).clone();
+        let fault_plan = crate::driver_process::lock(&world.network.fault_plan).clone();
         world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", low volume quota" } else { "" }));
         world
     }

@@ -7,11 +7,11 @@ use ebs_sim::engine::TimingOverride;
 use tokio::time::Instant;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
-use crate::calls::Target;
 use crate::classes::Class;
 use crate::content::{GP3, Origin, SnapOrder, VolumeOrder};
 use crate::fault_plan::SETTLE;
 use crate::retries::Deadline;
+use crate::target::Target;
 use crate::world::{Checked, World};
 
 /// The largest growth that a run asks for in one step, in GiB.

@@ -264,7 +264,7 @@ impl<E: Ec2> World<E> {
                 earlier.process.id != event.process.id
                     && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
                     && event.process.started <= earlier.at
-                    && !self.network.is_gone(id)
+                    && !self.network.facts().gone.contains(id)
             });
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("no client requested {name}: {id}"));
@@ -277,7 +277,7 @@ impl<E: Ec2> World<E> {
             // Another call saw it before its own caller got the response.
             return Ok(());
         }
-        let is_second = before.is_some_and(|(_, id, _)| !self.network.is_gone(&id));
+        let is_second = before.is_some_and(|(_, id, _)| !self.network.facts().gone.contains(&id));
         let was_expected = matches!(snap.state, SnapshotBelief::Unknown) && !is_second;
         if was_expected || snap.twinned {
             return Ok(());

@@ -1,6 +1,7 @@
 //! The state of one run: an EC2, drivers, nodes, and the orchestrator that uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,27 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::beliefs::Beliefs;
-use crate::calls::{Call, Target};
-use crate::driver::{Answer, Driver};
-use crate::network::{Ec2Event, Network, lock};
+use crate::driver::Driver;
+use crate::driver_process::lock;
+use crate::network::{Ec2Event, Network};
+use crate::planted::Planted;
 use crate::retries::SidecarRetries;
 use crate::rng::Rng;
-use crate::run::Made;
+use crate::rpc::RpcResult;
 use crate::sidecar::Sidecar;
+use crate::target::{Call, Target};
+
+/// The options of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A bug to plant.
+    pub planted: Option<Planted>,
+    /// Whether the trace includes every call to EC2.
+    pub verbose: bool,
+}
+
+/// A future that creates a client of EC2.
+pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
 /// A node of the orchestrator.
 #[derive(Debug, Clone)]
@@ -59,7 +74,7 @@ pub(crate) struct World<E> {
     pub(crate) no_driver_until: Instant,
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) next_call: u64,
-    pub(crate) running: JoinSet<(u64, Answer)>,
+    pub(crate) running: JoinSet<(u64, RpcResult)>,
     /// Earlier calls, for late duplicates.
     pub(crate) history: Vec<Target>,
     /// Every volume that was ever created for a driver.
@@ -101,7 +116,7 @@ impl<E: Ec2> World<E> {
             self.check_events()?;
             match ended {
                 None => return self.check().await,
-                Some(Ok((id, answer))) => self.take_in(id, answer).await?,
+                Some(Ok((id, answer))) => self.process_response(id, answer).await?,
                 Some(Err(failed)) => return broken(format!("a call panicked: {failed}")),
             }
         }

@@ -14,7 +14,6 @@ use ebs_types::ZoneName;
 use crate::buckets::Limits;
 use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig};
 use crate::iam::{IamConfig, Policy, PolicyError};
-use crate::scenario::Scenario;
 use crate::server::{ServerConfig, TimingMode};
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
@@ -44,7 +43,7 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR")]
     pub control_listen: Option<SocketAddr>,
 
-    /// Duration of calls and state changes: none, as in EC2, or as set by the scenario
+    /// Duration of calls and state changes: none, or as in EC2
     #[arg(long, value_enum, default_value_t = TimingMode::Instant)]
     pub timing: TimingMode,
 
@@ -52,11 +51,6 @@ pub struct Cli {
     /// {"capacity": 100, "per_second": 5}}} [default: EC2's with --timing realistic, else none]
     #[arg(long, value_name = "default|off|FILE")]
     pub limits: Option<String>,
-
-    /// JSON file with a list of timed steps, such as [{"at_ms": 5000, "rule": {"actions": ["AttachVolume"],
-    /// "chance": 0.1, "effect": {"kind": "lose-reply"}}}]
-    #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
 
     /// Eventual consistency: maximum age of the objects that reads return, in milliseconds, at most 15000
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=15_000))]
@@ -145,9 +139,6 @@ pub enum CliError {
         /// The problem.
         why: String,
     },
-    /// Timing that requires a scenario.
-    #[error("--timing scripted requires --scenario FILE with a step that sets timing")]
-    NoScript,
     /// A policy cannot be used.
     #[error("--policy")]
     Policy(#[from] PolicyError),
@@ -182,11 +173,8 @@ impl Cli {
             None => zones.iter().find(|other| **other != zone).expect("a region has several zones").clone(),
         };
         check_instance_type(&self.instance_type)?;
-        let (limits, scenario) = (self.limits()?, self.scenario()?);
+        let limits = self.limits()?;
         let account = self.account()?;
-        if self.timing == TimingMode::Scripted && !scenario.sets_times() {
-            return Err(CliError::NoScript);
-        }
         if self.devices == Devices::Loop {
             check_loop_devices()?;
         }
@@ -212,7 +200,6 @@ impl Cli {
             max_lag: Duration::from_millis(self.max_lag),
             account,
             seed: self.seed,
-            scenario,
         })
     }
 
@@ -236,11 +223,6 @@ impl Cli {
         let read = |json: &[u8]| serde_json::from_slice(json).map_err(|error| error.to_string());
         let file = self.account.as_deref();
         file.map_or_else(|| Ok(AccountSettings::default()), |file| content("--account", file, read))
-    }
-
-    fn scenario(&self) -> Result<Scenario, CliError> {
-        let file = self.scenario.as_deref();
-        file.map_or_else(|| Ok(Scenario::default()), |file| content("--scenario", file, Scenario::from_json))
     }
 
     fn iam(&self) -> Result<IamConfig, CliError> {

@@ -12,17 +12,11 @@
 
 mod clock;
 mod core;
-#[cfg(test)]
-mod device_tests;
 mod gate;
 mod journal;
 mod latency;
 mod pipeline;
-#[cfg(test)]
-mod pipeline_tests;
 mod store;
-#[cfg(test)]
-mod store_tests;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -47,7 +41,7 @@ pub use crate::config::{
 };
 pub use gate::Faults;
 
-pub(crate) use pipeline::{Answer, Served};
+pub(crate) use pipeline::{CallResponse, Served};
 
 use clock::Clock;
 use core::{Applied, Core};

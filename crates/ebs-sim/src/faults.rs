@@ -16,6 +16,5 @@ pub use rule::{BadRule, Rule};
 
 pub use rule_set::{InstalledRule, RuleId};
 
-pub(crate) use parse::check_rule;
 pub(crate) use plan::{Arrival, Attachment, Corruption, Departure, Device, FaultInjection, Plan};
 pub(crate) use rule_set::RuleSet;

@@ -1,7 +1,6 @@
 //! HTTP on loopback: listeners with a bounded shutdown, and the EC2 endpoint.
 
 mod broken;
-mod date;
 mod ec2;
 mod line;
 mod listener;

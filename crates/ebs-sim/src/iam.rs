@@ -19,7 +19,7 @@ mod shipped;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use check::{Facts, Known};
+pub(crate) use check::{AccountFacts, Facts};
 pub use decision::Denial;
 pub use document::{Policy, PolicyError};
 pub use rights::{Caller, IamConfig, LeastRights, Unallowed};

@@ -22,7 +22,6 @@ mod imds;
 mod ledger;
 mod plane;
 pub mod port;
-pub mod scenario;
 pub mod server;
 mod state;
 mod wire;

@@ -1,17 +1,12 @@
 //! The EC2 port over the engine, for tests without HTTP. Every call is counted, and tests can drop replies and hold
 //! calls.
 
-mod attachments;
+mod calls;
 mod classify;
-mod cluster_nodes;
 mod convert;
 mod hooks;
-mod instances;
-mod places;
-mod snapshots;
 #[cfg(test)]
 mod tests;
-mod volumes;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

@@ -17,7 +17,6 @@ use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
-use crate::scenario::Scenario;
 
 pub use config::{ServerConfig, TimingMode};
 
@@ -62,7 +61,7 @@ pub struct Server {
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
-    /// The listeners and the scenario.
+    /// The listeners.
     tasks: JoinSet<()>,
 }
 
@@ -127,23 +126,10 @@ impl Server {
             tasks: JoinSet::new(),
         };
         let end_wanted = server.end_wanted.clone();
-        // Before the first call.
-        server.follow(config.scenario.begin(engine));
         server.serve(sockets.control, Control { engine: engine.clone(), ledger, end_wanted }.router());
         server.serve(sockets.imds, Imds::new(Tree::of(own, &engine.config().region), config.imds_v1).router());
         server.serve(sockets.ec2, service.router());
         Ok(server)
-    }
-
-    /// Runs the remaining steps of a scenario at their times.
-    fn follow(&mut self, scenario: Scenario) {
-        let (engine, stop) = (self.engine.clone(), self.stop.clone());
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = scenario.run(&engine) => {}
-            }
-        });
     }
 
     fn serve(&mut self, listener: Listener, app: Router) {
@@ -202,7 +188,7 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
         state_dir: Some(config.state_dir.clone()),
         devices: config.devices,
         timing: match config.timing {
-            TimingMode::Instant | TimingMode::Scripted => Timing::Instant,
+            TimingMode::Instant => Timing::Instant,
             TimingMode::Realistic => Timing::Realistic,
         },
         zones: config.zones.clone(),

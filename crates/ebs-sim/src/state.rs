@@ -13,6 +13,7 @@ mod attachments;
 mod cluster_nodes;
 mod copies;
 mod disks;
+mod dispatch;
 mod effects;
 mod encryption;
 mod fast_restore;
@@ -20,6 +21,7 @@ mod fault_injection;
 mod faults;
 mod filters;
 mod ids;
+mod initialization;
 mod instances;
 mod listings;
 mod locks;
@@ -28,7 +30,6 @@ mod modifications;
 mod named;
 mod outposts;
 mod paging;
-mod past;
 mod places;
 mod quotas;
 mod random;
@@ -36,6 +37,7 @@ mod resume;
 mod rights;
 mod shape;
 mod snapshots;
+mod stale_reads;
 mod status;
 mod tags;
 #[cfg(test)]
@@ -44,71 +46,22 @@ mod timing;
 mod tokens;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::SystemTime;
+pub(crate) use effects::{Effect, Outcome, Source};
+pub(crate) use model::Sim;
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
 
 use crate::api::{Call, Fault, Reply, StateView};
-use crate::config::{AccountSettings, EngineConfig, TimingOverride};
+use crate::config::{EngineConfig, TimingOverride};
+use crate::faults::FaultInjection;
 
-pub(crate) use effects::{Effect, Outcome, Source};
-
-use account::Account;
-use instances::{Instance, Started};
-use model::{Snapshot, Volume};
-use past::Past;
+use model::{Account, PastVersions, Policy};
 use random::Random;
 use timing::Times;
-use tokens::Token;
 
 /// Version of the state file. Other versions are rejected.
 const FORMAT: u32 = 2;
-
-/// The complete simulated EC2.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Sim {
-    format: u32,
-    account: Account,
-    instances: Vec<Instance>,
-    volumes: BTreeMap<String, Volume>,
-    snapshots: BTreeMap<String, Snapshot>,
-    tokens: BTreeMap<String, Token>,
-    /// Client tokens of RunInstances.
-    launches: BTreeMap<String, Started>,
-    /// Number of network interfaces created so far: each has its own address.
-    interfaces_made: u32,
-    ids: Random,
-    /// Data of deleted snapshots from which a volume is still being initialized.
-    unlisted_data: BTreeSet<String>,
-    times: Times,
-    /// The configuration of the run. It is saved, because later inputs in the journal depend on it.
-    policy: Policy,
-    #[serde(skip)]
-    effects: Vec<Effect>,
-    /// Random choices of stale reads. They are not part of the state, because reads change nothing.
-    #[serde(skip)]
-    lags: Random,
-    #[serde(skip)]
-    past: Past,
-    /// The settled revision, and until when nothing of it settles by itself.
-    #[serde(skip)]
-    settled: Option<(u64, Option<SystemTime>)>,
-    /// Increases with every change, so that an unchanged state need not be saved.
-    #[serde(skip)]
-    revision: u64,
-}
-
-/// Limits and choices that come from the configuration of each run.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct Policy {
-    max_volumes: usize,
-    max_snapshots: usize,
-    account: AccountSettings,
-    snapshot_interval: Option<std::time::Duration>,
-    modifications_per_day: Option<u32>,
-    burnt_token_repeats_reply: bool,
-}
 
 impl Sim {
     /// Creates a new account with two instances.
@@ -128,60 +81,76 @@ impl Sim {
             policy: Policy::of(config),
             effects: Vec::new(),
             lags: Random::new(config.seed, 3),
-            past: Past::lagging(config),
+            past: PastVersions::lagging(config),
             settled: None,
             revision: 1,
         };
-        sim.launch(config, now);
-        sim.lag_from(now);
+        account::launch(&mut sim, config, now);
+        stale_reads::lag_from(&mut sim, now);
         sim
     }
 
-    /// Executes one call. Effects accumulate until [`Sim::take_effects`].
-    #[cfg(test)]
-    pub(crate) fn apply(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
-        self.apply_with(now, call, &crate::faults::FaultInjection::default())
+    /// Parses a saved state, with the limits and times of the run that saved it.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
+        let mut sim: Self = serde_json::from_slice(saved).map_err(|e| format!("not the state of a simulator: {e}"))?;
+        if sim.format != FORMAT {
+            return Err(format!("unsupported format {}, this simulator writes {FORMAT}", sim.format));
+        }
+        sim.revision = 1;
+        Ok(sim)
     }
 
-    /// Executes one call on the current state.
-    fn carry_out(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
-        match call {
-            Call::CreateVolume(c) => self.create_volume(now, c),
-            Call::CopyVolumes(c) => self.copy_volumes(now, c),
-            Call::DeleteVolume(c) => self.delete_volume(now, &c),
-            Call::DescribeVolumes(c) => self.describe_volumes(&c),
-            Call::DescribeVolumeStatus(c) => self.describe_volume_status(now, &c),
-            Call::AttachVolume(c) => self.attach_volume(now, &c),
-            Call::DetachVolume(c) => self.detach_volume(now, &c),
-            Call::ModifyVolume(c) => self.modify_volume(now, &c),
-            Call::DescribeVolumesModifications(c) => self.describe_volumes_modifications(&c),
-            Call::CreateSnapshot(c) => self.create_snapshot(now, &c),
-            Call::DeleteSnapshot(c) => self.delete_snapshot(now, &c),
-            Call::DescribeSnapshots(c) => self.describe_snapshots(now, &c),
-            Call::CreateTags(c) => self.create_tags(&c),
-            Call::DeleteTags(c) => self.delete_tags(&c),
-            Call::DescribeTags(c) => self.describe_tags(&c),
-            Call::DescribeInstances(c) => self.describe_instances(&c),
-            Call::DescribeInstanceTypes(c) => self.describe_instance_types(&c),
-            Call::DescribeAvailabilityZones(c) => self.describe_availability_zones(&c),
-            Call::RunInstances(c) => self.run_instances(now, c),
-            Call::StartInstances(c) => self.start_instances(now, &c),
-            Call::StopInstances(c) => self.stop_instances(now, &c),
-            Call::TerminateInstances(c) => self.terminate_instances(now, &c),
-            Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),
-            Call::DisableFastSnapshotRestores(c) => self.disable_fast_restores(now, &c),
-            Call::DescribeFastSnapshotRestores(c) => self.describe_fast_restores(now, &c),
-            Call::LockSnapshot(c) => self.lock_snapshot(now, &c),
-            Call::UnlockSnapshot(c) => self.unlock_snapshot(now, &c),
-            Call::DescribeLockedSnapshots(c) => self.describe_locked_snapshots(now, &c),
-            Call::AttachClusterNodeVolume(c) => self.attach_node_volume(now, &c),
-            Call::DetachClusterNodeVolume(c) => self.detach_node_volume(now, &c),
-        }
+    /// Applies the limits and times of this run to a state that was read.
+    pub(crate) fn adopt(&mut self, config: &EngineConfig) {
+        self.ids = self.ids.clone().resumed(config.state_seed());
+        self.times = Times::of(config);
+        self.policy = Policy::of(config);
+        self.lags = Random::new(config.seed, 4);
+        self.past = PastVersions::lagging(config);
+        self.touch();
+    }
+
+    pub(crate) fn save(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("the state is plain data")
+    }
+
+    /// Resumes after a restart. Call it once at the start.
+    pub(crate) fn resume(&mut self, now: SystemTime) {
+        resume::resume(self, now);
+    }
+
+    /// Executes one call with the faults that rules inject into it. Effects accumulate until [`Sim::take_effects`].
+    pub(crate) fn apply(&mut self, now: SystemTime, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
+        fault_injection::apply(self, now, call, injection)
     }
 
     /// Returns the external actions, oldest first.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
+    }
+
+    /// Applies the result of an effect.
+    pub(crate) fn finish(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
+        advance::finish(self, now, effect, outcome);
+    }
+
+    /// Settles everything that is due.
+    pub(crate) fn advance(&mut self, now: SystemTime) {
+        advance::advance(self, now);
+    }
+
+    /// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
+    /// calls.
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+        advance::is_settled(self, now)
+    }
+
+    /// Returns the next time at which something settles by itself; `None`: nothing does.
+    pub(crate) fn next_due(&self, now: SystemTime) -> Option<SystemTime> {
+        advance::next_due(self, now)
     }
 
     /// Returns a number that increases with every change of the saved state.
@@ -201,22 +170,73 @@ impl Sim {
     }
 
     pub(crate) fn timing(&self) -> TimingOverride {
-        self.times.shown()
+        self.times.to_override()
+    }
+
+    /// Sets the default lag of reads. Current stale reads may be older.
+    pub(crate) fn set_max_lag(&mut self, now: SystemTime, max_lag: Duration) {
+        self.past.set_max_lag(max_lag);
+        stale_reads::lag_from(self, now);
+    }
+
+    /// Returns the default lag of reads.
+    pub(crate) fn max_lag(&self) -> Duration {
+        self.past.max_lag
+    }
+
+    /// Keeps changes from now on, so that single reads can be made to lag ([`FaultInjection::lag`]).
+    pub(crate) fn keep_past(&mut self, now: SystemTime) {
+        stale_reads::keep_past(self, now);
+    }
+
+    /// Releases a stuck attachment.
+    ///
+    /// # Errors
+    /// `IncorrectState` when no such attachment exists.
+    pub(crate) fn release(&mut self, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
+        fault_injection::release(self, now, volume, instance)
+    }
+
+    /// Restores a device that vanished, and ends I/O errors.
+    ///
+    /// # Errors
+    /// `IncorrectState` when the volume is not attached.
+    pub(crate) fn heal_device(&mut self, volume: &str) -> Result<(), Fault> {
+        fault_injection::heal_device(self, volume)
+    }
+
+    /// Makes new volumes disappear instead of becoming available: EC2 checks the permission for a key only after its
+    /// reply.
+    pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
+        for id in volumes {
+            if let Some(volume) = self.volumes.get_mut(id) {
+                volume.vanishes = true;
+            }
+        }
+        self.touch();
+    }
+
+    /// Returns the volumes whose devices belong on this machine.
+    pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
+        let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| a.backing.is_connected()));
+        volumes.map(|v| v.id.clone()).collect()
+    }
+
+    /// Returns the volumes that have data.
+    pub(crate) fn volumes_with_data(&self) -> BTreeSet<String> {
+        self.volumes.keys().cloned().collect()
+    }
+
+    /// Returns the snapshots that have data, including deleted ones that are still read.
+    pub(crate) fn snapshots_with_data(&self) -> BTreeSet<String> {
+        self.snapshots.keys().chain(&self.unlisted_data).cloned().collect()
     }
 
     pub(crate) fn view(&self, now: SystemTime) -> StateView {
         StateView {
             volumes: self.volumes.values().map(|v| v.describe()).collect(),
-            snapshots: self.snapshots.values().map(|s| s.describe(now, &self.account)).collect(),
-            instances: self.instances.iter().map(|i| self.describe_instance(i)).collect(),
+            snapshots: self.snapshots.values().map(|s| s.describe(now, &self.account.id)).collect(),
+            instances: self.instances.iter().map(|i| places::describe_instance(self, i)).collect(),
         }
-    }
-
-    fn touch(&mut self) {
-        self.revision += 1;
-    }
-
-    fn emit(&mut self, effect: Effect) {
-        self.effects.push(effect);
     }
 }

@@ -40,7 +40,7 @@ impl<E: Ec2> Link<E> {
                 let [volume, instance, device] = [volume, instance, device].map(str::to_owned);
                 let (process, now) = (Arc::clone(&self.process), tokio::time::Instant::now());
                 let what = EventKind::NameTaken { volume, instance, device };
-                self.network.note(Ec2Event { process, sent: now, at: now, what });
+                self.network.record_event(Ec2Event { process, sent: now, at: now, what });
             }
             Err(_) => {}
         }
@@ -49,22 +49,14 @@ impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that detaches volumes without a request.
     fn detach_later(&self, request: &AttachRequest) {
         let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
-        let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
-        self.network.dispatch(async move {
-            tokio::time::sleep(LATER).await;
-            process.alive().await;
-            let _nobody_hears = ec2.detach_volume(&detach).await;
-        });
+        let ec2 = self.ec2();
+        self.call_later(LATER, async move { drop(ec2.detach_volume(&detach).await) });
     }
 
     /// The planted bug of a policy that deletes detached volumes.
     fn delete_later(&self, volume: &VolumeId) {
-        let (ec2, process, volume) = (self.ec2(), Arc::clone(&self.process), volume.clone());
-        self.network.dispatch(async move {
-            tokio::time::sleep(LATER).await;
-            process.alive().await;
-            let _nobody_hears = ec2.delete_volume(&volume).await;
-        });
+        let (ec2, volume) = (self.ec2(), volume.clone());
+        self.call_later(LATER, async move { drop(ec2.delete_volume(&volume).await) });
     }
 
     /// The planted bug of a policy that repeats an attach by itself.
@@ -74,12 +66,7 @@ impl<E: Ec2> Link<E> {
         let again = Box::pin(async move { ec2.attach_volume(&request).await });
         let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::AttachVolume, record, again);
-        let process = Arc::clone(&self.process);
-        self.network.dispatch(async move {
-            tokio::time::sleep(LATER).await;
-            process.alive().await;
-            let _nobody_hears = carried.await;
-        });
+        self.call_later(LATER, async move { drop(carried.await) });
     }
 }
 

@@ -1,7 +1,5 @@
 //! Snapshots.
 
-use std::sync::Arc;
-
 use ebs_ec2::{
     Action, CreateSnapshot, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
     SnapshotQuery, SnapshotState, Snapshots,
@@ -20,13 +18,9 @@ fn of(name: impl ToString) -> Subject {
 impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that repeats a snapshot by itself, without its name.
     fn take_again_later(&self, request: &CreateSnapshot) {
-        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
+        let (ec2, mut request) = (self.ec2(), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
-        self.network.dispatch(async move {
-            tokio::time::sleep(LATER).await;
-            process.alive().await;
-            let _nobody_hears = ec2.create_snapshot(&request).await;
-        });
+        self.call_later(LATER, async move { drop(ec2.create_snapshot(&request).await) });
     }
 
     /// The planted bug of a policy that identifies snapshots by name only.

@@ -1,6 +1,5 @@
 //! Volumes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::{
@@ -37,7 +36,7 @@ impl<E: Ec2> Link<E> {
     /// Applies failed volumes and planted bugs to a description.
     fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
-            if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
+            if volume.state == VolumeState::Available && self.network.facts().broken.contains(volume.id.as_str()) {
                 volume.state = VolumeState::Error;
             }
         }
@@ -103,17 +102,13 @@ impl<E: Ec2> Link<E> {
 
     /// The planted bug of a policy that repeats a creation by itself.
     fn create_again_later(&self, request: &CreateVolume) {
-        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
+        let (ec2, mut request) = (self.ec2(), request.clone());
         request.client_token = format!("{}-again", &request.client_token[..40]);
         let subject = name_of(&request.tags);
         let again = Box::pin(async move { ec2.create_volume(&request).await });
         let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::CreateVolume, record, again);
-        self.network.dispatch(async move {
-            tokio::time::sleep(LATER).await;
-            process.alive().await;
-            let _nobody_hears = carried.await;
-        });
+        self.call_later(LATER, async move { drop(carried.await) });
     }
 
     /// Makes one ModifyVolume. A driver has at most one in flight per volume.
@@ -138,7 +133,7 @@ impl<E: Ec2> Link<E> {
 
     /// The planted bug of a policy that undoes a modification as soon as EC2 accepts the next one.
     fn change_back_later(&self, volume: &VolumeId) {
-        let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
+        let ec2 = self.ec2();
         let request = ModifyVolume {
             volume: volume.clone(),
             size: None,
@@ -146,11 +141,7 @@ impl<E: Ec2> Link<E> {
             iops: Some(3000),
             throughput: Some(150),
         };
-        self.network.dispatch(async move {
-            tokio::time::sleep(UNTIL_THE_NEXT).await;
-            process.alive().await;
-            let _nobody_hears = ec2.modify_volume(&request).await;
-        });
+        self.call_later(UNTIL_THE_NEXT, async move { drop(ec2.modify_volume(&request).await) });
     }
 
     /// The planted bug of a policy that identifies volumes by name only.
@@ -188,7 +179,7 @@ impl<E: Ec2> Volumes for Link<E> {
         let dry_run = request.dry_run;
         let answer = self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await;
         if dry_run {
-            self.process.note_dry_run(answer.as_ref().is_err_and(|e| e.message.contains("maximum is")));
+            self.process.record_dry_run(answer.as_ref().is_err_and(|e| e.message.contains("maximum is")));
         }
         answer
     }

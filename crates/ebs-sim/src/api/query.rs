@@ -121,6 +121,31 @@ impl Params {
     }
 }
 
+#[cfg(test)]
+impl super::Call {
+    /// Decodes a line like `DeleteVolume VolumeId=vol-1`. A later value replaces an earlier one, and `!Name` removes it.
+    pub(crate) fn line(line: &str) -> Result<Self, Fault> {
+        let (action, words) = line.split_once(' ').unwrap_or((line, ""));
+        let mut params = Params(BTreeMap::new());
+        for word in words.split_whitespace() {
+            match word.split_once('=') {
+                Some((name, value)) => drop(params.0.insert(name.to_owned(), value.to_owned())),
+                None => params.ignore(word.trim_start_matches('!')),
+            }
+        }
+        let node = match action {
+            "AttachClusterNodeVolume" => Self::AttachClusterNodeVolume,
+            "DetachClusterNodeVolume" => Self::DetachClusterNodeVolume,
+            _ => {
+                let call = Self::decode(action, &mut params)?;
+                return params.finish().map(|()| call);
+            }
+        };
+        let (cluster_arn, node_id) = (params.required("ClusterArn")?, params.required("NodeId")?);
+        Ok(node(super::ClusterNodeVolume { cluster_arn, node_id, volume_id: params.required("VolumeId")? }))
+    }
+}
+
 /// The type of a parameter.
 pub(crate) trait Parameter: Sized {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault>;

@@ -3,27 +3,25 @@
 use std::time::Duration;
 
 use super::*;
-use crate::api::{AttachVolume, CreateTags, CreateVolume, DescribeVolumes, DetachVolume, Filter};
 
 fn at(seconds: f64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds)
 }
 
+fn line(line: &str) -> Call {
+    Call::line(line).unwrap()
+}
+
 fn create() -> Call {
-    Call::CreateVolume(CreateVolume::default())
+    line("CreateVolume")
 }
 
 fn by_id() -> Call {
-    Call::DescribeVolumes(DescribeVolumes { volume_ids: vec!["vol-1".into()], ..Default::default() })
+    line("DescribeVolumes VolumeId.1=vol-1")
 }
 
 fn filtered() -> Call {
-    let filters = vec![Filter { name: "volume-id".into(), values: vec!["vol-1".into()] }];
-    Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() })
-}
-
-fn paged() -> Call {
-    Call::DescribeVolumes(DescribeVolumes { max_results: Some(5), ..Default::default() })
+    line("DescribeVolumes Filter.1.Name=volume-id Filter.1.Value.1=vol-1")
 }
 
 /// Returns how many calls pass at one moment.
@@ -35,17 +33,14 @@ fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usi
 /// without filters and pages.
 #[test]
 fn each_action_has_its_documented_bucket() {
-    let tags = Call::CreateTags(CreateTags::default());
-    let attach = Call::AttachVolume(AttachVolume::default());
-    let detach = Call::DetachVolume(DetachVolume::default());
     for (call, capacity, per_second) in [
         (create(), 100, 5),
-        (tags, 100, 10),
-        (attach, 50, 5),
-        (detach, 50, 5),
+        (line("CreateTags ResourceId.1=v Tag.1.Key=k"), 100, 10),
+        (line("AttachVolume VolumeId=v InstanceId=i Device=d"), 50, 5),
+        (line("DetachVolume VolumeId=v"), 50, 5),
         (filtered(), 100, 20),
         (by_id(), 50, 10),
-        (Call::DescribeVolumes(DescribeVolumes::default()), 50, 10),
+        (line("DescribeVolumes"), 50, 10),
     ] {
         let mut buckets = Buckets::new(Limits::ec2());
         assert_eq!(burst(&mut buckets, at(0.0), &call, 1.0), capacity, "{call:?}");
@@ -71,7 +66,7 @@ fn actions_have_separate_buckets() {
     burst(&mut buckets, at(0.0), &by_id(), 1.0);
     assert!(buckets.draw(at(0.0), &create(), 1.0).is_ok());
     assert!(buckets.draw(at(0.0), &filtered(), 1.0).is_ok());
-    let before = burst(&mut buckets, at(0.0), &paged(), 1.0);
+    let before = burst(&mut buckets, at(0.0), &line("DescribeVolumes MaxResults=5"), 1.0);
     assert_eq!(before, 99, "filtered and paged calls share one");
 }
 

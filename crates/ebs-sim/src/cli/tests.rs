@@ -68,21 +68,15 @@ fn files_are_parsed_before_anything_starts() {
         path.to_str().unwrap().to_owned()
     };
     let limits = file("limits", r#"{"enabled":true,"rates":{"CreateVolume":{"capacity":1,"per_second":2}}}"#);
-    let script = file("script", r#"[{"at_ms":0,"timing":{"attach_ms":1}}]"#);
-    let other = file("other", r#"[{"at_ms":0,"advance_ms":1}]"#);
-    let config = parse(&["--limits", &limits, "--scenario", &script, "--timing", "scripted"]).config().unwrap();
+    let config = parse(&["--limits", &limits]).config().unwrap();
     assert_eq!(config.limits.unwrap().rates["CreateVolume"].per_second, 2);
-    assert_eq!(config.scenario.steps().len(), 1);
     assert_eq!(parse(&["--limits", "default"]).config().unwrap().limits, Some(Limits::ec2()));
     assert_eq!(parse(&["--limits", "off"]).config().unwrap().limits, Some(Limits::off()));
     let bad = file("bad", r#"{"enabled":true,"rates":{"CreateVolum":{"capacity":1,"per_second":2}}}"#);
     for (args, words) in [
         (&["--limits", &bad][..], ["--limits", "CreateVolum"]),
         (&["--limits", "/nowhere/limits"], ["--limits", "read: "]),
-        (&["--scenario", &bad], ["--scenario", "list"]),
         (&["--account", &bad], ["--account", "enabled"]),
-        (&["--timing", "scripted"], ["--timing scripted", "--scenario"]),
-        (&["--timing", "scripted", "--scenario", &other], ["--timing scripted", "timing"]),
     ] {
         let error = parse(args).config().unwrap_err();
         let message = error.to_string();

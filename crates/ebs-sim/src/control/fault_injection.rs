@@ -1,16 +1,49 @@
 //! Stale reads, stuck attachments and broken devices.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use http::Response;
-use http::StatusCode;
+use http::{Response, StatusCode};
+use serde::Deserialize;
 use serde_json::json;
 
-use crate::scenario::{Lag, Stuck};
+use crate::api::Fault;
+use crate::config::Consistency;
+use crate::engine::Engine;
 
 use super::{Control, done, json_of, refuse, reply};
+
+/// Maximum lag that is known of EC2.
+const MAX_LAG_MS: u64 = 15_000;
+
+/// Maximum lag of reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lag {
+    max_lag_ms: u64,
+}
+
+/// An attachment that is stuck or has a broken device.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StuckAttachment {
+    /// The volume's id; `*` for all.
+    volume: String,
+    /// The instance, when the volume is attached to several.
+    instance: Option<String>,
+}
+
+impl StuckAttachment {
+    fn release(&self, engine: &Engine) -> Result<(), Fault> {
+        if self.volume == "*" {
+            engine.release_all();
+            return Ok(());
+        }
+        engine.release_attachment(&self.volume, self.instance.as_deref())
+    }
+}
 
 pub(super) async fn consistency(State(control): State<Arc<Control>>) -> Response<Body> {
     let max_lag = control.engine.consistency().max_lag;
@@ -19,26 +52,26 @@ pub(super) async fn consistency(State(control): State<Arc<Control>>) -> Response
 
 pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
     match json_of::<Lag>(body, "{\"max_lag_ms\": NUMBER}").await {
-        Ok(lag) => match lag.check() {
-            Ok(()) => {
-                control.engine.set_consistency(lag.consistency());
-                done()
-            }
-            Err(why) => refuse(why),
-        },
+        Ok(Lag { max_lag_ms }) if max_lag_ms > MAX_LAG_MS => {
+            refuse(format!("max_lag_ms: {max_lag_ms} exceeds {MAX_LAG_MS}, EC2's longest lag"))
+        }
+        Ok(Lag { max_lag_ms }) => {
+            control.engine.set_consistency(Consistency { max_lag: Duration::from_millis(max_lag_ms) });
+            done()
+        }
         Err(refusal) => refusal,
     }
 }
 
 pub(super) async fn release(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Stuck>(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await {
+    match json_of::<StuckAttachment>(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await {
         Ok(stuck) => stuck.release(&control.engine).map_or_else(refuse, |()| done()),
         Err(refusal) => refusal,
     }
 }
 
 pub(super) async fn heal(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Stuck>(body, "{\"volume\": ID}").await {
+    match json_of::<StuckAttachment>(body, "{\"volume\": ID}").await {
         Ok(stuck) => control.engine.heal_device(&stuck.volume).map_or_else(refuse, |()| done()),
         Err(refusal) => refusal,
     }

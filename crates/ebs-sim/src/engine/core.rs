@@ -17,20 +17,20 @@ use super::journal::Input;
 use super::store::Store;
 use super::{StateView, TimingOverride};
 
-pub(super) type Answer = oneshot::Sender<Result<Reply, Fault>>;
+pub(super) type ReplySender = oneshot::Sender<Result<Reply, Fault>>;
 
 /// A reply that waits for its data.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldReply {
     pub(super) reply: Reply,
-    pub(super) answer: Answer,
+    pub(super) answer: ReplySender,
 }
 
 /// Work for the data plane that has not started.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) effect: Effect,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldReply>,
 }
 
 /// The result of a call.
@@ -178,7 +178,7 @@ impl Inner {
         let now = self.clock.now();
         let (revision, mark) = (self.sim.revision(), self.sim.mark());
         let noted = self.store.is_some().then(|| call.clone());
-        let result = self.sim.apply_with(now, call, &injection);
+        let result = self.sim.apply(now, call, &injection);
         if let Some(call) = noted
             && (revision, mark) != (self.sim.revision(), self.sim.mark())
         {
@@ -193,7 +193,7 @@ impl Inner {
         match result {
             Ok(reply) if self.has_plane && effects.iter().any(Effect::holds_reply) => {
                 let (answer, later) = oneshot::channel();
-                let mut held = Some(Held { reply, answer });
+                let mut held = Some(HeldReply { reply, answer });
                 for effect in effects {
                     let held = if effect.holds_reply() { held.take() } else { None };
                     self.work.push(Work { effect, held });

@@ -45,7 +45,7 @@ impl Input {
         let mark = match self {
             Self::Call { now, call, injection, mark } => {
                 // A rejected call was also rejected the first time.
-                let _same = sim.apply_with(now, call, &injection);
+                let _same = sim.apply(now, call, &injection);
                 mark
             }
             Self::Advance { now, mark } => {

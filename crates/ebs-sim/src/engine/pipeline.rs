@@ -19,7 +19,7 @@ use crate::iam::{Audit, Caller};
 use super::Engine;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum CallResponse {
     /// EC2's reply.
     Delivered(Result<Reply, Fault>),
     /// No reply: the connection breaks.
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
-    pub(crate) answer: Answer,
+    pub(crate) answer: CallResponse,
     /// EC2's own result; `None`: the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
@@ -61,7 +61,7 @@ impl Engine {
             self.shared.slow_calls.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
         // Only a runtime that shuts down stops it.
         serving.await.unwrap_or_else(|_| Served {
-            answer: Answer::Silence,
+            answer: CallResponse::Silence,
             outcome: None,
             arrived,
             took: Duration::ZERO,
@@ -86,12 +86,12 @@ impl Engine {
                 (depart(plan.departure, result).await, Some(outcome), audit)
             }
             Arrival::Refused(fault) => {
-                (Answer::Delivered(Err(fault.clone())), Some(Err(fault)), self.audit(&caller, &call))
+                (CallResponse::Delivered(Err(fault.clone())), Some(Err(fault)), self.audit(&caller, &call))
             }
             Arrival::Lost(after) => {
                 let audit = self.audit(&caller, &call);
                 pause(after).await;
-                (Answer::Silence, None, audit)
+                (CallResponse::Silence, None, audit)
             }
         };
         let took = self.now().duration_since(arrived).unwrap_or_default();
@@ -104,14 +104,14 @@ impl Engine {
     }
 }
 
-async fn depart(departure: Departure, result: Result<Reply, Fault>) -> Answer {
+async fn depart(departure: Departure, result: Result<Reply, Fault>) -> CallResponse {
     match departure {
-        Departure::Delivered => Answer::Delivered(result),
-        Departure::Replaced(fault) => Answer::Delivered(Err(fault)),
-        Departure::Corrupted(how) => Answer::Corrupted(result, how),
+        Departure::Delivered => CallResponse::Delivered(result),
+        Departure::Replaced(fault) => CallResponse::Delivered(Err(fault)),
+        Departure::Corrupted(how) => CallResponse::Corrupted(result, how),
         Departure::Lost(after) => {
             pause(after).await;
-            Answer::Silence
+            CallResponse::Silence
         }
     }
 }
@@ -123,7 +123,7 @@ async fn pause(time: Duration) {
     }
 }
 
-impl Answer {
+impl CallResponse {
     /// Converts it to EC2's reply. A lost or unreadable reply is `None`.
     pub(crate) fn into_result(self) -> Option<Result<Reply, Fault>> {
         match self {

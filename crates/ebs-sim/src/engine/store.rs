@@ -50,7 +50,7 @@ pub(super) struct Store {
 
 /// The content of a state directory.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LoadedState {
     /// The state after the previous run.
     pub(super) sim: Sim,
     /// The last time of that run.
@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Loads the state of a previous run, if any, with its journals replayed and the limits of this run.
-    pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<Found>, EngineError> {
+    pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<LoadedState>, EngineError> {
         let path = self.dir.join(STATE);
         let saved = match std::fs::read(&path) {
             Ok(saved) => saved,
@@ -87,7 +87,7 @@ impl Store {
         };
         let bad = |reason| EngineError::State { path: path.clone(), reason };
         let (header, state) = split(&saved).map_err(bad)?;
-        let mut found = Found { sim: Sim::read(state).map_err(bad)?, now: header.now };
+        let mut found = LoadedState { sim: Sim::read(state).map_err(bad)?, now: header.now };
         for number in self.journals()?.into_iter().filter(|number| *number >= header.journal) {
             let path = self.journal(number);
             let replayed = journal::replay(&path, &mut found.sim).map_err(failed("read", &path))?;

@@ -1,9 +1,25 @@
 //! Tests of the engine on a paused clock, without devices.
 
+mod devices;
+mod pipeline;
+mod store;
+
 use std::time::Duration;
 
 use super::*;
-use crate::api::{AttachVolume, CreateSnapshot, CreateVolume, DeleteVolume, DescribeVolumes, DetachVolume, SimVolume};
+use crate::api::SimVolume;
+
+/// 1 GiB of gp3 in the machine's zone.
+const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3";
+
+/// Makes a call, given as a line.
+async fn ask(engine: &Engine, line: &str) -> Result<Reply, Fault> {
+    engine.call(Call::line(line).unwrap()).await
+}
+
+async fn own_instance(engine: &Engine) -> String {
+    engine.snapshot_of_state().await.instances.remove(0).id
+}
 
 fn realistic() -> EngineConfig {
     EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }
@@ -13,34 +29,23 @@ fn in_dir(dir: &tempfile::TempDir) -> EngineConfig {
     EngineConfig { state_dir: Some(dir.path().join("state")), ..EngineConfig::default() }
 }
 
-fn gp3() -> Call {
-    Call::CreateVolume(CreateVolume {
-        availability_zone: Some("us-west-2a".into()),
-        size: Some(1),
-        volume_type: Some("gp3".into()),
-        ..Default::default()
-    })
-}
-
 async fn create(engine: &Engine) -> SimVolume {
-    match engine.call(gp3()).await {
+    match ask(engine, GP3).await {
         Ok(Reply::CreateVolume(volume)) => volume,
         other => panic!("not created: {other:?}"),
     }
 }
 
 async fn volume(engine: &Engine, id: &str) -> SimVolume {
-    let call = DescribeVolumes { volume_ids: vec![id.to_owned()], ..Default::default() };
-    match engine.call(Call::DescribeVolumes(call)).await {
-        Ok(Reply::DescribeVolumes(listing)) => listing.items.into_iter().next().unwrap(),
+    match ask(engine, &format!("DescribeVolumes VolumeId.1={id}")).await {
+        Ok(Reply::DescribeVolumes(mut listing)) => listing.items.remove(0),
         other => panic!("not described: {other:?}"),
     }
 }
 
 async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
-    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
-    let (volume_id, device) = (volume.to_owned(), Some("/dev/xvdaa".to_owned()));
-    engine.call(Call::AttachVolume(AttachVolume { volume_id, instance_id, device, ..Default::default() })).await
+    let instance = own_instance(engine).await;
+    ask(engine, &format!("AttachVolume VolumeId={volume} InstanceId={instance} Device=/dev/xvdaa")).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,13 +77,10 @@ async fn instant_timing_completes_before_next_call() {
     assert_eq!(volume(&engine, &created.id).await.state, "available");
     attach(&engine, &created.id).await.unwrap();
     assert_eq!(volume(&engine, &created.id).await.attachments[0].state, "attached");
-    engine
-        .call(Call::DetachVolume(DetachVolume { volume_id: created.id.clone(), ..Default::default() }))
-        .await
-        .unwrap();
-    let delete = Call::DeleteVolume(DeleteVolume { volume_id: created.id, dry_run: false });
-    engine.call(delete.clone()).await.unwrap();
-    assert_eq!(engine.call(delete).await.unwrap_err().code, "InvalidVolume.NotFound");
+    ask(&engine, &format!("DetachVolume VolumeId={}", created.id)).await.unwrap();
+    let delete = format!("DeleteVolume VolumeId={}", created.id);
+    ask(&engine, &delete).await.unwrap();
+    assert_eq!(ask(&engine, &delete).await.unwrap_err().code, "InvalidVolume.NotFound");
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,27 +100,12 @@ async fn call_is_executed_after_its_caller_left() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let before = engine.snapshot_of_state().await.volumes.len();
     {
-        let call = engine.call(gp3());
+        let call = ask(&engine, GP3);
         let mut call = std::pin::pin!(call);
         // Poll once, so that the call has started, and then drop it.
         assert!(futures_util::poll!(&mut call).is_pending());
     }
     assert_eq!(engine.snapshot_of_state().await.volumes.len(), before + 1);
-}
-
-#[tokio::test]
-async fn state_survives_sudden_end_of_engine() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = Engine::start(in_dir(&dir)).await.unwrap();
-    let id = create(&engine).await.id;
-    let call = CreateSnapshot { volume_id: id.clone(), ..Default::default() };
-    engine.call(Call::CreateSnapshot(call)).await.unwrap();
-    let before = engine.snapshot_of_state().await;
-    drop(engine);
-
-    let engine = Engine::start(in_dir(&dir)).await.expect("a dropped engine lets its directory go");
-    assert_eq!(engine.snapshot_of_state().await, before);
-    assert_eq!(volume(&engine, &id).await.state, "available");
 }
 
 #[tokio::test]
@@ -148,7 +135,7 @@ async fn engine_returns_unavailable_after_shutdown() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let other = engine.clone();
     engine.shutdown().await.unwrap();
-    let fault = other.call(gp3()).await.unwrap_err();
+    let fault = ask(&other, GP3).await.unwrap_err();
     assert_eq!((fault.code.as_str(), fault.status), ("Unavailable", 503));
     assert!(matches!(other.shutdown().await, Err(EngineError::Ended)));
     assert_eq!(other.snapshot_of_state().await.volumes, []);
@@ -163,7 +150,7 @@ async fn contradictory_configuration_is_rejected() {
     };
     for (change, says) in [
         ((|c| c.devices = Devices::Loop) as fn(&mut EngineConfig), "state directory"),
-        (|c| c.zone = "us-west-2z".into(), "no zone us-west-2z"),
+        (|c| c.zone = "us-west-2z".into(), "zone us-west-2z not found"),
         (|c| c.second_zone = "us-west-2a".into(), "another zone"),
     ] {
         let error = with(change).await.unwrap_err().to_string();
@@ -178,13 +165,7 @@ async fn concurrent_callers_get_their_own_replies() {
     for n in 0..200 {
         let engine = engine.clone();
         callers.spawn(async move {
-            let call = CreateVolume {
-                client_token: Some(format!("token-{}", n % 100)),
-                availability_zone: Some("us-west-2a".into()),
-                size: Some(1 + n % 100),
-                ..Default::default()
-            };
-            match engine.call(Call::CreateVolume(call)).await {
+            match ask(&engine, &format!("{GP3} Size={} ClientToken=token-{}", 1 + n % 100, n % 100)).await {
                 Ok(Reply::CreateVolume(volume)) => (n % 100, volume.id, volume.size_gib),
                 other => panic!("{other:?}"),
             }

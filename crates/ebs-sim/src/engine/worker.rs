@@ -52,7 +52,7 @@ impl Worker {
                     return;
                 }
                 () = changed.notified() => {}
-                Some(ended) = self.tasks.join_next_with_id() => self.take_in(ended),
+                Some(ended) = self.tasks.join_next_with_id() => self.process_ended(ended),
                 () = timer => {}
             }
         }
@@ -73,7 +73,7 @@ impl Worker {
         due
     }
 
-    fn take_in(&mut self, ended: Result<(Id, Outcome), JoinError>) {
+    fn process_ended(&mut self, ended: Result<(Id, Outcome), JoinError>) {
         let (id, outcome) = match ended {
             Ok(ended) => ended,
             Err(failed) => (failed.id(), Outcome::Failed(format!("the simulator failed: {failed}"))),
@@ -93,7 +93,7 @@ impl Worker {
         // The requested effects are done. The next run starts the effects that follow.
         self.begin_all();
         while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.take_in(ended);
+            self.process_ended(ended);
         }
         let mut taken_down = self.take_down().await;
         for _ in 0..TAKE_DOWN_TRIES {

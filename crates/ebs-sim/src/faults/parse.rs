@@ -31,14 +31,6 @@ fn place(at: usize, name: Option<&str>) -> String {
     format!("rule {}{name}", at + 1)
 }
 
-/// Rejects an invalid rule.
-///
-/// # Errors
-/// A sentence that names the field.
-pub(crate) fn check_rule(value: Value) -> Result<(), String> {
-    Rule::deserialize_checked(value).map(drop)
-}
-
 impl Rule {
     fn deserialize_checked(value: Value) -> Result<Self, String> {
         let effect = value.get("effect").cloned();

@@ -4,27 +4,31 @@ use std::time::{Duration, SystemTime};
 
 use super::plan::{Attachment, Device};
 use super::*;
-use crate::api::{AttachVolume, Call, CreateVolume, DescribeVolumes, DetachVolume, Filter, Tag, TagSpecification};
+use crate::api::Call;
 use crate::chance::Chance;
 
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
 }
 
+fn line(line: impl AsRef<str>) -> Call {
+    Call::line(line.as_ref()).unwrap()
+}
+
 fn create(token: &str) -> Call {
-    Call::CreateVolume(CreateVolume { client_token: Some(token.into()), ..Default::default() })
+    line(format!("CreateVolume ClientToken={token}"))
 }
 
 fn attach(volume: &str) -> Call {
-    Call::AttachVolume(AttachVolume { volume_id: volume.into(), instance_id: "i-1".into(), ..Default::default() })
+    line(format!("AttachVolume VolumeId={volume} InstanceId=i-1 Device=x"))
 }
 
 fn detach(volume: &str) -> Call {
-    Call::DetachVolume(DetachVolume { volume_id: volume.into(), ..Default::default() })
+    line(format!("DetachVolume VolumeId={volume}"))
 }
 
 fn describe() -> Call {
-    Call::DescribeVolumes(DescribeVolumes::default())
+    line("DescribeVolumes")
 }
 
 fn rule_set(rules: Vec<Rule>) -> RuleSet {
@@ -57,15 +61,9 @@ fn rule_affects_the_actions_that_it_names() {
 /// The resource is an id, token, filter value or tag value.
 #[test]
 fn rule_affects_only_calls_with_its_resource() {
-    let tagged = CreateVolume {
-        tag_specifications: vec![TagSpecification {
-            resource_type: "volume".into(),
-            tags: vec![Tag { key: "CSIVolumeName".into(), value: "pvc-7".into() }],
-        }],
-        ..Default::default()
-    };
-    let filters = vec![Filter { name: "volume-id".into(), values: vec!["vol-1".into()] }];
-    let filtered = Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() });
+    let of = "TagSpecification.1";
+    let tagged = line(format!("CreateVolume {of}.Tag.1.Key=CSIVolumeName {of}.Tag.1.Value=pvc-7"));
+    let filtered = line("DescribeVolumes Filter.1.Name=volume-id Filter.1.Value.1=vol-1");
     for (resource, call, hit) in [
         ("vol-1", attach("vol-1"), true),
         ("vol-1", attach("vol-12"), false),
@@ -74,7 +72,7 @@ fn rule_affects_only_calls_with_its_resource() {
         ("vol-1", filtered, true),
         ("vol-1", describe(), false),
         ("token", create("token"), true),
-        ("pvc-7", Call::CreateVolume(tagged), true),
+        ("pvc-7", tagged, true),
     ] {
         let plan = rule_set(vec![lost().naming(resource)]).decide(at(0), &call);
         assert_eq!(!plan.kinds.is_empty(), hit, "{resource} {call:?}");
@@ -144,43 +142,18 @@ fn delays_add_up_and_first_ending_effect_wins() {
 #[test]
 fn injected_faults_affect_only_applicable_calls() {
     let second = Duration::from_secs(1);
+    let attachment = |how| FaultInjection { attachment: Some(how), ..FaultInjection::default() };
+    let device = |how| FaultInjection { device: Some(how), ..FaultInjection::default() };
+    let lag = FaultInjection { lag: Some(second), ..FaultInjection::default() };
     for (effect, call, injection) in [
-        (Effect::Stale { lag_ms: 1000 }, describe(), FaultInjection { lag: Some(second), ..FaultInjection::default() }),
-        (
-            Effect::StuckAttaching,
-            attach("vol-1"),
-            FaultInjection { attachment: Some(Attachment::StuckAttaching), ..FaultInjection::default() },
-        ),
-        (
-            Effect::StuckDetaching,
-            detach("vol-1"),
-            FaultInjection { attachment: Some(Attachment::StuckDetaching), ..FaultInjection::default() },
-        ),
-        (
-            Effect::Busy,
-            detach("vol-1"),
-            FaultInjection { attachment: Some(Attachment::Busy), ..FaultInjection::default() },
-        ),
-        (
-            Effect::DeviceLate { ms: 1000 },
-            attach("vol-1"),
-            FaultInjection { device: Some(Device::Late(second)), ..FaultInjection::default() },
-        ),
-        (
-            Effect::DeviceOtherName,
-            attach("vol-1"),
-            FaultInjection { device: Some(Device::OtherName), ..FaultInjection::default() },
-        ),
-        (
-            Effect::DeviceVanish { after_ms: 1000 },
-            attach("vol-1"),
-            FaultInjection { device: Some(Device::Vanish(second)), ..FaultInjection::default() },
-        ),
-        (
-            Effect::DeviceIoError { after_ms: 1000 },
-            attach("vol-1"),
-            FaultInjection { device: Some(Device::IoError(second)), ..FaultInjection::default() },
-        ),
+        (Effect::Stale { lag_ms: 1000 }, describe(), lag),
+        (Effect::StuckAttaching, attach("vol-1"), attachment(Attachment::StuckAttaching)),
+        (Effect::StuckDetaching, detach("vol-1"), attachment(Attachment::StuckDetaching)),
+        (Effect::Busy, detach("vol-1"), attachment(Attachment::Busy)),
+        (Effect::DeviceLate { ms: 1000 }, attach("vol-1"), device(Device::Late(second))),
+        (Effect::DeviceOtherName, attach("vol-1"), device(Device::OtherName)),
+        (Effect::DeviceVanish { after_ms: 1000 }, attach("vol-1"), device(Device::Vanish(second))),
+        (Effect::DeviceIoError { after_ms: 1000 }, attach("vol-1"), device(Device::IoError(second))),
     ] {
         let mut rules = rule_set(vec![Rule::new(effect.clone())]);
         assert_eq!(rules.decide(at(0), &call).injection, injection, "{effect:?}");

@@ -14,12 +14,11 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 #[cfg(doc)]
 use super::Broken;
 use super::broken;
-use super::date;
-use super::line::Line;
+use super::line::{Line, form};
 use crate::api::query::Params;
 use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
-use crate::engine::{Answer, Engine, Served};
+use crate::engine::{CallResponse, Engine, Served};
 use crate::iam::Caller;
 use crate::ledger::{Ledger, LedgerPage};
 use crate::wire::decode::decode;
@@ -72,7 +71,8 @@ impl Ec2Service {
     /// in the extensions of the response has the effect of fault rules on the connection itself.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
-        response.headers_mut().insert(header::DATE, date::header(self.engine.now()));
+        let date = httpdate::fmt_http_date(self.engine.now());
+        response.headers_mut().insert(header::DATE, HeaderValue::from_str(&date).expect("a date is ASCII"));
         response
     }
 
@@ -86,15 +86,15 @@ impl Ec2Service {
         let line = Line::of(&parts, &body, &request_id);
         let form = form(parts.uri.query().unwrap_or(""), &body);
         let dialect = Dialect::of(&parts.headers, form.as_deref().unwrap_or(""));
-        let asked = self.admitted(&parts, &body, dialect).and_then(|()| asked(dialect, &parts, &body, form));
+        let asked = self.admitted(&parts, &body, dialect).and_then(|()| decode_request(dialect, &parts, &body, form));
         let ledger = Arc::clone(&self.ledger);
         match asked {
-            Ok(Asked::Call(call)) => {
+            Ok(ServiceRequest::Call(call)) => {
                 let caller = Caller::Client(line.access_key().map(str::to_owned));
                 let witness = move |served: &Served| ledger.record(line.answered(served));
                 carry(dialect, self.engine.serve(caller, *call, witness).await.answer, &request_id)
             }
-            Ok(Asked::Identity) => {
+            Ok(ServiceRequest::Identity) => {
                 let account = self.engine.snapshot_of_state().await.instances.into_iter().next().map(|i| i.owner_id);
                 let body = identity::caller(&account.unwrap_or_default(), line.access_key().unwrap_or(""), &request_id);
                 ledger.record(line.entry(arrived));
@@ -131,22 +131,27 @@ impl Ec2Service {
 }
 
 /// The kind of a request.
-enum Asked {
+enum ServiceRequest {
     Call(Box<Call>),
     /// STS's GetCallerIdentity.
     Identity,
 }
 
 /// Decodes a request in its dialect.
-fn asked(dialect: Dialect, parts: &Parts, body: &[u8], form: Result<String, Fault>) -> Result<Asked, Fault> {
+fn decode_request(
+    dialect: Dialect,
+    parts: &Parts,
+    body: &[u8],
+    form: Result<String, Fault>,
+) -> Result<ServiceRequest, Fault> {
     match dialect {
         Dialect::SageMaker => {
             let target = parts.headers.get(cluster_nodes::TARGET).and_then(|value| value.to_str().ok());
-            Ok(Asked::Call(Box::new(cluster_nodes::decode(target.unwrap_or_default(), body)?)))
+            Ok(ServiceRequest::Call(Box::new(cluster_nodes::decode(target.unwrap_or_default(), body)?)))
         }
-        Dialect::Ec2 => Ok(Asked::Call(Box::new(decode(Params::parse(&form?)?)?))),
+        Dialect::Ec2 => Ok(ServiceRequest::Call(Box::new(decode(Params::parse(&form?)?)?))),
         Dialect::Sts => match Params::parse(&form?)?.text("Action").as_deref() {
-            Some(identity::ACTION) => Ok(Asked::Identity),
+            Some(identity::ACTION) => Ok(ServiceRequest::Identity),
             other => Err(Fault::new("InvalidAction", format!("Could not find operation {}.", other.unwrap_or("")))),
         },
     }
@@ -165,13 +170,6 @@ fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
 
 fn too_large() -> Fault {
     Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes."))
-}
-
-/// Returns the parameters from query or body.
-pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
-    let body = std::str::from_utf8(body)
-        .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
-    Ok(format!("{query}&{body}"))
 }
 
 async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> Response<Body> {
@@ -193,11 +191,11 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
 }
 
 /// Returns the response: complete, unreadable, or empty.
-fn carry(dialect: Dialect, answer: Answer, request_id: &str) -> Response<Bytes> {
+fn carry(dialect: Dialect, answer: CallResponse, request_id: &str) -> Response<Bytes> {
     match answer {
-        Answer::Delivered(result) => respond(dialect, &result, request_id),
-        Answer::Corrupted(result, how) => broken::corrupt(respond(dialect, &result, request_id), how),
-        Answer::Silence => broken::silence(),
+        CallResponse::Delivered(result) => respond(dialect, &result, request_id),
+        CallResponse::Corrupted(result, how) => broken::corrupt(respond(dialect, &result, request_id), how),
+        CallResponse::Silence => broken::silence(),
     }
 }
 

@@ -13,8 +13,6 @@ use crate::ledger::LedgerEntry;
 use crate::wire::cluster_nodes;
 use crate::wire::decode::signs;
 
-use super::ec2::form;
-
 /// A request without its signature.
 pub(super) struct Line(LedgerEntry);
 
@@ -73,6 +71,13 @@ impl Line {
     fn with(self, arrived: SystemTime, took: Duration, outcome: &str) -> LedgerEntry {
         LedgerEntry { outcome: outcome.to_owned(), ..self.0.timed(arrived, took) }
     }
+}
+
+/// Returns the parameters from query or body.
+pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
+    let body = std::str::from_utf8(body)
+        .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
+    Ok(format!("{query}&{body}"))
 }
 
 /// Returns the id of the access key that signed the request: the first part of its credential, in header or query.

@@ -14,7 +14,7 @@ use super::key::Key;
 use super::pattern::Lookup;
 
 /// The information of the simulated account on which permissions depend.
-pub(crate) trait Known {
+pub(crate) trait AccountFacts {
     fn region(&self) -> &str;
     fn account(&self) -> &str;
     /// Returns the facts of a volume, snapshot or instance; `None`: the id does not exist.
@@ -60,7 +60,7 @@ pub(super) struct Check {
 
 /// The value of a key in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum KeyValues {
     Absent,
     Values(Vec<String>),
     /// A tag of a resource that does not exist.
@@ -108,12 +108,12 @@ impl Check {
     }
 
     /// Returns the value of a key in the request. `lookup` returns the caller's own tags.
-    pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> Found {
+    pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> KeyValues {
         match (key, &self.resource_tags) {
-            (Key::ResourceTag(_), ResourceTags::NoSuchResource) => Found::NoSuchResource,
-            (Key::TagKeys, _) if self.tag_keys.is_empty() => Found::Absent,
-            (Key::TagKeys, _) => Found::Values(self.tag_keys.clone()),
-            (key, _) => lookup(key).map_or(Found::Absent, |value| Found::Values(vec![value])),
+            (Key::ResourceTag(_), ResourceTags::NoSuchResource) => KeyValues::NoSuchResource,
+            (Key::TagKeys, _) if self.tag_keys.is_empty() => KeyValues::Absent,
+            (Key::TagKeys, _) => KeyValues::Values(self.tag_keys.clone()),
+            (key, _) => lookup(key).map_or(KeyValues::Absent, |value| KeyValues::Values(vec![value])),
         }
     }
 
@@ -140,7 +140,7 @@ fn tag_of(tags: &Tags, key: &str) -> Option<String> {
 }
 
 /// Returns all checks of a call.
-pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
+pub(super) fn checks(call: &Call, known: &impl AccountFacts) -> Vec<Check> {
     let ask = Asker { known };
     match call {
         Call::CreateVolume(c) => ask.create_volume(c),
@@ -174,7 +174,7 @@ struct Asker<'a, K> {
     known: &'a K,
 }
 
-impl<K: Known> Asker<'_, K> {
+impl<K: AccountFacts> Asker<'_, K> {
     fn create_volume(&self, call: &CreateVolume) -> Vec<Check> {
         let new = self.new_volume("ec2:CreateVolume", call.volume_type.as_deref(), call.encrypted == Some(true));
         let zone = call.availability_zone.as_deref();

@@ -1,6 +1,6 @@
 //! Conditions: an operator, a key and the values of the policy.
 
-use super::check::{Check, Found};
+use super::check::{Check, KeyValues};
 use super::key::Key;
 use super::pattern::{Lookup, Pattern};
 
@@ -79,29 +79,29 @@ impl Condition {
 
     pub(super) fn met(&self, check: &Check, lookup: Lookup<'_>) -> Met {
         let found = check.find(&self.key, lookup);
-        if found == Found::NoSuchResource {
+        if found == KeyValues::NoSuchResource {
             return Met::NoSuchResource;
         }
         let given: Vec<&str> = match &found {
-            Found::Values(values) => values.iter().map(String::as_str).collect(),
-            Found::Absent | Found::NoSuchResource => Vec::new(),
+            KeyValues::Values(values) => values.iter().map(String::as_str).collect(),
+            KeyValues::Absent | KeyValues::NoSuchResource => Vec::new(),
         };
         if self.operator == Operator::Null {
             let absent = if given.is_empty() { "true" } else { "false" };
-            return said(self.fits_one(absent, true, lookup));
+            return met_if(self.fits_one(absent, true, lookup));
         }
         let negated =
             matches!(self.operator, Operator::Equals { negated: true, .. } | Operator::Like { negated: true });
         if given.is_empty() {
             let holds =
                 self.if_exists || self.quantifier == Some(Quantifier::All) || (self.quantifier.is_none() && negated);
-            return said(Some(holds));
+            return met_if(Some(holds));
         }
         let ignore_case = matches!(self.operator, Operator::Equals { ignore_case: true, .. } | Operator::Bool);
         let mut answers = given.into_iter().map(|value| Some(self.fits_one(value, ignore_case, lookup)? != negated));
         match self.quantifier {
-            Some(Quantifier::All) => said(answers.all(|answer| answer == Some(true)).into()),
-            Some(Quantifier::Any) | None => said(answers.any(|answer| answer == Some(true)).into()),
+            Some(Quantifier::All) => met_if(answers.all(|answer| answer == Some(true)).into()),
+            Some(Quantifier::Any) | None => met_if(answers.any(|answer| answer == Some(true)).into()),
         }
     }
 
@@ -118,16 +118,16 @@ impl Condition {
     /// Describes the expected and the actual value.
     pub(super) fn explain(&self, check: &Check, lookup: Lookup<'_>) -> String {
         let has = match check.find(&self.key, lookup) {
-            Found::Values(values) if values.is_empty() => "nothing".to_owned(),
-            Found::Values(values) => values.join(", "),
-            Found::Absent => "nothing".to_owned(),
-            Found::NoSuchResource => "a resource that does not exist".to_owned(),
+            KeyValues::Values(values) if values.is_empty() => "nothing".to_owned(),
+            KeyValues::Values(values) => values.join(", "),
+            KeyValues::Absent => "nothing".to_owned(),
+            KeyValues::NoSuchResource => "a resource that does not exist".to_owned(),
         };
         format!("{} (the request has {has})", self.shown)
     }
 }
 
-fn said(answer: Option<bool>) -> Met {
+fn met_if(answer: Option<bool>) -> Met {
     if answer == Some(true) { Met::Yes } else { Met::No }
 }
 

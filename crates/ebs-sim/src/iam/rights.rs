@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::api::{Call, Fault};
 
-use super::check::{Check, Known, checks};
+use super::check::{AccountFacts, Check, checks};
 use super::decision::{Denial, decide};
 use super::document::Policy;
 use super::shipped::{Audit, Extra, Shipped};
@@ -180,7 +180,7 @@ impl Rights {
     }
 
     /// Decides a call.
-    pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl Known) -> Judgement {
+    pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl AccountFacts) -> Judgement {
         let Caller::Client(access_key) = caller else { return Judgement::default() };
         let checks = checks(call, known);
         let caller = &self.config.principal_tags;

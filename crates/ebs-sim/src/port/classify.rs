@@ -4,23 +4,23 @@
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
 
 use crate::api::{Fault, Reply};
-use crate::engine::Answer;
+use crate::engine::CallResponse;
 
 /// Interprets a reply like a client: after a lost or unreadable one, the result is unknown.
-pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Error> {
+pub(super) fn understood(action: Action, answer: CallResponse) -> Result<Reply, Ec2Error> {
     let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
     match answer {
-        Answer::Delivered(result) => result.map_err(|fault| error(action, fault)),
-        Answer::Silence => unknown("the connection closed before a reply"),
-        Answer::Corrupted(..) => unknown("invalid reply"),
+        CallResponse::Delivered(result) => result.map_err(|fault| error(action, fault)),
+        CallResponse::Silence => unknown("the connection closed before a reply"),
+        CallResponse::Corrupted(..) => unknown("invalid reply"),
     }
 }
 
 /// Returns the class of a reply; `None`: success.
-pub(super) fn of_answer(answer: &Answer) -> Option<ErrorClass> {
+pub(super) fn of_answer(answer: &CallResponse) -> Option<ErrorClass> {
     match answer {
-        Answer::Delivered(result) => result.as_ref().err().map(class),
-        Answer::Silence | Answer::Corrupted(..) => Some(ErrorClass::Ambiguous),
+        CallResponse::Delivered(result) => result.as_ref().err().map(class),
+        CallResponse::Silence | CallResponse::Corrupted(..) => Some(ErrorClass::Ambiguous),
     }
 }
 

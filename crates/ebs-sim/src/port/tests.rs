@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, AttachmentState, Attachments as _, ClusterNodes as _, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, Instances as _, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery,
-    SnapshotState, Snapshots as _, Volume, VolumeQuery, VolumeState, Volumes as _, Zones as _,
+    AttachRequest, Attachments as _, CreateVolume, PageRequest, Place, Volume, VolumeQuery, VolumeState, Volumes as _,
 };
-use ebs_types::{DeviceName, Gib, HyperPodNode, Tags, VolumeId, VolumeType, ZoneName};
+use ebs_types::{DeviceName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::*;
 
@@ -27,79 +25,6 @@ async fn only(sim: &SimEc2, id: &VolumeId) -> Volume {
     let mut page = sim.describe_volumes(&query, &PageRequest::default()).await.unwrap();
     assert_eq!(page.items.len(), 1);
     page.items.remove(0)
-}
-
-#[tokio::test(start_paused = true)]
-async fn volume_completes_its_life_through_port() {
-    let sim = sim().await;
-    let [instance, _] = sim.instance_ids().await;
-    let created = sim.create_volume(&request("pvc-1")).await.unwrap();
-    assert_eq!((created.state.clone(), created.csi_name()), (VolumeState::Creating, Some("pvc-1")));
-    let device = DeviceName::new("/dev/xvdaa");
-    let attach = AttachRequest { volume: created.id.clone(), instance: instance.clone(), device, card: None };
-    assert_eq!(sim.attach_volume(&attach).await.unwrap().state, AttachmentState::Attaching);
-    let volume = only(&sim, &created.id).await;
-    assert_eq!((volume.state, volume.attachments[0].state.clone()), (VolumeState::InUse, AttachmentState::Attached));
-    let listed = sim.describe_instances(std::slice::from_ref(&instance), &PageRequest::default()).await.unwrap();
-    assert!(listed.items[0].devices.iter().any(|d| d.volume.as_ref() == Some(&created.id)));
-
-    let modify = ModifyVolume {
-        volume: created.id.clone(),
-        size: Some(Gib(9)),
-        volume_type: None,
-        iops: None,
-        throughput: None,
-    };
-    assert_eq!(sim.modify_volume(&modify).await.unwrap().state, ModificationState::Modifying);
-    let done = sim.describe_modifications(std::slice::from_ref(&created.id), &PageRequest::default()).await.unwrap();
-    assert_eq!((done.items[0].state.clone(), done.items[0].target_size), (ModificationState::Completed, Some(Gib(9))));
-
-    let snapshot = CreateSnapshot {
-        volume: created.id.clone(),
-        description: "of pvc-1".into(),
-        outpost_arn: None,
-        tags: Tags::from([("CSIVolumeSnapshotName".to_owned(), "snap".to_owned())]),
-    };
-    let snapshot = sim.create_snapshot(&snapshot).await.unwrap();
-    let query = SnapshotQuery::Tag { key: "CSIVolumeSnapshotName".into(), values: vec!["snap".into()] };
-    let found = sim.describe_snapshots(&query, &PageRequest::default()).await.unwrap().items;
-    assert_eq!((found[0].id.clone(), found[0].state.clone()), (snapshot.id.clone(), SnapshotState::Completed));
-
-    let copy = CopyVolume {
-        client_token: "copy".into(),
-        source: created.id.clone(),
-        size: Gib(9),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        multi_attach: false,
-        tags: Tags::new(),
-    };
-    assert_eq!(sim.copy_volume(&copy).await.unwrap().source_volume, Some(created.id.clone()));
-
-    let detach = DetachRequest { volume: created.id.clone(), instance };
-    assert_eq!(sim.detach_volume(&detach).await.unwrap().state, AttachmentState::Detaching);
-    sim.delete_volume(&created.id).await.unwrap();
-    sim.delete_snapshot(&snapshot.id).await.unwrap();
-    let gone = sim.delete_volume(&created.id).await.unwrap_err();
-    assert_eq!((gone.class, gone.code.as_deref()), (ErrorClass::VolumeNotFound, Some("InvalidVolume.NotFound")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn tags_and_zones_work_through_port() {
-    let sim = sim().await;
-    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
-    sim.create_tags(volume.as_str(), &Tags::from([("a".to_owned(), "1".to_owned())])).await.unwrap();
-    assert_eq!(only(&sim, &volume).await.tags["a"], "1");
-    sim.delete_tags(volume.as_str(), &["a".to_owned()]).await.unwrap();
-    assert!(!only(&sim, &volume).await.tags.contains_key("a"));
-    let zones = sim.describe_zones().await.unwrap();
-    assert_eq!(zones.iter().filter(|z| z.is_availability_zone && z.available).count(), 3);
-    sim.check_access().await.unwrap();
-    assert_eq!(sim.describe_instance_type("r8gb.48xlarge").await.unwrap().unwrap().ebs_cards, 2);
-    assert_eq!(sim.describe_instance_type("nonsense").await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,106 +81,6 @@ async fn every_call_is_recorded_with_its_result() {
     assert!(calls[2].at.duration_since(calls[0].at).unwrap() >= Duration::from_secs(5));
     sim.clear_calls();
     assert_eq!(sim.calls(), []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn ec2_codes_map_to_classes() {
-    let sim = sim().await;
-    let [instance, second] = sim.instance_ids().await;
-    let volume = sim.create_volume(&request("a")).await.unwrap().id;
-    let attach = |volume: &VolumeId, instance: &ebs_types::InstanceId, device: &str| AttachRequest {
-        volume: volume.clone(),
-        instance: instance.clone(),
-        device: DeviceName::new(device),
-        card: None,
-    };
-    let class = |result: Result<ebs_ec2::Attachment, Ec2Error>| result.unwrap_err().class;
-    let nobody = ebs_types::InstanceId::parse("i-00000000").unwrap();
-    let nothing = VolumeId::parse("vol-00000000").unwrap();
-    let odd = VolumeId::parse("vol-zz").unwrap();
-    assert_eq!(class(sim.attach_volume(&attach(&volume, &second, "/dev/xvdaa")).await), ErrorClass::ZoneMismatch);
-    assert_eq!(class(sim.attach_volume(&attach(&volume, &nobody, "/dev/xvdaa")).await), ErrorClass::InstanceNotFound);
-    assert_eq!(class(sim.attach_volume(&attach(&nothing, &instance, "/dev/xvdaa")).await), ErrorClass::VolumeNotFound);
-    assert_eq!(class(sim.attach_volume(&attach(&odd, &instance, "/dev/xvdaa")).await), ErrorClass::MalformedId);
-    assert_eq!(
-        class(sim.attach_volume(&attach(&volume, &instance, "/dev/nonsense")).await),
-        ErrorClass::InvalidParameter
-    );
-    sim.attach_volume(&attach(&volume, &instance, "/dev/xvdaa")).await.unwrap();
-    assert_eq!(class(sim.attach_volume(&attach(&volume, &instance, "/dev/xvdab")).await), ErrorClass::VolumeInUse);
-    let other = sim.create_volume(&request("b")).await.unwrap().id;
-    assert_eq!(class(sim.attach_volume(&attach(&other, &instance, "/dev/xvdaa")).await), ErrorClass::DeviceNameInUse);
-    let detach = DetachRequest { volume: other, instance };
-    assert_eq!(class(sim.detach_volume(&detach).await), ErrorClass::IncorrectState);
-    let mismatch = CreateVolume { size: Gib(5), ..request("a") };
-    assert_eq!(sim.create_volume(&mismatch).await.unwrap_err().class, ErrorClass::IdempotentMismatch);
-    let unknown = CreateVolume { volume_type: VolumeType::Other("gp9".into()), ..request("c") };
-    assert_eq!(sim.create_volume(&unknown).await.unwrap_err().class, ErrorClass::Unsupported);
-    let page = PageRequest { max_results: None, token: Some("nonsense".into()) };
-    assert_eq!(
-        sim.describe_volumes(&VolumeQuery::FilterIds(vec![volume]), &page).await.unwrap_err().class,
-        ErrorClass::BadToken
-    );
-}
-
-/// The errors keep EC2's meaning.
-#[tokio::test(start_paused = true)]
-async fn hyperpod_node_works_through_port() {
-    let sim = sim().await;
-    let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
-    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
-    only(&sim, &volume).await;
-    let device = sim.attach_cluster_node_volume(&node, &volume).await.unwrap().device;
-    let seen = only(&sim, &volume).await.attachments.remove(0);
-    assert_eq!((seen.instance.clone(), seen.device.clone()), (None, Some(device)));
-    assert_eq!(seen.cluster_node().as_ref(), Some(node.instance()));
-    let again = sim.attach_cluster_node_volume(&node, &volume).await.unwrap_err();
-    assert_eq!(again.class, ErrorClass::VolumeInUse, "{again}");
-    sim.detach_cluster_node_volume(&node, &volume).await.unwrap();
-    assert_eq!(only(&sim, &volume).await.attachments, []);
-    let gone = sim.detach_cluster_node_volume(&node, &volume).await.unwrap_err();
-    assert_eq!(gone.class, ErrorClass::IncorrectState, "{gone}");
-    assert_eq!(gone.code.as_deref(), Some("ValidationException"));
-    let calls = (sim.count(Action::AttachClusterNodeVolume), sim.count(Action::DescribeInstances));
-    assert_eq!(calls, (2, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn status_fast_restores_and_locks_work_through_port() {
-    let sim = sim().await;
-    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
-    let status = sim.describe_volume_status(std::slice::from_ref(&volume), &PageRequest::default()).await.unwrap();
-    assert_eq!((status.items[0].volume.clone(), status.items[0].initializing()), (volume.clone(), Some(false)));
-    assert!(sim.describe_volume_status(&[], &PageRequest::default()).await.unwrap().items.is_empty());
-    let nothing = VolumeId::parse("vol-00000000").unwrap();
-    let missing = sim.describe_volume_status(&[volume.clone(), nothing], &PageRequest::default()).await.unwrap_err();
-    assert_eq!(missing.class, ErrorClass::VolumeNotFound, "one missing id fails the call");
-
-    let create = CreateSnapshot { volume, description: String::new(), outpost_arn: None, tags: Tags::new() };
-    let snapshot = sim.create_snapshot(&create).await.unwrap().id;
-    let [good, bad] = ["us-west-2a", "us-west-2z"].map(|zone| ZoneName::parse(zone).unwrap());
-    let restores = sim.enable_fast_snapshot_restores(&snapshot, std::slice::from_ref(&good)).await.unwrap();
-    assert_eq!((restores.enabled, restores.failures.len()), (vec![good], 0));
-    let outcome = sim.enable_fast_snapshot_restores(&snapshot, &[bad]).await;
-    assert!(outcome.map_or(true, |restores| !restores.failures.is_empty()), "a zone that is none");
-
-    let lock = LockSnapshot {
-        snapshot: snapshot.clone(),
-        mode: Some("governance".into()),
-        cool_off_hours: None,
-        expiration: None,
-        duration_days: Some(1),
-    };
-    sim.lock_snapshot(&lock).await.unwrap();
-    assert_eq!(sim.delete_snapshot(&snapshot).await.unwrap_err().class, ErrorClass::SnapshotInUse);
-    let until = LockSnapshot {
-        expiration: Some(sim.engine().now() + Duration::from_secs(2 * 86_400)),
-        duration_days: None,
-        ..lock.clone()
-    };
-    sim.lock_snapshot(&until).await.unwrap();
-    let nonsense = LockSnapshot { mode: Some("nonsense".into()), ..lock };
-    assert_eq!(sim.lock_snapshot(&nonsense).await.unwrap_err().class, ErrorClass::InvalidParameter);
 }
 
 /// Returns the failure of a suite that drops an EC2 after these calls; `None`: it passes.

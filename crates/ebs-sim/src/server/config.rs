@@ -9,7 +9,6 @@ use ebs_types::ZoneName;
 use crate::buckets::Limits;
 use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig, ZoneConfig};
 use crate::iam::IamConfig;
-use crate::scenario::Scenario;
 
 /// The settings of a [`super::Server`]. The command line fills the same fields.
 #[derive(Debug, Clone)]
@@ -48,8 +47,6 @@ pub struct ServerConfig {
     pub account: AccountSettings,
     /// Seed of all random choices except ids of volumes with devices; `None`: every run differs.
     pub seed: Option<u64>,
-    /// Events from the start on.
-    pub scenario: Scenario,
 }
 
 impl ServerConfig {
@@ -75,7 +72,6 @@ impl ServerConfig {
             max_lag: Duration::ZERO,
             account: AccountSettings::default(),
             seed: None,
-            scenario: Scenario::default(),
         }
     }
 }
@@ -87,6 +83,4 @@ pub enum TimingMode {
     Instant,
     /// Calls and state changes take as long as in EC2, with EC2's rate limits.
     Realistic,
-    /// The scenario sets the times; until then, state changes finish immediately.
-    Scripted,
 }

@@ -1,85 +1,44 @@
-//! The account: its region, zones and instances, and the limits of a run's configuration.
+//! The instances with which an account starts.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use ebs_types::VolumeType;
-use serde::{Deserialize, Serialize};
 
-use crate::api::{ACCOUNT_ID, SimProperties};
-use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
+use crate::api::SimProperties;
+use crate::config::{EngineConfig, ZoneConfig};
 
 use super::ids::Kind;
-use super::instances::{Instance, InstancePhase};
-use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::instances::new_interface;
+use super::model::{
+    Attachment, AttachmentPhase, Device, Instance, InstancePhase, ROOT_DEVICE, Sim, Volume, VolumePhase,
+};
 use super::volumes::new_volume;
-use super::{Policy, Sim};
 
-/// The device name of root volumes.
-pub(super) const ROOT_DEVICE: &str = "/dev/xvda";
-
-/// Region, zones and account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Account {
-    pub(super) id: String,
-    pub(super) region: String,
-    pub(super) zones: Vec<ZoneConfig>,
-}
-
-impl Account {
-    pub(super) fn new(config: &EngineConfig) -> Self {
-        Self { id: ACCOUNT_ID.to_owned(), region: config.region.clone(), zones: config.zones.clone() }
-    }
-
-    pub(super) fn zone_named(&self, name: &str) -> Option<&ZoneConfig> {
-        self.zones.iter().find(|z| z.name == name)
-    }
-
-    pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
-        self.zones.iter().find(|z| z.id == id)
-    }
-}
-
-impl Policy {
-    pub(super) fn of(config: &EngineConfig) -> Self {
-        let realistic = config.timing == Timing::Realistic;
-        Self {
-            max_volumes: config.max_volumes,
-            max_snapshots: config.max_snapshots,
-            account: config.account.clone(),
-            snapshot_interval: config.snapshot_interval.or(realistic.then_some(Duration::from_secs(15))),
-            modifications_per_day: config.modifications_per_day.or(realistic.then_some(4)),
-            burnt_token_repeats_reply: config.burnt_token == BurntToken::OldReply,
-        }
-    }
-}
-
-impl Sim {
-    /// Starts the two instances: the machine's own, and one in another zone that has no devices here.
-    pub(super) fn launch(&mut self, config: &EngineConfig, now: SystemTime) {
-        for (zone, local) in [(&config.zone, true), (&config.second_zone, false)] {
-            let zone_id = self.account.zone_named(zone).map(|z| z.id.clone()).unwrap_or_default();
-            let instance = Instance {
-                id: self.ids.new_id(Kind::Instance),
-                instance_type: config.instance_type.clone(),
-                zone: zone.clone(),
-                zone_id: zone_id.clone(),
-                reservation_id: format!("r-0{}", self.ids.hex()),
-                image_id: "ami-00000000000000000".to_owned(),
-                interfaces: vec![self.new_interface()],
-                launch_time: now,
-                root_device: ROOT_DEVICE.to_owned(),
-                root_volume: self.ids.new_id(Kind::Volume),
-                tags: BTreeMap::new(),
-                phase: InstancePhase::Running,
-                protected: false,
-                stop_protected: false,
-                local,
-            };
-            let root = root_volume(&instance, now);
-            self.volumes.insert(root.id.clone(), root);
-            self.instances.push(instance);
-        }
+/// Starts the two instances: the machine's own, and one in another zone that has no devices here.
+pub(super) fn launch(sim: &mut Sim, config: &EngineConfig, now: SystemTime) {
+    for (zone, local) in [(&config.zone, true), (&config.second_zone, false)] {
+        let zone_id = sim.account.zone_named(zone).map(|z| z.id.clone()).unwrap_or_default();
+        let instance = Instance {
+            id: sim.ids.new_id(Kind::Instance),
+            instance_type: config.instance_type.clone(),
+            zone: zone.clone(),
+            zone_id: zone_id.clone(),
+            reservation_id: format!("r-0{}", sim.ids.hex()),
+            image_id: "ami-00000000000000000".to_owned(),
+            interfaces: vec![new_interface(sim)],
+            launch_time: now,
+            root_device: ROOT_DEVICE.to_owned(),
+            root_volume: sim.ids.new_id(Kind::Volume),
+            tags: BTreeMap::new(),
+            phase: InstancePhase::Running,
+            protected: false,
+            stop_protected: false,
+            local,
+        };
+        let root = root_volume(&instance, now);
+        sim.volumes.insert(root.id.clone(), root);
+        sim.instances.push(instance);
     }
 }
 

@@ -6,147 +6,127 @@ use ebs_types::{ebs_cards, is_xen};
 
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 
-use super::Sim;
-use super::cluster_nodes::managed;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
-use super::instances::{Instance, InstancePhase};
-use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, Volume, VolumePhase};
+use super::model::{
+    Attachment, AttachmentPhase, Device, Instance, InstancePhase, ModificationPhase, Sim, Volume, VolumePhase,
+};
+use super::volumes::volume_mut;
 
 /// Maximum number of instances that share a volume.
 const MAX_SHARERS: usize = 16;
 
-impl Sim {
-    pub(super) fn attach_volume(&mut self, now: SystemTime, call: &AttachVolume) -> Result<Reply, Fault> {
-        let device = call.device.as_deref().filter(|d| !d.is_empty()).ok_or_else(|| faults::missing("device"))?;
-        self.volume_mut(&call.volume_id)?;
-        let instance = self.instance(&call.instance_id)?.clone();
-        check_device_name(device)?;
-        let card = card_of(call, &instance)?;
-        let volume = &self.volumes[&call.volume_id];
-        if !matches!(instance.phase, InstancePhase::Running | InstancePhase::Stopped) {
-            return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
-        }
-        check_attachable(volume, &instance)?;
-        self.check_device_free(&instance, device)?;
-        let stuck = !self.has_free_slot(&instance)?;
-        faults::unless_dry_run(call.dry_run)?;
-        let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
-        let attachment = Attachment { card, stuck, ..Attachment::new(&instance, device, now, due) };
-        let reply = attachment.describe(&call.volume_id);
-        self.volume_mut(&call.volume_id)?.attachments.push(attachment);
-        self.touch();
-        Ok(Reply::AttachVolume(reply))
+pub(super) fn attach_volume(sim: &mut Sim, now: SystemTime, call: &AttachVolume) -> Result<Reply, Fault> {
+    let device = call.device.as_deref().filter(|d| !d.is_empty()).ok_or_else(|| faults::missing("device"))?;
+    volume_mut(sim, &call.volume_id)?;
+    let instance = find_instance(sim, &call.instance_id)?.clone();
+    check_device_name(device)?;
+    let card = card_of(call, &instance)?;
+    let volume = &sim.volumes[&call.volume_id];
+    if !matches!(instance.phase, InstancePhase::Running | InstancePhase::Stopped) {
+        return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
     }
-
-    /// Returns an instance by an id that a client sent.
-    pub(super) fn instance(&self, id: &str) -> Result<&Instance, Fault> {
-        if id.is_empty() {
-            return Err(faults::missing("InstanceId"));
-        }
-        Kind::Instance.check(id)?;
-        self.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
-    }
-
-    /// Ends the attachments of a terminated instance, and deletes the volumes that are deleted with it.
-    pub(super) fn end_attachments(&mut self, now: SystemTime, instance: &str) {
-        let gone_at = self.times.due(now, self.times.delete, Some(instance));
-        let mut effects = Vec::new();
-        for volume in self.volumes.values_mut() {
-            let id = volume.id.clone();
-            let Some(attachment) = volume.attachment_to(instance) else { continue };
-            let goes_with_it = attachment.delete_on_termination;
-            attachment.forced = true;
-            if attachment.start_detaching(now) {
-                effects.push(Effect::Disconnect { volume: id, instance: instance.to_owned(), force: true });
-            }
-            if matches!(attachment.backing, Device::None | Device::Absent) {
-                volume.attachments.retain(|a| a.instance_id != instance);
-            }
-            if goes_with_it && volume.attachments.is_empty() {
-                volume.phase = VolumePhase::Deleting { due: gone_at };
-            }
-        }
-        self.effects.append(&mut effects);
-    }
-
-    /// Returns attachments of an instance in any state, including its root volume's.
-    pub(super) fn attachments_of<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
-        self.volumes.values().flat_map(move |v| {
-            v.attachments.iter().filter(move |a| a.instance_id == instance).map(|a| (v.id.as_str(), a))
-        })
-    }
-
-    fn check_device_free(&self, instance: &Instance, device: &str) -> Result<(), Fault> {
-        if self.attachments_of(&instance.id).any(|(_, a)| disk_of(&a.device) == disk_of(device)) {
-            return Err(invalid_value(format!(
-                "Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Returns false where a full instance accepts the volume anyway and it stays `attaching`.
-    fn has_free_slot(&self, instance: &Instance) -> Result<bool, Fault> {
-        let slots = instance.slots();
-        let is_free = self.attachments_of(&instance.id).count() < slots;
-        if !is_free && !self.policy.account.oddities.full_instances_attach_for_ever {
-            return Err(Fault::new(
-                "AttachmentLimitExceeded",
-                format!(
-                    "You may attach up to {slots} devices for this instance type. Please use a larger instance size to \
-                     attach more volumes."
-                ),
-            ));
-        }
-        Ok(is_free)
-    }
-
-    pub(super) fn detach_volume(&mut self, now: SystemTime, call: &DetachVolume) -> Result<Reply, Fault> {
-        let due = self.times.due(now, self.times.detach, Some(&call.volume_id));
-        if let Some(instance) = call.instance_id.as_deref().filter(|i| !i.is_empty()) {
-            Kind::Instance.check(instance)?;
-        }
-        let volume = self.volume_mut(&call.volume_id)?;
-        let id = volume.id.clone();
-        let instance_id = detachable(volume, call)?;
-        let device = volume.attachment_to(&instance_id).map(|a| a.device.clone());
-        let instance = self.instances.iter().find(|i| i.id == instance_id);
-        instance.map_or(Ok(()), |instance| check_detachable_from(instance, &id, device.as_deref()))?;
-        faults::unless_dry_run(call.dry_run)?;
-        let stopped = instance.is_some_and(|i| i.phase == InstancePhase::Stopped);
-        let volume = self.volume_mut(&id)?;
-        let attachment = volume.attachment_to(&instance_id).expect("found above");
-        attachment.forced = call.force;
-        // The devices of a stopped instance are not in use.
-        let due = if call.force || stopped { now } else { due };
-        let disconnect = attachment.start_detaching(due);
-        let reply = attachment.describe(&id);
-        if disconnect {
-            self.emit(Effect::Disconnect { volume: id, instance: instance_id, force: call.force });
-        }
-        self.touch();
-        Ok(Reply::DetachVolume(reply))
-    }
+    check_attachable(volume, &instance)?;
+    check_device_free(sim, &instance, device)?;
+    let stuck = !has_free_slot(sim, &instance)?;
+    faults::unless_dry_run(call.dry_run)?;
+    let due = sim.times.due(now, sim.times.attach, Some(&call.volume_id));
+    let attachment = Attachment { card, stuck, ..Attachment::new(&instance, device, now, due) };
+    let reply = attachment.describe(&call.volume_id);
+    volume_mut(sim, &call.volume_id)?.attachments.push(attachment);
+    sim.touch();
+    Ok(Reply::AttachVolume(reply))
 }
 
-impl Attachment {
-    /// Starts the detachment. Returns whether its device must be disconnected.
-    pub(super) fn start_detaching(&mut self, due: SystemTime) -> bool {
-        self.phase = AttachmentPhase::Detaching { due, busy: false };
-        self.stuck = false;
-        match &self.backing {
-            Device::Connected(device) | Device::RetryDisconnect(device, _) => {
-                self.backing = Device::Disconnecting(device.clone());
-                return true;
-            }
-            Device::RetryConnect(_) | Device::Vanished => self.backing = Device::Absent,
-            // A device that is being connected is disconnected as soon as it has arrived.
-            Device::None | Device::Absent | Device::Connecting | Device::Disconnecting(_) => {}
-        }
-        false
+/// Returns an instance by an id that a client sent.
+pub(super) fn find_instance<'a>(sim: &'a Sim, id: &str) -> Result<&'a Instance, Fault> {
+    if id.is_empty() {
+        return Err(faults::missing("InstanceId"));
     }
+    Kind::Instance.check(id)?;
+    sim.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
+}
+
+/// Ends the attachments of a terminated instance, and deletes the volumes that are deleted with it.
+pub(super) fn end_attachments(sim: &mut Sim, now: SystemTime, instance: &str) {
+    let gone_at = sim.times.due(now, sim.times.delete, Some(instance));
+    let mut effects = Vec::new();
+    for volume in sim.volumes.values_mut() {
+        let id = volume.id.clone();
+        let Some(attachment) = volume.attachment_to(instance) else { continue };
+        let goes_with_it = attachment.delete_on_termination;
+        attachment.forced = true;
+        if attachment.start_detaching(now) {
+            effects.push(Effect::Disconnect { volume: id, instance: instance.to_owned(), force: true });
+        }
+        if matches!(attachment.backing, Device::None | Device::Absent) {
+            volume.attachments.retain(|a| a.instance_id != instance);
+        }
+        if goes_with_it && volume.attachments.is_empty() {
+            volume.phase = VolumePhase::Deleting { due: gone_at };
+        }
+    }
+    sim.effects.append(&mut effects);
+}
+
+/// Returns attachments of an instance in any state, including its root volume's.
+pub(super) fn attachments_of<'a>(sim: &'a Sim, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
+    sim.volumes
+        .values()
+        .flat_map(move |v| v.attachments.iter().filter(move |a| a.instance_id == instance).map(|a| (v.id.as_str(), a)))
+}
+
+fn check_device_free(sim: &Sim, instance: &Instance, device: &str) -> Result<(), Fault> {
+    if attachments_of(sim, &instance.id).any(|(_, a)| disk_of(&a.device) == disk_of(device)) {
+        return Err(invalid_value(format!(
+            "Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns false where a full instance accepts the volume anyway and it stays `attaching`.
+fn has_free_slot(sim: &Sim, instance: &Instance) -> Result<bool, Fault> {
+    let slots = instance.slots();
+    let is_free = attachments_of(sim, &instance.id).count() < slots;
+    if !is_free && !sim.policy.account.oddities.full_instances_attach_for_ever {
+        return Err(Fault::new(
+            "AttachmentLimitExceeded",
+            format!(
+                "You may attach up to {slots} devices for this instance type. Please use a larger instance size to \
+                 attach more volumes."
+            ),
+        ));
+    }
+    Ok(is_free)
+}
+
+pub(super) fn detach_volume(sim: &mut Sim, now: SystemTime, call: &DetachVolume) -> Result<Reply, Fault> {
+    let due = sim.times.due(now, sim.times.detach, Some(&call.volume_id));
+    if let Some(instance) = call.instance_id.as_deref().filter(|i| !i.is_empty()) {
+        Kind::Instance.check(instance)?;
+    }
+    let volume = volume_mut(sim, &call.volume_id)?;
+    let id = volume.id.clone();
+    let instance_id = detachable(volume, call)?;
+    let device = volume.attachment_to(&instance_id).map(|a| a.device.clone());
+    let instance = sim.instances.iter().find(|i| i.id == instance_id);
+    instance.map_or(Ok(()), |instance| check_detachable_from(instance, &id, device.as_deref()))?;
+    faults::unless_dry_run(call.dry_run)?;
+    let stopped = instance.is_some_and(|i| i.phase == InstancePhase::Stopped);
+    let volume = volume_mut(sim, &id)?;
+    let attachment = volume.attachment_to(&instance_id).expect("found above");
+    attachment.forced = call.force;
+    // The devices of a stopped instance are not in use.
+    let due = if call.force || stopped { now } else { due };
+    let disconnect = attachment.start_detaching(due);
+    let reply = attachment.describe(&id);
+    if disconnect {
+        sim.emit(Effect::Disconnect { volume: id, instance: instance_id, force: call.force });
+    }
+    sim.touch();
+    Ok(Reply::DetachVolume(reply))
 }
 
 /// Returns the device name without its prefix: `/dev/sdb` and `/dev/xvdb` are the same name.
@@ -224,7 +204,7 @@ fn is_modifying(volume: &Volume) -> bool {
 fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     let not_attached = |what: String| Err(Fault::new("InvalidAttachment.NotFound", what));
     if volume.attachments.iter().any(|a| a.associated_resource.is_some()) {
-        return Err(managed(&volume.id));
+        return Err(faults::managed_volume(&volume.id));
     }
     let attachment = match (call.instance_id.as_deref().filter(|i| !i.is_empty()), volume.attachments.as_slice()) {
         (_, []) => {

@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
 use crate::api::{
     DescribeFastSnapshotRestores, DisableFastSnapshotRestores, EnableFastSnapshotRestores, Fault, Reply,
     SimFastRestore, SimFastRestoreError, SimFastRestores,
 };
 use crate::config::ZoneConfig;
 
-use super::Sim;
 use super::faults::{self, invalid_combination};
 use super::filters::Filterable;
 use super::ids::Kind;
 use super::listings::Query;
-use super::model::Snapshot;
+use super::model::{FastRestore, Sim};
 
 /// Maximum page size.
 const MAX_PAGE: i64 = 200;
@@ -26,207 +23,131 @@ const MAX_SIZE_GIB: u32 = 16 * 1024;
 const MAX_SNAPSHOTS: usize = 10;
 /// Optimising takes an hour for each TiB.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
-/// Fast restores of one snapshot in one zone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FastRestore {
-    zone: String,
-    zone_id: String,
-    enabling: SystemTime,
-    optimizing: SystemTime,
-    enabled: SystemTime,
-    /// When it was disabled, and when that is complete.
-    #[serde(default)]
-    disabled: Option<(SystemTime, SystemTime)>,
+pub(super) fn enable_fast_restores(
+    sim: &mut Sim,
+    now: SystemTime,
+    call: &EnableFastSnapshotRestores,
+) -> Result<Reply, Fault> {
+    let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
+    faults::unless_dry_run(call.dry_run)?;
+    let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| enable_fast_restore(sim, now, id, zone));
+    sim.touch();
+    Ok(Reply::EnableFastSnapshotRestores(answer))
 }
 
-impl FastRestore {
-    fn state(&self, now: SystemTime) -> &'static str {
-        match now {
-            now if self.disabled.is_some_and(|(_, off)| off <= now) => "disabled",
-            _ if self.disabled.is_some() => "disabling",
-            now if self.enabled <= now => "enabled",
-            now if self.optimizing <= now => "optimizing",
-            _ => "enabling",
-        }
-    }
+pub(super) fn disable_fast_restores(
+    sim: &mut Sim,
+    now: SystemTime,
+    call: &DisableFastSnapshotRestores,
+) -> Result<Reply, Fault> {
+    let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
+    faults::unless_dry_run(call.dry_run)?;
+    let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| disable_fast_restore(sim, now, id, zone));
+    sim.touch();
+    Ok(Reply::DisableFastSnapshotRestores(answer))
 }
 
-impl Snapshot {
-    /// Returns whether volumes created from it in that zone are fully initialized at once.
-    pub(super) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
-        self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
-    }
-
-    /// Returns the zones whose fast restores prevent its deletion: they are enabled, or still being disabled.
-    pub(super) fn zones_with_fast_restores(&self, now: SystemTime) -> Vec<&str> {
-        self.fast_restores.iter().filter(|f| f.state(now) != "disabled").map(|f| f.zone.as_str()).collect()
-    }
-
-    pub(super) fn fast_restores<'a>(
-        &'a self,
-        now: SystemTime,
-        owner: &'a str,
-    ) -> impl Iterator<Item = SimFastRestore> + 'a {
-        self.fast_restores.iter().map(move |f| SimFastRestore {
-            snapshot_id: self.id.clone(),
-            zone: f.zone.clone(),
-            zone_id: f.zone_id.clone(),
-            state: f.state(now).to_owned(),
-            reason: if ["enabling", "disabling"].contains(&f.state(now)) {
-                "Client.UserInitiated".to_owned()
-            } else {
-                "Client.UserInitiated - Lifecycle state transition".to_owned()
-            },
-            owner_id: owner.to_owned(),
-            enabling_time: f.enabling,
-            optimizing_time: Some(f.optimizing).filter(|at| *at <= now),
-            enabled_time: Some(f.enabled).filter(|at| *at <= now),
-            disabling_time: f.disabled.map(|(from, _)| from),
-            disabled_time: f.disabled.map(|(_, off)| off).filter(|at| *at <= now),
-        })
-    }
+fn disable_fast_restore(
+    sim: &mut Sim,
+    now: SystemTime,
+    id: &str,
+    zone: &str,
+) -> Result<SimFastRestore, SimFastRestoreError> {
+    let off = sim.times.due(now, sim.times.enable_fast_restore, Some(id));
+    let refused = |fault: Fault| SimFastRestoreError {
+        zone: zone.to_owned(),
+        zone_id: String::new(),
+        code: fault.code,
+        message: fault.message,
+    };
+    let snapshot = sim.snapshots.get_mut(id).ok_or_else(|| refused(faults::no_such_snapshot(id)))?;
+    let mut all = snapshot.fast_restores.iter_mut();
+    let Some(on) = all.find(|f| (f.zone == zone || f.zone_id == zone) && f.disabled.is_none()) else {
+        // EC2 documents no code for this error.
+        let message = format!("Fast snapshot restore is not enabled for '{id}' in {zone}.");
+        return Err(refused(faults::incorrect_state(message)));
+    };
+    on.disabled = Some((now, off));
+    let zone = on.zone.clone();
+    let mut all = snapshot.fast_restores(now, &sim.account.id);
+    let answer = all.find(|f| f.zone == zone).expect("found just now");
+    // The reply shows a new request as in progress.
+    let state = "disabling".to_owned();
+    Ok(SimFastRestore { state, reason: "Client.UserInitiated".to_owned(), disabled_time: None, ..answer })
 }
 
-impl Sim {
-    pub(super) fn enable_fast_restores(
-        &mut self,
-        now: SystemTime,
-        call: &EnableFastSnapshotRestores,
-    ) -> Result<Reply, Fault> {
-        let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
-        faults::unless_dry_run(call.dry_run)?;
-        let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.enable_fast_restore(now, id, zone));
-        self.touch();
-        Ok(Reply::EnableFastSnapshotRestores(answer))
+fn enable_fast_restore(
+    sim: &mut Sim,
+    now: SystemTime,
+    id: &str,
+    zone: &str,
+) -> Result<SimFastRestore, SimFastRestoreError> {
+    let found = sim.account.zone_named(zone).or_else(|| sim.account.zone_with_id(zone)).cloned();
+    let refused = |code: &str, message: String| SimFastRestoreError {
+        zone: zone.to_owned(),
+        zone_id: found.as_ref().map(|z| z.id.clone()).unwrap_or_default(),
+        code: code.to_owned(),
+        message,
+    };
+    let Some(ZoneConfig { name, id: zone_id, zone_type }) = found.clone() else {
+        return Err(refused("InvalidParameterValue", format!("Invalid availability zone: [{zone}]")));
+    };
+    if zone_type != "availability-zone" {
+        return Err(refused("UnsupportedOperation", format!("Fast snapshot restore is not supported in {zone}.")));
     }
+    let on = |f: &&FastRestore| f.zone == name && f.disabled.is_none();
+    let used = sim.snapshots.values().flat_map(|s| &s.fast_restores).filter(on).count();
+    let Some(snapshot) = sim.snapshots.get_mut(id) else {
+        let fault = faults::no_such_snapshot(id);
+        return Err(refused(&fault.code, fault.message));
+    };
+    if snapshot.size_gib > MAX_SIZE_GIB {
+        return Err(refused("UnsupportedOperation", format!("Snapshot '{id}' is larger than 16 TiB.")));
+    }
+    if !snapshot.fast_restores.iter().any(|f| on(&f)) {
+        if sim.policy.account.quotas.fast_restores.is_some_and(|most| used >= most) {
+            return Err(refused(
+                "FastSnapshotRestoreLimitExceeded",
+                format!("You have reached the limit of {used} snapshots with fast snapshot restore in {zone}."),
+            ));
+        }
+        let optimizing = sim.times.due(now, sim.times.enable_fast_restore, Some(id));
+        let work =
+            if sim.times.enable_fast_restore.is_zero() { Duration::ZERO } else { OPTIMIZE_PER_GIB * snapshot.size_gib };
+        let enabled = optimizing + work;
+        let zone = name.clone();
+        snapshot.fast_restores.retain(|f| f.zone != name);
+        snapshot.fast_restores.push(FastRestore { zone, zone_id, enabling: now, optimizing, enabled, disabled: None });
+    }
+    let mut all = snapshot.fast_restores(now, &sim.account.id);
+    let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
+    drop(all);
+    // The reply shows a new request as in progress.
+    if enabled.enabling_time == now {
+        (enabled.state, enabled.reason) = ("enabling".to_owned(), "Client.UserInitiated".to_owned());
+        (enabled.optimizing_time, enabled.enabled_time) = (None, None);
+    }
+    Ok(enabled)
+}
 
-    pub(super) fn disable_fast_restores(
-        &mut self,
-        now: SystemTime,
-        call: &DisableFastSnapshotRestores,
-    ) -> Result<Reply, Fault> {
-        let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
-        faults::unless_dry_run(call.dry_run)?;
-        let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.disable_fast_restore(now, id, zone));
-        self.touch();
-        Ok(Reply::DisableFastSnapshotRestores(answer))
+pub(super) fn describe_fast_restores(
+    sim: &mut Sim,
+    now: SystemTime,
+    call: &DescribeFastSnapshotRestores,
+) -> Result<Reply, Fault> {
+    if let Some(asked) = call.max_results.filter(|n| !(0..=MAX_PAGE).contains(n)) {
+        return Err(faults::bad_page_size(asked, 0, MAX_PAGE));
     }
-
-    fn disable_fast_restore(
-        &mut self,
-        now: SystemTime,
-        id: &str,
-        zone: &str,
-    ) -> Result<SimFastRestore, SimFastRestoreError> {
-        let off = self.times.due(now, self.times.enable_fast_restore, Some(id));
-        let refused = |fault: Fault| SimFastRestoreError {
-            zone: zone.to_owned(),
-            zone_id: String::new(),
-            code: fault.code,
-            message: fault.message,
-        };
-        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| refused(faults::no_such_snapshot(id)))?;
-        let mut all = snapshot.fast_restores.iter_mut();
-        let Some(on) = all.find(|f| (f.zone == zone || f.zone_id == zone) && f.disabled.is_none()) else {
-            // EC2 documents no code for this error.
-            let message = format!("Fast snapshot restore is not enabled for '{id}' in {zone}.");
-            return Err(refused(faults::incorrect_state(message)));
-        };
-        on.disabled = Some((now, off));
-        let zone = on.zone.clone();
-        let mut all = snapshot.fast_restores(now, &self.account.id);
-        let answer = all.find(|f| f.zone == zone).expect("found just now");
-        // The reply shows a new request as in progress.
-        let state = "disabling".to_owned();
-        Ok(SimFastRestore { state, reason: "Client.UserInitiated".to_owned(), disabled_time: None, ..answer })
-    }
-
-    fn enable_fast_restore(
-        &mut self,
-        now: SystemTime,
-        id: &str,
-        zone: &str,
-    ) -> Result<SimFastRestore, SimFastRestoreError> {
-        let found = self.account.zone_named(zone).or_else(|| self.account.zone_with_id(zone)).cloned();
-        let refused = |code: &str, message: String| SimFastRestoreError {
-            zone: zone.to_owned(),
-            zone_id: found.as_ref().map(|z| z.id.clone()).unwrap_or_default(),
-            code: code.to_owned(),
-            message,
-        };
-        let Some(ZoneConfig { name, id: zone_id, zone_type }) = found.clone() else {
-            return Err(refused("InvalidParameterValue", format!("Invalid availability zone: [{zone}]")));
-        };
-        if zone_type != "availability-zone" {
-            return Err(refused("UnsupportedOperation", format!("Fast snapshot restore is not supported in {zone}.")));
-        }
-        let on = |f: &&FastRestore| f.zone == name && f.disabled.is_none();
-        let used = self.snapshots.values().flat_map(|s| &s.fast_restores).filter(on).count();
-        let Some(snapshot) = self.snapshots.get_mut(id) else {
-            let fault = faults::no_such_snapshot(id);
-            return Err(refused(&fault.code, fault.message));
-        };
-        if snapshot.size_gib > MAX_SIZE_GIB {
-            return Err(refused("UnsupportedOperation", format!("Snapshot '{id}' is larger than 16 TiB.")));
-        }
-        if !snapshot.fast_restores.iter().any(|f| on(&f)) {
-            if self.policy.account.quotas.fast_restores.is_some_and(|most| used >= most) {
-                return Err(refused(
-                    "FastSnapshotRestoreLimitExceeded",
-                    format!("You have reached the limit of {used} snapshots with fast snapshot restore in {zone}."),
-                ));
-            }
-            let optimizing = self.times.due(now, self.times.enable_fast_restore, Some(id));
-            let work = if self.times.enable_fast_restore.is_zero() {
-                Duration::ZERO
-            } else {
-                OPTIMIZE_PER_GIB * snapshot.size_gib
-            };
-            let enabled = optimizing + work;
-            let zone = name.clone();
-            snapshot.fast_restores.retain(|f| f.zone != name);
-            snapshot.fast_restores.push(FastRestore {
-                zone,
-                zone_id,
-                enabling: now,
-                optimizing,
-                enabled,
-                disabled: None,
-            });
-        }
-        let mut all = snapshot.fast_restores(now, &self.account.id);
-        let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
-        drop(all);
-        // The reply shows a new request as in progress.
-        if enabled.enabling_time == now {
-            (enabled.state, enabled.reason) = ("enabling".to_owned(), "Client.UserInitiated".to_owned());
-            (enabled.optimizing_time, enabled.enabled_time) = (None, None);
-        }
-        Ok(enabled)
-    }
-
-    pub(super) fn describe_fast_restores(
-        &mut self,
-        now: SystemTime,
-        call: &DescribeFastSnapshotRestores,
-    ) -> Result<Reply, Fault> {
-        if let Some(asked) = call.max_results.filter(|n| !(0..=MAX_PAGE).contains(n)) {
-            return Err(faults::bad_page_size(asked, 0, MAX_PAGE));
-        }
-        let page = call.max_results.filter(|n| *n > 0).or(Some(MAX_PAGE));
-        let query = Query::of("DescribeFastSnapshotRestores", &[], &call.filters).page_from(
-            1,
-            page,
-            call.next_token.as_deref(),
-        );
-        query.check(Kind::Snapshot)?;
-        faults::unless_dry_run(call.dry_run)?;
-        let owner = &self.account.id;
-        let all: Vec<SimFastRestore> = self.snapshots.values().flat_map(|s| s.fast_restores(now, owner)).collect();
-        let chosen = all.into_iter().filter(|f| query.wants("", f));
-        let listing = query.paged(chosen, |f| format!("{} {}", f.snapshot_id, f.zone))?;
-        Ok(Reply::DescribeFastSnapshotRestores(listing))
-    }
+    let page = call.max_results.filter(|n| *n > 0).or(Some(MAX_PAGE));
+    let query =
+        Query::of("DescribeFastSnapshotRestores", &[], &call.filters).page_from(1, page, call.next_token.as_deref());
+    query.check(Kind::Snapshot)?;
+    faults::unless_dry_run(call.dry_run)?;
+    let owner = &sim.account.id;
+    let all: Vec<SimFastRestore> = sim.snapshots.values().flat_map(|s| s.fast_restores(now, owner)).collect();
+    let chosen = all.into_iter().filter(|f| query.wants("", f));
+    let listing = query.paged(chosen, |f| format!("{} {}", f.snapshot_id, f.zone))?;
+    Ok(Reply::DescribeFastSnapshotRestores(listing))
 }
 
 /// Returns the zones in a call, after checking its snapshots' ids.

@@ -64,3 +64,11 @@ pub(super) fn no_such_instances(ids: &[&str]) -> Fault {
 pub(super) fn unsupported(message: impl Into<String>) -> Fault {
     Fault::new("UnsupportedOperation", message)
 }
+
+/// Returns the error for EC2's detach of a volume that SageMaker has attached.
+pub(super) fn managed_volume(volume: &str) -> Fault {
+    Fault::new(
+        "UnsupportedOperation",
+        format!("Unable to detach volume '{volume}': it is attached to a resource that another service manages"),
+    )
+}

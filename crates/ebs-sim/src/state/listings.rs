@@ -7,37 +7,36 @@ use crate::api::{Fault, Filter, Page};
 use super::faults::{invalid_combination, invalid_value};
 use super::filters::{self, Filterable};
 use super::ids::Kind;
-use super::instances::Instance;
-use super::model::{Attachment, Snapshot, Volume};
-use super::paging::Wanted;
+use super::model::{Attachment, Instance, Snapshot, Volume, hypervisor};
+use super::paging::PageSpec;
 
 #[derive(Debug, Clone)]
 pub(super) struct Query<'a> {
     action: &'static str,
     pub(super) ids: &'a [String],
     pub(super) filters: &'a [Filter],
-    wanted: Wanted<'a>,
+    page: PageSpec<'a>,
 }
 
 impl<'a> Query<'a> {
     pub(super) fn of(action: &'static str, ids: &'a [String], filters: &'a [Filter]) -> Self {
-        Self { action, ids, filters, wanted: Wanted::default() }
+        Self { action, ids, filters, page: PageSpec::default() }
     }
 
     pub(super) fn page(mut self, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
-        self.wanted = Wanted { max_results, next_token, ..self.wanted };
+        self.page = PageSpec { max_results, next_token, ..self.page };
         self
     }
 
     /// Enables tokens after a full last page.
     pub(super) fn with_tokens_after_full_pages(mut self, with: bool) -> Self {
-        self.wanted.token_after_full_page = with;
+        self.page.token_after_full_page = with;
         self
     }
 
     /// Sets the page for an action with other page sizes.
     pub(super) fn page_from(mut self, least: i64, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
-        self.wanted = Wanted { least, max_results, next_token, ..self.wanted };
+        self.page = PageSpec { least, max_results, next_token, ..self.page };
         self
     }
 
@@ -51,11 +50,11 @@ impl<'a> Query<'a> {
 
     /// The same check for objects without ids of a kind; `set` is EC2's name of the list that replaces ids.
     pub(super) fn check_pages(&self, set: &str) -> Result<(), Fault> {
-        if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
+        if !self.ids.is_empty() && self.page.max_results.is_some_and(|n| n != 0) {
             let message = format!("The parameter {set} cannot be used with the parameter maxResults");
             return Err(invalid_combination(message));
         }
-        self.wanted.check()?;
+        self.page.check()?;
         filters::check(self.action, self.filters)
     }
 
@@ -70,7 +69,7 @@ impl<'a> Query<'a> {
         key: impl Fn(&T) -> String,
     ) -> Result<Page<T>, Fault> {
         let scope = format!("{} {:?}", self.action, self.filters);
-        self.wanted.cut(items.collect(), &scope, key)
+        self.page.cut(items.collect(), &scope, key)
     }
 }
 
@@ -188,10 +187,10 @@ impl Filterable for Equipped<'_> {
             "instance-type" => vec![i.instance_type.clone()],
             "instance-state-name" => vec![i.state().0.to_owned()],
             "instance-state-code" => vec![i.state().1.to_string()],
-            "hypervisor" => vec![super::places::hypervisor(&i.instance_type).to_owned()],
+            "hypervisor" => vec![hypervisor(&i.instance_type).to_owned()],
             "owner-id" => vec![self.owner.to_owned()],
             "private-ip-address" => vec![i.private_ip().to_owned()],
-            "private-dns-name" => vec![super::places::private_dns_name(i)],
+            "private-dns-name" => vec![i.private_dns_name()],
             "reservation-id" => vec![i.reservation_id.clone()],
             "root-device-type" => vec!["ebs".to_owned()],
             "architecture" => vec!["x86_64".to_owned()],

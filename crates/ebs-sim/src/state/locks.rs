@@ -2,172 +2,85 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
 use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
 
-use super::Sim;
 use super::faults::{self, invalid_combination, invalid_value};
 use super::filters::Filterable;
 use super::ids::Kind;
 use super::listings::Query;
-use super::model::{Snapshot, SnapshotPhase};
+use super::model::{End, Lock, Mode, Sim, SnapshotPhase};
 
 const DAY: Duration = Duration::from_hours(24);
 const COOL_OFF_HOURS: std::ops::RangeInclusive<i64> = 1..=72;
 const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
-/// The mode of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Mode {
-    Governance,
-    Compliance,
+pub(super) fn lock_snapshot(sim: &mut Sim, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
+    let id = &call.snapshot_id;
+    check_id(id)?;
+    let mut lock = requested_lock(now, call)?;
+    let snapshot = sim.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+    if let SnapshotPhase::Error { .. } = snapshot.phase {
+        return Err(faults::incorrect_state(format!("Snapshot '{id}' is 'error'.")));
+    }
+    if let Some(old) = snapshot.lock.as_ref().filter(|old| old.holds(now)) {
+        check_change(now, old, &lock)?;
+        lock.created = old.created;
+        lock.starts = old.starts;
+        if old.state(now) == "compliance" {
+            lock.cool_off_hours = old.cool_off_hours;
+            lock.changed = old.changed;
+        }
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    let reply = lock.describe(now, id, &sim.account.id);
+    snapshot.lock = Some(lock);
+    sim.touch();
+    Ok(Reply::LockSnapshot(reply))
 }
 
-/// The end of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum End {
-    /// This number of days after the start of its duration.
-    After(u32),
-    At(SystemTime),
+pub(super) fn unlock_snapshot(sim: &mut Sim, now: SystemTime, call: &UnlockSnapshot) -> Result<Reply, Fault> {
+    let id = &call.snapshot_id;
+    check_id(id)?;
+    let snapshot = sim.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+    match snapshot.lock.as_ref().map(|lock| lock.state(now)) {
+        // EC2 documents no code for this error.
+        None | Some("expired") => return Err(faults::incorrect_state(format!("Snapshot '{id}' is not locked."))),
+        Some("compliance") => {
+            return Err(Fault::new(
+                "OperationNotPermitted",
+                "A snapshot that is locked in compliance mode cannot be unlocked after its cooling-off period.",
+            ));
+        }
+        Some(_) => {}
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    snapshot.lock = None;
+    sim.touch();
+    Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
 }
 
-/// A lock of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lock {
-    mode: Mode,
-    cool_off_hours: Option<u32>,
-    created: SystemTime,
-    /// Time of the last change: the cooling-off period starts then.
-    changed: SystemTime,
-    /// Start of its duration. For a pending snapshot, it is the completion.
-    starts: SystemTime,
-    end: End,
-}
-
-impl Lock {
-    fn expires(&self) -> SystemTime {
-        match self.end {
-            End::After(days) => self.starts + DAY * days,
-            End::At(at) => at,
-        }
+pub(super) fn describe_locked_snapshots(
+    sim: &mut Sim,
+    now: SystemTime,
+    call: &DescribeLockedSnapshots,
+) -> Result<Reply, Fault> {
+    let query = Query::of("DescribeLockedSnapshots", &call.snapshot_ids, &call.filters)
+        .page(call.max_results, call.next_token.as_deref());
+    query.check(Kind::Snapshot)?;
+    if let Some(missing) = call.snapshot_ids.iter().find(|id| !sim.snapshots.contains_key(*id)) {
+        return Err(faults::no_such_snapshot(missing));
     }
-
-    fn cool_off_expires(&self) -> Option<SystemTime> {
-        self.cool_off_hours.map(|hours| self.changed + Duration::from_hours(u64::from(hours)))
-    }
-
-    fn state(&self, now: SystemTime) -> &'static str {
-        if self.expires() <= now {
-            return "expired";
-        }
-        match self.mode {
-            Mode::Governance => "governance",
-            Mode::Compliance if self.cool_off_expires().is_some_and(|at| now < at) => "compliance-cooloff",
-            Mode::Compliance => "compliance",
-        }
-    }
-
-    /// Returns whether the snapshot cannot be deleted.
-    pub(super) fn holds(&self, now: SystemTime) -> bool {
-        now < self.expires()
-    }
-
-    fn describe(&self, now: SystemTime, snapshot: &str, owner: &str) -> SimSnapshotLock {
-        let whole = self.expires().duration_since(self.starts).unwrap_or_default().as_secs().div_ceil(DAY.as_secs());
-        SimSnapshotLock {
-            snapshot_id: snapshot.to_owned(),
-            owner_id: owner.to_owned(),
-            state: self.state(now).to_owned(),
-            duration_days: u32::try_from(whole).unwrap_or(u32::MAX),
-            cool_off_hours: self.cool_off_hours,
-            cool_off_expires: self.cool_off_expires(),
-            created: self.created,
-            duration_start: self.starts,
-            expires: self.expires(),
-        }
-    }
-}
-
-impl Snapshot {
-    /// Starts the duration at the completion.
-    pub(super) fn start_lock(&mut self, now: SystemTime) {
-        if let Some(lock) = &mut self.lock {
-            lock.starts = now;
-        }
-    }
-}
-
-impl Sim {
-    pub(super) fn lock_snapshot(&mut self, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
-        let id = &call.snapshot_id;
-        check_id(id)?;
-        let wanted = wanted(now, call)?;
-        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
-        if let SnapshotPhase::Error { .. } = snapshot.phase {
-            return Err(faults::incorrect_state(format!("Snapshot '{id}' is 'error'.")));
-        }
-        let mut lock = wanted;
-        if let Some(old) = snapshot.lock.as_ref().filter(|old| old.holds(now)) {
-            check_change(now, old, &lock)?;
-            lock.created = old.created;
-            lock.starts = old.starts;
-            if old.state(now) == "compliance" {
-                lock.cool_off_hours = old.cool_off_hours;
-                lock.changed = old.changed;
-            }
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        let reply = lock.describe(now, id, &self.account.id);
-        snapshot.lock = Some(lock);
-        self.touch();
-        Ok(Reply::LockSnapshot(reply))
-    }
-
-    pub(super) fn unlock_snapshot(&mut self, now: SystemTime, call: &UnlockSnapshot) -> Result<Reply, Fault> {
-        let id = &call.snapshot_id;
-        check_id(id)?;
-        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
-        match snapshot.lock.as_ref().map(|lock| lock.state(now)) {
-            // EC2 documents no code for this error.
-            None | Some("expired") => return Err(faults::incorrect_state(format!("Snapshot '{id}' is not locked."))),
-            Some("compliance") => {
-                return Err(Fault::new(
-                    "OperationNotPermitted",
-                    "A snapshot that is locked in compliance mode cannot be unlocked after its cooling-off period.",
-                ));
-            }
-            Some(_) => {}
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        snapshot.lock = None;
-        self.touch();
-        Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
-    }
-
-    pub(super) fn describe_locked_snapshots(
-        &mut self,
-        now: SystemTime,
-        call: &DescribeLockedSnapshots,
-    ) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeLockedSnapshots", &call.snapshot_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
-        query.check(Kind::Snapshot)?;
-        if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
-            return Err(faults::no_such_snapshot(missing));
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        let owner = &self.account.id;
-        let locks = self.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
-        let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
-        Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
-    }
+    faults::unless_dry_run(call.dry_run)?;
+    let owner = &sim.account.id;
+    let locks = sim.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
+    let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
+    Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
 }
 
 fn check_id(id: &str) -> Result<(), Fault> {
     if id.is_empty() { Err(faults::missing("SnapshotId")) } else { Kind::Snapshot.check(id) }
 }
 
-fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
+fn requested_lock(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
     let mode = match call.lock_mode.as_deref().filter(|m| !m.is_empty()) {
         None => return Err(faults::missing("LockMode")),
         Some("governance") => Mode::Governance,

@@ -1,357 +1,143 @@
-//! The stored form of volumes, attachments, modifications and snapshots, and their descriptions.
+//! The stored state: plain types, on which the rules of the other modules work.
 
-use std::time::SystemTime;
+mod instance;
+mod past;
+mod snapshot;
+mod volume;
 
-use ebs_types::{Tags, VolumeType};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
-use crate::api::{SimAttachment, SimModification, SimProperties, SimSnapshot, SimVolume};
+use crate::api::{ACCOUNT_ID, SimVolume};
+use crate::config::{AccountSettings, BurntToken, EngineConfig, Timing, ZoneConfig};
 
-use super::account::Account;
-use super::fast_restore::FastRestore;
-use super::instances::Instance;
-use super::locks::Lock;
-use super::status::Filling;
+use super::effects::Effect;
+use super::random::Random;
+use super::timing::Times;
 
-/// The phase of a volume. Its attachments show whether it is in use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum VolumePhase {
-    /// Settles when `due` has passed and its data is in place.
-    Creating {
-        due: SystemTime,
-        data_ready: bool,
-    },
-    Ready,
-    /// Gone when `due` has passed.
-    Deleting {
-        due: SystemTime,
-    },
-    /// Its data could not be created.
-    Error,
+pub(super) use instance::{Instance, InstancePhase, LISTED_AFTERWARDS, Launched, ROOT_DEVICE, hypervisor};
+pub(super) use past::{MAX_LAG, PastVersions};
+pub(super) use snapshot::{End, FastRestore, Lock, Mode, Snapshot, SnapshotPhase};
+pub(super) use volume::{
+    Attachment, AttachmentPhase, Device, Disturbance, Filling, Modification, ModificationPhase, Plan, Volume,
+    VolumePhase, Way,
+};
+
+/// The complete simulated EC2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sim {
+    pub(super) format: u32,
+    pub(super) account: Account,
+    pub(super) instances: Vec<Instance>,
+    pub(super) volumes: BTreeMap<String, Volume>,
+    pub(super) snapshots: BTreeMap<String, Snapshot>,
+    pub(super) tokens: BTreeMap<String, Token>,
+    /// Client tokens of RunInstances.
+    pub(super) launches: BTreeMap<String, Launched>,
+    /// Number of network interfaces created so far: each has its own address.
+    pub(super) interfaces_made: u32,
+    pub(super) ids: Random,
+    /// Data of deleted snapshots from which a volume is still being initialized.
+    pub(super) unlisted_data: BTreeSet<String>,
+    pub(super) times: Times,
+    /// The configuration of the run. It is saved, because later inputs in the journal depend on it.
+    pub(super) policy: Policy,
+    #[serde(skip)]
+    pub(super) effects: Vec<Effect>,
+    /// Random choices of stale reads. They are not part of the state, because reads change nothing.
+    #[serde(skip)]
+    pub(super) lags: Random,
+    #[serde(skip)]
+    pub(super) past: PastVersions,
+    /// The settled revision, and until when nothing of it settles by itself.
+    #[serde(skip)]
+    pub(super) settled: Option<(u64, Option<SystemTime>)>,
+    /// Increases with every change, so that an unchanged state need not be saved.
+    #[serde(skip)]
+    pub(super) revision: u64,
 }
 
+/// Limits and choices that come from the configuration of each run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Policy {
+    pub(super) max_volumes: usize,
+    pub(super) max_snapshots: usize,
+    pub(super) account: AccountSettings,
+    pub(super) snapshot_interval: Option<Duration>,
+    pub(super) modifications_per_day: Option<u32>,
+    pub(super) burnt_token_repeats_reply: bool,
+}
+
+impl Sim {
+    pub(super) fn touch(&mut self) {
+        self.revision += 1;
+    }
+
+    pub(super) fn emit(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+}
+
+/// Region, zones and account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Volume {
+pub(super) struct Account {
     pub(super) id: String,
-    pub(super) phase: VolumePhase,
-    pub(super) size_gib: u32,
-    pub(super) volume_type: VolumeType,
-    pub(super) iops: Option<u32>,
-    pub(super) throughput: Option<u32>,
-    pub(super) zone: String,
-    pub(super) zone_id: String,
-    pub(super) encrypted: bool,
-    pub(super) kms_key_id: Option<String>,
-    /// Its key is unusable: it disappears instead of becoming available.
-    pub(super) vanishes: bool,
-    pub(super) snapshot_id: Option<String>,
-    pub(super) source_volume_id: Option<String>,
-    pub(super) initialization_rate: Option<u32>,
-    pub(super) fast_restored: bool,
-    pub(super) multi_attach: bool,
-    pub(super) created: SystemTime,
-    pub(super) tags: Tags,
-    pub(super) attachments: Vec<Attachment>,
-    pub(super) modification: Option<Modification>,
-    /// Times of the modifications of the last day.
-    pub(super) modified_at: Vec<SystemTime>,
-    pub(super) last_snapshot: Option<SystemTime>,
-    /// The initialization from its source.
-    pub(super) filling: Option<Filling>,
-    pub(super) outpost_arn: Option<String>,
-    pub(super) impaired: bool,
+    pub(super) region: String,
+    pub(super) zones: Vec<ZoneConfig>,
 }
 
-/// The phase of an attachment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum AttachmentPhase {
-    /// Settles when `due` has passed and the device exists.
-    Attaching {
-        due: SystemTime,
-    },
-    Attached,
-    /// Gone when `due` has passed and the device is gone; `busy` while the device is in use.
-    Detaching {
-        due: SystemTime,
-        busy: bool,
-    },
-}
-
-/// The device behind an attachment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Device {
-    /// This attachment never has one: it belongs to another instance or a root volume.
-    None,
-    Absent,
-    /// It is being connected.
-    Connecting,
-    Connected(String),
-    /// It is being disconnected.
-    Disconnecting(String),
-    /// The last attempt failed. The next one is at this time.
-    RetryConnect(SystemTime),
-    /// It was in use. The next attempt is at this time.
-    RetryDisconnect(String, SystemTime),
-    /// It has disappeared by itself.
-    Vanished,
-}
-
-/// An attachment of a volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Attachment {
-    pub(super) instance_id: String,
-    pub(super) device: String,
-    pub(super) phase: AttachmentPhase,
-    pub(super) attach_time: SystemTime,
-    pub(super) delete_on_termination: bool,
-    pub(super) card: Option<u32>,
-    pub(super) backing: Device,
-    /// The SageMaker cluster node of the attachment. Only SageMaker knows `instance_id` then.
-    pub(super) associated_resource: Option<String>,
-    /// Time alone does not change it.
-    pub(super) stuck: bool,
-    /// It is being detached by force.
-    pub(super) forced: bool,
-    /// The planned disturbance of the device.
-    pub(super) disturbance: Option<super::fault_injection::Plan>,
-    /// Earliest time of the device.
-    pub(super) device_due: Option<SystemTime>,
-    /// The device gets its link.
-    pub(super) linked: bool,
-}
-
-/// The phase of a modification.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ModificationPhase {
-    /// Settles when `due` has passed and the data has grown.
-    Modifying {
-        due: SystemTime,
-        grown: bool,
-    },
-    Optimizing {
-        due: SystemTime,
-    },
-    Completed {
-        at: SystemTime,
-    },
-    Failed {
-        at: SystemTime,
-        message: String,
-    },
-}
-
-/// The latest modification of a volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Modification {
-    pub(super) phase: ModificationPhase,
-    pub(super) original: SimProperties,
-    pub(super) target: SimProperties,
-    pub(super) started: SystemTime,
-}
-
-/// The phase of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum SnapshotPhase {
-    /// Settles when `due` has passed and the data is copied.
-    Pending {
-        due: SystemTime,
-        copied: bool,
-    },
-    Completed {
-        at: SystemTime,
-    },
-    Error {
-        message: String,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Snapshot {
-    pub(super) id: String,
-    pub(super) volume_id: String,
-    pub(super) size_gib: u32,
-    pub(super) phase: SnapshotPhase,
-    pub(super) started: SystemTime,
-    pub(super) description: String,
-    pub(super) encrypted: bool,
-    pub(super) kms_key_id: Option<String>,
-    pub(super) tags: Tags,
-    pub(super) outpost_arn: Option<String>,
-    pub(super) lock: Option<Lock>,
-    pub(super) fast_restores: Vec<FastRestore>,
-}
-
-impl Volume {
-    /// Returns EC2's name of its state.
-    pub(super) fn state(&self) -> &'static str {
-        match self.phase {
-            VolumePhase::Creating { .. } => "creating",
-            VolumePhase::Ready if self.attachments.is_empty() => "available",
-            VolumePhase::Ready => "in-use",
-            VolumePhase::Deleting { .. } => "deleting",
-            VolumePhase::Error => "error",
-        }
+impl Account {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        Self { id: ACCOUNT_ID.to_owned(), region: config.region.clone(), zones: config.zones.clone() }
     }
 
-    pub(super) fn properties(&self) -> SimProperties {
-        SimProperties {
-            size_gib: self.size_gib,
-            volume_type: self.volume_type.clone(),
-            iops: self.iops,
-            throughput: self.throughput,
-            multi_attach: self.multi_attach,
-        }
+    pub(super) fn zone_named(&self, name: &str) -> Option<&ZoneConfig> {
+        self.zones.iter().find(|z| z.name == name)
     }
 
-    pub(super) fn attachment_to(&mut self, instance: &str) -> Option<&mut Attachment> {
-        self.attachments.iter_mut().find(|a| a.instance_id == instance)
-    }
-
-    pub(super) fn describe(&self) -> SimVolume {
-        SimVolume {
-            id: self.id.clone(),
-            state: self.state().to_owned(),
-            size_gib: self.size_gib,
-            volume_type: self.volume_type.as_str().to_owned(),
-            iops: self.iops,
-            throughput: self.throughput,
-            zone: self.zone.clone(),
-            zone_id: self.zone_id.clone(),
-            encrypted: self.encrypted,
-            kms_key_id: self.kms_key_id.clone(),
-            snapshot_id: self.snapshot_id.clone(),
-            source_volume_id: self.source_volume_id.clone(),
-            volume_initialization_rate: self.initialization_rate,
-            multi_attach: self.multi_attach,
-            outpost_arn: self.outpost_arn.clone(),
-            fast_restored: self.fast_restored,
-            created: self.created,
-            tags: self.tags.clone(),
-            attachments: self.attachments.iter().map(|a| a.describe(&self.id)).collect(),
-        }
-    }
-
-    pub(super) fn describe_modification(&self) -> Option<SimModification> {
-        let m = self.modification.as_ref()?;
-        let (state, progress, end_time, status_message) = match &m.phase {
-            ModificationPhase::Modifying { .. } => ("modifying", 0, None, None),
-            ModificationPhase::Optimizing { .. } => ("optimizing", 50, None, None),
-            ModificationPhase::Completed { at } => ("completed", 100, Some(*at), None),
-            ModificationPhase::Failed { at, message } => ("failed", 0, Some(*at), Some(message.clone())),
-        };
-        Some(SimModification {
-            volume_id: self.id.clone(),
-            state: state.to_owned(),
-            status_message,
-            original: m.original.clone(),
-            target: m.target.clone(),
-            progress,
-            start_time: m.started,
-            end_time,
-        })
+    pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
+        self.zones.iter().find(|z| z.id == id)
     }
 }
 
-impl Attachment {
-    /// Returns a new attachment in state `attaching`.
-    pub(super) fn new(instance: &Instance, device: &str, now: SystemTime, due: SystemTime) -> Self {
-        let backing = if instance.local { Device::Absent } else { Device::None };
-        let (instance_id, device) = (instance.id.clone(), device.to_owned());
-        Self { instance_id, device, backing, ..Self::elsewhere(now, due) }
-    }
-
-    /// Returns a new attachment to a node outside of this account. The caller fills in both names.
-    pub(super) fn elsewhere(now: SystemTime, due: SystemTime) -> Self {
+impl Policy {
+    pub(super) fn of(config: &EngineConfig) -> Self {
+        let realistic = config.timing == Timing::Realistic;
         Self {
-            instance_id: String::new(),
-            device: String::new(),
-            phase: AttachmentPhase::Attaching { due },
-            attach_time: now,
-            delete_on_termination: false,
-            card: None,
-            backing: Device::None,
-            associated_resource: None,
-            stuck: false,
-            forced: false,
-            disturbance: None,
-            device_due: None,
-            linked: true,
-        }
-    }
-
-    /// Returns EC2's name of its state.
-    pub(super) fn state(&self) -> &'static str {
-        match self.phase {
-            AttachmentPhase::Attaching { .. } => "attaching",
-            AttachmentPhase::Attached => "attached",
-            AttachmentPhase::Detaching { busy: false, .. } => "detaching",
-            AttachmentPhase::Detaching { busy: true, .. } => "busy",
-        }
-    }
-
-    pub(super) fn describe(&self, volume: &str) -> SimAttachment {
-        let loop_device = match &self.backing {
-            Device::Connected(device) | Device::Disconnecting(device) | Device::RetryDisconnect(device, _) => {
-                Some(device.clone()).filter(|d| !d.is_empty())
-            }
-            Device::None | Device::Absent | Device::Connecting | Device::RetryConnect(_) | Device::Vanished => None,
-        };
-        SimAttachment {
-            volume_id: volume.to_owned(),
-            instance_id: match self.associated_resource {
-                Some(_) => String::new(),
-                None => self.instance_id.clone(),
-            },
-            device: self.device.clone(),
-            state: self.state().to_owned(),
-            attach_time: self.attach_time,
-            delete_on_termination: self.delete_on_termination,
-            ebs_card_index: self.card,
-            associated_resource: self.associated_resource.clone(),
-            loop_device,
+            max_volumes: config.max_volumes,
+            max_snapshots: config.max_snapshots,
+            account: config.account.clone(),
+            snapshot_interval: config.snapshot_interval.or(realistic.then_some(Duration::from_secs(15))),
+            modifications_per_day: config.modifications_per_day.or(realistic.then_some(4)),
+            burnt_token_repeats_reply: config.burnt_token == BurntToken::OldReply,
         }
     }
 }
 
-impl Snapshot {
-    /// Returns EC2's name of its state.
-    pub(super) fn state(&self) -> &'static str {
-        match self.phase {
-            SnapshotPhase::Pending { .. } => "pending",
-            SnapshotPhase::Completed { .. } => "completed",
-            SnapshotPhase::Error { .. } => "error",
-        }
-    }
+/// How long the token of a deleted volume stays burnt.
+const BURNT_FOR: Duration = Duration::from_hours(12);
 
-    pub(super) fn describe(&self, now: SystemTime, account: &Account) -> SimSnapshot {
-        let (progress, completion_time, status_message) = match &self.phase {
-            SnapshotPhase::Pending { due, .. } => (percent(self.started, now, *due), None, None),
-            SnapshotPhase::Completed { at } => (100, Some(*at), None),
-            SnapshotPhase::Error { message } => (0, None, Some(message.clone())),
-        };
-        SimSnapshot {
-            id: self.id.clone(),
-            volume_id: self.volume_id.clone(),
-            size_gib: self.size_gib,
-            state: self.state().to_owned(),
-            status_message,
-            progress,
-            start_time: self.started,
-            completion_time,
-            owner_id: account.id.clone(),
-            description: self.description.clone(),
-            encrypted: self.encrypted,
-            kms_key_id: self.kms_key_id.clone(),
-            outpost_arn: self.outpost_arn.clone(),
-            tags: self.tags.clone(),
-        }
-    }
+/// The use of a token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Token {
+    /// Action and parameters of the first call.
+    pub(super) fingerprint: String,
+    pub(super) volume: String,
+    /// The deletion of its volume.
+    pub(super) gone: Option<EndedVolume>,
 }
 
-/// Returns the elapsed percentage of the time from `start` to `due`, at most 99.
-pub(super) fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
-    let passed = now.duration_since(start).unwrap_or_default().as_millis();
-    let whole = due.duration_since(start).unwrap_or_default().as_millis();
-    let percent = (passed * 100).checked_div(whole).unwrap_or(99);
-    u32::try_from(percent.min(99)).unwrap_or(99)
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct EndedVolume {
+    pub(super) at: SystemTime,
+    /// The last version of the volume, for the old reply.
+    pub(super) volume: SimVolume,
+}
+
+impl Token {
+    pub(super) fn is_over(&self, now: SystemTime) -> bool {
+        self.gone.as_ref().is_some_and(|gone| gone.at + BURNT_FOR <= now)
+    }
 }

@@ -9,79 +9,76 @@ use ebs_types::VolumeType;
 
 use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply, SimProperties};
 
-use super::Sim;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
 use super::listings::{Modified, Query};
+use super::model::Sim;
 use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
+use super::quotas::{check_modification_quota, check_volume_quotas};
 use super::shape::{ShapeRequest, known_type};
+use super::volumes::{check_type_in, volume_mut};
 
 /// Maximum page size.
 const MAX_PAGE: i64 = 500;
 /// Period in which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);
 
-impl Sim {
-    pub(super) fn modify_volume(&mut self, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {
-        let due = self.times.due(now, self.times.modify, Some(&call.volume_id));
-        let per_day = self.policy.modifications_per_day;
-        self.volume_mut(&call.volume_id)?;
-        let volume = &self.volumes[&call.volume_id];
-        let target = target(volume, call, self.policy.account.oddities.has_one_io2_sentence(&volume.zone))?;
-        if target.volume_type != volume.volume_type
-            && let Some(zone) = self.account.zone_named(&volume.zone)
-        {
-            self.check_type_in(&target.volume_type, zone)?;
-        }
-        check_rate(volume, now, per_day)?;
-        self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
-        self.check_modification_quota(&target)?;
-        faults::unless_dry_run(call.dry_run)?;
-        let volume = self.volume_mut(&call.volume_id)?;
-        let original = volume.properties();
-        let grows = target.size_gib > original.size_gib;
-        volume.size_gib = target.size_gib;
-        volume.volume_type = target.volume_type.clone();
-        volume.iops = target.iops;
-        volume.throughput = target.throughput;
-        volume.multi_attach = target.multi_attach;
-        volume.modified_at.retain(|at| now < *at + WINDOW);
-        volume.modified_at.push(now);
-        let gib = target.size_gib;
-        let phase = ModificationPhase::Modifying { due, grown: !grows };
-        volume.modification = Some(Modification { phase, original, target, started: now });
-        let reply = volume.describe_modification().expect("set just now");
-        if grows {
-            self.emit(Effect::Grow { volume: call.volume_id.clone(), gib });
-        }
-        self.touch();
-        Ok(Reply::ModifyVolume(reply))
+pub(super) fn modify_volume(sim: &mut Sim, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {
+    let due = sim.times.due(now, sim.times.modify, Some(&call.volume_id));
+    let per_day = sim.policy.modifications_per_day;
+    volume_mut(sim, &call.volume_id)?;
+    let volume = &sim.volumes[&call.volume_id];
+    let target = target(volume, call, sim.policy.account.oddities.has_one_io2_sentence(&volume.zone))?;
+    if target.volume_type != volume.volume_type
+        && let Some(zone) = sim.account.zone_named(&volume.zone)
+    {
+        check_type_in(sim, &target.volume_type, zone)?;
     }
+    check_rate(volume, now, per_day)?;
+    check_volume_quotas(sim, &target, 1, Some(&call.volume_id))?;
+    check_modification_quota(sim, &target)?;
+    faults::unless_dry_run(call.dry_run)?;
+    let volume = volume_mut(sim, &call.volume_id)?;
+    let original = volume.properties();
+    let grows = target.size_gib > original.size_gib;
+    volume.size_gib = target.size_gib;
+    volume.volume_type = target.volume_type.clone();
+    volume.iops = target.iops;
+    volume.throughput = target.throughput;
+    volume.multi_attach = target.multi_attach;
+    volume.modified_at.retain(|at| now < *at + WINDOW);
+    volume.modified_at.push(now);
+    let gib = target.size_gib;
+    let phase = ModificationPhase::Modifying { due, grown: !grows };
+    volume.modification = Some(Modification { phase, original, target, started: now });
+    let reply = volume.describe_modification().expect("set just now");
+    if grows {
+        sim.emit(Effect::Grow { volume: call.volume_id.clone(), gib });
+    }
+    sim.touch();
+    Ok(Reply::ModifyVolume(reply))
+}
 
-    pub(super) fn describe_volumes_modifications(
-        &mut self,
-        call: &DescribeVolumesModifications,
-    ) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
-            .page(call.max_results.map(|n| n.min(MAX_PAGE)), call.next_token.as_deref());
-        query.check(Kind::Volume)?;
-        for id in &call.volume_ids {
-            if self.volume_mut(id)?.modification.is_none() {
-                return Err(Fault::new(
-                    "InvalidVolumeModification.NotFound",
-                    format!("Modification for volume '{id}' does not exist."),
-                ));
-            }
+pub(super) fn describe_volumes_modifications(
+    sim: &mut Sim,
+    call: &DescribeVolumesModifications,
+) -> Result<Reply, Fault> {
+    let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
+        .page(call.max_results.map(|n| n.min(MAX_PAGE)), call.next_token.as_deref());
+    query.check(Kind::Volume)?;
+    for id in &call.volume_ids {
+        if volume_mut(sim, id)?.modification.is_none() {
+            return Err(Fault::new(
+                "InvalidVolumeModification.NotFound",
+                format!("Modification for volume '{id}' does not exist."),
+            ));
         }
-        faults::unless_dry_run(call.dry_run)?;
-        let chosen = self
-            .volumes
-            .values()
-            .filter(|v| query.wants(&v.id, &Modified(v)))
-            .filter_map(Volume::describe_modification);
-        Ok(Reply::DescribeVolumesModifications(query.paged(chosen, |m| m.volume_id.clone())?))
     }
+    faults::unless_dry_run(call.dry_run)?;
+    let chosen =
+        sim.volumes.values().filter(|v| query.wants(&v.id, &Modified(v))).filter_map(Volume::describe_modification);
+    Ok(Reply::DescribeVolumesModifications(query.paged(chosen, |m| m.volume_id.clone())?))
 }
 
 fn target(volume: &Volume, call: &ModifyVolume, as_one_sentence: bool) -> Result<SimProperties, Fault> {

@@ -12,7 +12,7 @@ const MAX_PAGE: usize = 1000;
 const MIN_ASKED: i64 = 5;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct PageSpec<'a> {
     /// The action's minimum page size.
     pub(super) least: i64,
     /// A full page has a token even if it is the last.
@@ -21,13 +21,13 @@ pub(super) struct Wanted<'a> {
     pub(super) next_token: Option<&'a str>,
 }
 
-impl Default for Wanted<'_> {
+impl Default for PageSpec<'_> {
     fn default() -> Self {
         Self { least: MIN_ASKED, token_after_full_page: false, max_results: None, next_token: None }
     }
 }
 
-impl Wanted<'_> {
+impl PageSpec<'_> {
     /// Returns the page size. 0 means "no limit", as in EC2. Larger sizes are reduced to the maximum.
     fn size(&self) -> Result<usize, Fault> {
         match self.max_results {

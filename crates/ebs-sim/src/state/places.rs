@@ -10,120 +10,106 @@ use crate::api::{
 };
 use crate::config::ZoneConfig;
 
-use super::Sim;
+use super::attachments::attachments_of;
 use super::faults;
 use super::filters::{self, Filterable};
 use super::ids::Kind;
-use super::instances::Instance;
 use super::listings::{Equipped, Query};
+use super::model::{Instance, Sim, hypervisor};
 
 /// Maximum page size of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
 
-/// `nitro` or `xen`.
-pub(super) fn hypervisor(instance_type: &str) -> &'static str {
-    if is_xen(instance_type) { "xen" } else { "nitro" }
+pub(super) fn describe_instance(sim: &Sim, instance: &Instance) -> SimInstance {
+    let devices = attachments_of(sim, &instance.id).map(|(volume, a)| a.describe(volume)).collect();
+    let (state, state_code) = instance.state();
+    SimInstance {
+        id: instance.id.clone(),
+        state: state.to_owned(),
+        state_code,
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        zone_id: instance.zone_id.clone(),
+        reservation_id: instance.reservation_id.clone(),
+        owner_id: sim.account.id.clone(),
+        image_id: instance.image_id.clone(),
+        private_dns_name: instance.private_dns_name(),
+        launch_time: instance.launch_time,
+        hypervisor: hypervisor(&instance.instance_type).to_owned(),
+        root_device: instance.root_device.clone(),
+        devices,
+        outpost_arn: sim.policy.account.machine_outpost.clone().filter(|_| instance.local),
+        network_interfaces: instance.interfaces.clone(),
+        tags: instance.tags.clone(),
+        local: instance.local,
+    }
 }
 
-pub(super) fn private_dns_name(instance: &Instance) -> String {
-    // The region is the zone without its letter.
-    let region = instance.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
-    format!("ip-{}.{region}.compute.internal", instance.private_ip().replace('.', "-"))
+pub(super) fn describe_instances(sim: &Sim, call: &DescribeInstances) -> Result<Reply, Fault> {
+    let query = Query::of("DescribeInstances", &call.instance_ids, &call.filters)
+        .page(call.max_results, call.next_token.as_deref())
+        .with_tokens_after_full_pages(sim.policy.account.oddities.tokens_after_full_pages);
+    query.check(Kind::Instance)?;
+    let is_missing = |id: &&String| !sim.instances.iter().any(|i| i.id == **id);
+    let missing: Vec<&str> = call.instance_ids.iter().filter(is_missing).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(faults::no_such_instances(&missing));
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    let chosen = sim.instances.iter().filter(|i| {
+        let equipped =
+            Equipped { instance: i, attachments: attachments_of(sim, &i.id).collect(), owner: &sim.account.id };
+        query.wants(&i.id, &equipped)
+    });
+    let described = chosen.map(|i| describe_instance(sim, i));
+    Ok(Reply::DescribeInstances(query.paged(described, |i| i.id.clone())?))
 }
 
-impl Sim {
-    pub(super) fn describe_instance(&self, instance: &Instance) -> SimInstance {
-        let devices = self.attachments_of(&instance.id).map(|(volume, a)| a.describe(volume)).collect();
-        let (state, state_code) = instance.state();
-        SimInstance {
-            id: instance.id.clone(),
-            state: state.to_owned(),
-            state_code,
-            instance_type: instance.instance_type.clone(),
-            zone: instance.zone.clone(),
-            zone_id: instance.zone_id.clone(),
-            reservation_id: instance.reservation_id.clone(),
-            owner_id: self.account.id.clone(),
-            image_id: instance.image_id.clone(),
-            private_dns_name: private_dns_name(instance),
-            launch_time: instance.launch_time,
-            hypervisor: hypervisor(&instance.instance_type).to_owned(),
-            root_device: instance.root_device.clone(),
-            devices,
-            outpost_arn: self.policy.account.machine_outpost.clone().filter(|_| instance.local),
-            network_interfaces: instance.interfaces.clone(),
-            tags: instance.tags.clone(),
-            local: instance.local,
-        }
+pub(super) fn describe_instance_types(sim: &Sim, call: &DescribeInstanceTypes) -> Result<Reply, Fault> {
+    let query = Query::of("DescribeInstanceTypes", &call.instance_types, &call.filters)
+        .page(call.max_results, call.next_token.as_deref());
+    if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
+        return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
     }
+    query.check_pages("instanceTypeSet")?;
+    let wrong: Vec<&str> = call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
+    if !wrong.is_empty() {
+        return Err(Fault::new(
+            "InvalidInstanceType",
+            format!("The following supplied instance types do not exist: [{}]", wrong.join(", ")),
+        ));
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    let names: BTreeSet<String> = if call.instance_types.is_empty() {
+        let asked = call.filters.iter().filter(|f| f.name == "instance-type").flat_map(|f| f.values.clone());
+        let ours = sim.instances.iter().map(|i| i.instance_type.clone());
+        ours.chain(asked.filter(|name| is_type_name(name))).collect()
+    } else {
+        call.instance_types.iter().cloned().collect()
+    };
+    let chosen = names.iter().map(|name| instance_type(name)).filter(|t| filters::matches(&call.filters, t));
+    Ok(Reply::DescribeInstanceTypes(query.paged(chosen, |t| t.name.clone())?))
+}
 
-    pub(super) fn describe_instances(&self, call: &DescribeInstances) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeInstances", &call.instance_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref())
-            .with_tokens_after_full_pages(self.policy.account.oddities.tokens_after_full_pages);
-        query.check(Kind::Instance)?;
-        let is_missing = |id: &&String| !self.instances.iter().any(|i| i.id == **id);
-        let missing: Vec<&str> = call.instance_ids.iter().filter(is_missing).map(String::as_str).collect();
-        if !missing.is_empty() {
-            return Err(faults::no_such_instances(&missing));
+pub(super) fn describe_availability_zones(sim: &Sim, call: &DescribeAvailabilityZones) -> Result<Reply, Fault> {
+    filters::check("DescribeAvailabilityZones", &call.filters)?;
+    for name in &call.zone_names {
+        if sim.account.zone_named(name).is_none() {
+            return Err(invalid_zone(name));
         }
-        faults::unless_dry_run(call.dry_run)?;
-        let chosen = self.instances.iter().filter(|i| {
-            let equipped =
-                Equipped { instance: i, attachments: self.attachments_of(&i.id).collect(), owner: &self.account.id };
-            query.wants(&i.id, &equipped)
-        });
-        let described = chosen.map(|i| self.describe_instance(i));
-        Ok(Reply::DescribeInstances(query.paged(described, |i| i.id.clone())?))
     }
-
-    pub(super) fn describe_instance_types(&self, call: &DescribeInstanceTypes) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeInstanceTypes", &call.instance_types, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
-        if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
-            return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
+    for id in &call.zone_ids {
+        if sim.account.zone_with_id(id).is_none() {
+            return Err(invalid_zone(id));
         }
-        query.check_pages("instanceTypeSet")?;
-        let wrong: Vec<&str> =
-            call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
-        if !wrong.is_empty() {
-            return Err(Fault::new(
-                "InvalidInstanceType",
-                format!("The following supplied instance types do not exist: [{}]", wrong.join(", ")),
-            ));
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        let names: BTreeSet<String> = if call.instance_types.is_empty() {
-            let asked = call.filters.iter().filter(|f| f.name == "instance-type").flat_map(|f| f.values.clone());
-            let ours = self.instances.iter().map(|i| i.instance_type.clone());
-            ours.chain(asked.filter(|name| is_type_name(name))).collect()
-        } else {
-            call.instance_types.iter().cloned().collect()
-        };
-        let chosen = names.iter().map(|name| instance_type(name)).filter(|t| filters::matches(&call.filters, t));
-        Ok(Reply::DescribeInstanceTypes(query.paged(chosen, |t| t.name.clone())?))
     }
-
-    pub(super) fn describe_availability_zones(&self, call: &DescribeAvailabilityZones) -> Result<Reply, Fault> {
-        filters::check("DescribeAvailabilityZones", &call.filters)?;
-        for name in &call.zone_names {
-            if self.account.zone_named(name).is_none() {
-                return Err(invalid_zone(name));
-            }
-        }
-        for id in &call.zone_ids {
-            if self.account.zone_with_id(id).is_none() {
-                return Err(invalid_zone(id));
-            }
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        let named = |z: &&ZoneConfig| {
-            (call.zone_names.is_empty() || call.zone_names.contains(&z.name))
-                && (call.zone_ids.is_empty() || call.zone_ids.contains(&z.id))
-        };
-        let zones = self.account.zones.iter().filter(named).map(|z| zone(z, &self.account.region));
-        Ok(Reply::DescribeAvailabilityZones(zones.filter(|z| filters::matches(&call.filters, z)).collect()))
-    }
+    faults::unless_dry_run(call.dry_run)?;
+    let named = |z: &&ZoneConfig| {
+        (call.zone_names.is_empty() || call.zone_names.contains(&z.name))
+            && (call.zone_ids.is_empty() || call.zone_ids.contains(&z.id))
+    };
+    let zones = sim.account.zones.iter().filter(named).map(|z| zone(z, &sim.account.region));
+    Ok(Reply::DescribeAvailabilityZones(zones.filter(|z| filters::matches(&call.filters, z)).collect()))
 }
 
 fn invalid_zone(name: &str) -> Fault {

@@ -1,11 +1,12 @@
 //! The information on which permissions depend: tags of resources and customer keys.
 
-use crate::iam::{Facts, Known};
+use crate::iam::{AccountFacts, Facts};
 
-use super::Sim;
+use super::encryption::kms_key;
 use super::ids::Kind;
+use super::model::Sim;
 
-impl Known for Sim {
+impl AccountFacts for Sim {
     fn region(&self) -> &str {
         &self.account.region
     }
@@ -42,8 +43,8 @@ impl Known for Sim {
     }
 
     fn customer_key(&self, given: &str) -> Option<String> {
-        let (default, _) = self.account.kms_key(None);
-        let (key, _) = self.account.kms_key(Some(given));
+        let (default, _) = kms_key(&self.account, None);
+        let (key, _) = kms_key(&self.account, Some(given));
         (key != default).then_some(key)
     }
 
@@ -51,18 +52,5 @@ impl Known for Sim {
         let settings = &self.policy.account;
         let key = settings.default_kms_key.as_deref().filter(|_| asked || settings.encrypt_by_default)?;
         self.customer_key(key)
-    }
-}
-
-impl Sim {
-    /// Makes the new volumes disappear instead of becoming available: EC2 checks the permission for a key only after
-    /// its reply.
-    pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
-        for id in volumes {
-            if let Some(volume) = self.volumes.get_mut(id) {
-                volume.vanishes = true;
-            }
-        }
-        self.touch();
     }
 }

@@ -6,11 +6,11 @@ use ebs_types::Tags;
 
 use crate::api::{CreateTags, DeleteTags, DescribeTags, Fault, Reply, SimTag, Tag, TagSpecification};
 
-use super::Sim;
 use super::faults::{self, invalid_value};
 use super::filters::{self, Filterable};
 use super::ids::Kind;
 use super::listings::Query;
+use super::model::Sim;
 
 /// Maximum number of tags of a resource, without `aws:` tags.
 const MAX_TAGS: usize = 50;
@@ -65,91 +65,87 @@ fn check_number(number: usize) -> Result<(), Fault> {
     Err(Fault::new("TagLimitExceeded", format!("A resource has at most {MAX_TAGS} tags.")))
 }
 
-impl Sim {
-    /// Returns the tags of a resource that a client named.
-    fn tags_mut(&mut self, id: &str) -> Result<&mut Tags, Fault> {
-        let kind = Kind::of(id).ok_or_else(|| Fault::new("InvalidID", format!("The ID '{id}' is not valid")))?;
-        kind.check(id)?;
-        let found = match kind {
-            Kind::Volume => self.volumes.get_mut(id).map(|v| &mut v.tags),
-            Kind::Snapshot => self.snapshots.get_mut(id).map(|s| &mut s.tags),
-            Kind::Instance => self.instances.iter_mut().find(|i| i.id == id).map(|i| &mut i.tags),
-        };
-        found.ok_or_else(|| match kind {
-            Kind::Volume => faults::no_such_volume(id),
-            Kind::Snapshot => faults::no_such_snapshot(id),
-            Kind::Instance => faults::no_such_instance(id),
+/// Returns the tags of a resource that a client named.
+fn tags_mut<'a>(sim: &'a mut Sim, id: &str) -> Result<&'a mut Tags, Fault> {
+    let kind = Kind::of(id).ok_or_else(|| Fault::new("InvalidID", format!("The ID '{id}' is not valid")))?;
+    kind.check(id)?;
+    let found = match kind {
+        Kind::Volume => sim.volumes.get_mut(id).map(|v| &mut v.tags),
+        Kind::Snapshot => sim.snapshots.get_mut(id).map(|s| &mut s.tags),
+        Kind::Instance => sim.instances.iter_mut().find(|i| i.id == id).map(|i| &mut i.tags),
+    };
+    found.ok_or_else(|| match kind {
+        Kind::Volume => faults::no_such_volume(id),
+        Kind::Snapshot => faults::no_such_snapshot(id),
+        Kind::Instance => faults::no_such_instance(id),
+    })
+}
+
+pub(super) fn create_tags(sim: &mut Sim, call: &CreateTags) -> Result<Reply, Fault> {
+    if call.resources.is_empty() {
+        return Err(faults::missing("resourceIdSet"));
+    }
+    if call.tags.is_empty() {
+        return Err(faults::missing("tagSet"));
+    }
+    let reserved = |key: &str| format!("Value ( {key} ) for parameter key is invalid. {RESERVED}");
+    let new = checked(&call.tags, reserved)?;
+    // All resources or none: everything is checked before anything is changed.
+    for id in &call.resources {
+        let tags = tags_mut(sim, id)?;
+        check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    for id in &call.resources {
+        tags_mut(sim, id)?.extend(new.clone());
+    }
+    sim.touch();
+    Ok(Reply::CreateTags)
+}
+
+pub(super) fn delete_tags(sim: &mut Sim, call: &DeleteTags) -> Result<Reply, Fault> {
+    if call.resources.is_empty() {
+        return Err(faults::missing("resourceIdSet"));
+    }
+    for id in &call.resources {
+        tags_mut(sim, id)?;
+    }
+    faults::unless_dry_run(call.dry_run)?;
+    for id in &call.resources {
+        let tags = tags_mut(sim, id)?;
+        tags.retain(|key, value| {
+            let named =
+                call.tags.iter().any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|wanted| wanted == value));
+            !(named || call.tags.is_empty())
+        });
+    }
+    sim.touch();
+    Ok(Reply::DeleteTags)
+}
+
+pub(super) fn describe_tags(sim: &Sim, call: &DescribeTags) -> Result<Reply, Fault> {
+    let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
+    query.check_pages("resourceSet")?;
+    faults::unless_dry_run(call.dry_run)?;
+    let found = tagged(sim).filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
+    Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))
+}
+
+fn tagged(sim: &Sim) -> impl Iterator<Item = Row> {
+    let volumes = sim.volumes.values().map(|v| (&v.id, Kind::Volume, &v.tags));
+    let snapshots = sim.snapshots.values().map(|s| (&s.id, Kind::Snapshot, &s.tags));
+    let instances = sim.instances.iter().map(|i| (&i.id, Kind::Instance, &i.tags));
+    volumes.chain(snapshots).chain(instances).flat_map(|(id, kind, tags)| {
+        tags.iter().map(move |(key, value)| Row {
+            tag: SimTag {
+                resource_id: id.clone(),
+                resource_type: kind.resource_type().to_owned(),
+                key: key.clone(),
+                value: value.clone(),
+            },
+            own: Tags::from([(key.clone(), value.clone())]),
         })
-    }
-
-    pub(super) fn create_tags(&mut self, call: &CreateTags) -> Result<Reply, Fault> {
-        if call.resources.is_empty() {
-            return Err(faults::missing("resourceIdSet"));
-        }
-        if call.tags.is_empty() {
-            return Err(faults::missing("tagSet"));
-        }
-        let reserved = |key: &str| format!("Value ( {key} ) for parameter key is invalid. {RESERVED}");
-        let new = checked(&call.tags, reserved)?;
-        // All resources or none: everything is checked before anything is changed.
-        for id in &call.resources {
-            let tags = self.tags_mut(id)?;
-            check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        for id in &call.resources {
-            self.tags_mut(id)?.extend(new.clone());
-        }
-        self.touch();
-        Ok(Reply::CreateTags)
-    }
-
-    pub(super) fn delete_tags(&mut self, call: &DeleteTags) -> Result<Reply, Fault> {
-        if call.resources.is_empty() {
-            return Err(faults::missing("resourceIdSet"));
-        }
-        for id in &call.resources {
-            self.tags_mut(id)?;
-        }
-        faults::unless_dry_run(call.dry_run)?;
-        for id in &call.resources {
-            let tags = self.tags_mut(id)?;
-            tags.retain(|key, value| {
-                let named = call
-                    .tags
-                    .iter()
-                    .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|wanted| wanted == value));
-                !(named || call.tags.is_empty())
-            });
-        }
-        self.touch();
-        Ok(Reply::DeleteTags)
-    }
-
-    pub(super) fn describe_tags(&self, call: &DescribeTags) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
-        query.check_pages("resourceSet")?;
-        faults::unless_dry_run(call.dry_run)?;
-        let found = self.tagged().filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
-        Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))
-    }
-
-    fn tagged(&self) -> impl Iterator<Item = Row> {
-        let volumes = self.volumes.values().map(|v| (&v.id, Kind::Volume, &v.tags));
-        let snapshots = self.snapshots.values().map(|s| (&s.id, Kind::Snapshot, &s.tags));
-        let instances = self.instances.iter().map(|i| (&i.id, Kind::Instance, &i.tags));
-        volumes.chain(snapshots).chain(instances).flat_map(|(id, kind, tags)| {
-            tags.iter().map(move |(key, value)| Row {
-                tag: SimTag {
-                    resource_id: id.clone(),
-                    resource_type: kind.resource_type().to_owned(),
-                    key: key.clone(),
-                    value: value.clone(),
-                },
-                own: Tags::from([(key.clone(), value.clone())]),
-            })
-        })
-    }
+    })
 }
 
 /// A row of DescribeTags, for filters.

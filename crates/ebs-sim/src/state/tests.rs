@@ -1,5 +1,15 @@
 //! Tests of the state as a table of calls and replies. The test acts as the data plane.
 
+/// Makes a call that must succeed, and returns the content of its reply.
+macro_rules! ok {
+    ($world:expr, $action:ident $(, $($parameters:tt)+)?) => {
+        match $world.call(&[stringify!($action).to_owned() $(, format!($($parameters)+))?].join(" ")) {
+            Ok(Reply::$action(content)) => content,
+            other => panic!("{} ended with {other:?}", stringify!($action)),
+        }
+    };
+}
+
 mod account;
 mod attachments;
 mod cluster_nodes;
@@ -18,13 +28,21 @@ mod tokens;
 
 use std::time::{Duration, SystemTime};
 
-use crate::api::{
-    AttachVolume, Call, CreateSnapshot, CreateVolume, DescribeVolumes, DetachVolume, Fault, Filter, Reply,
-    SimAttachment, SimVolume,
-};
-use crate::config::{EngineConfig, Timing, TimingOverride};
+use crate::api::{Call, Fault, Reply, SimAttachment, SimVolume};
+use crate::config::{AccountSettings, EngineConfig, Quotas, Timing, TimingOverride};
+use crate::faults::FaultInjection;
 
 use super::{Effect, Outcome, Sim};
+
+/// 4 GiB of gp3 in the first instance's zone.
+const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=4 VolumeType=gp3";
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
 
 /// A simulator, the time, and a data plane that completes effects at once.
 struct World {
@@ -45,29 +63,51 @@ impl World {
         world
     }
 
+    fn with_account(account: AccountSettings) -> Self {
+        Self::of(EngineConfig { account, ..EngineConfig::default() })
+    }
+
+    fn with_quotas(quotas: Quotas) -> Self {
+        Self::with_account(AccountSettings { quotas, ..AccountSettings::default() })
+    }
+
     fn of(config: EngineConfig) -> Self {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         Self { sim: Sim::new(&config, now), now, config }
     }
 
     /// Executes only the call.
-    fn apply(&mut self, call: Call) -> Result<Reply, Fault> {
-        self.sim.apply(self.now, call)
+    fn apply(&mut self, call: &str) -> Result<Reply, Fault> {
+        self.sim.apply(self.now, Call::line(call)?, &FaultInjection::default())
     }
 
     /// Executes the call and its immediate effects.
-    fn call(&mut self, call: Call) -> Result<Reply, Fault> {
+    fn call(&mut self, call: &str) -> Result<Reply, Fault> {
         let reply = self.apply(call);
         self.settle();
         reply
     }
 
+    /// Executes a call that must succeed.
+    fn done(&mut self, call: &str) {
+        self.call(call).unwrap_or_else(|fault| panic!("{call}: {fault}"));
+    }
+
     /// Returns EC2's error code for a call that must not change anything.
-    fn refused(&mut self, call: Call) -> String {
+    #[track_caller]
+    fn refused(&mut self, call: &str) -> String {
         let before = self.sim.save();
-        let fault = self.call(call.clone()).expect_err("should have been refused");
-        assert_eq!(self.sim.save(), before, "a refused {} changed the state", call.action());
+        let fault = self.call(call).expect_err(call);
+        assert_eq!(self.sim.save(), before, "a refused call changed the state: {call}");
         fault.code
+    }
+
+    /// Checks the error codes of calls.
+    #[track_caller]
+    fn refuses<S: AsRef<str>>(&mut self, calls: impl IntoIterator<Item = (S, &'static str)>) {
+        for (call, code) in calls {
+            assert_eq!(self.refused(call.as_ref()), code, "{}", call.as_ref());
+        }
     }
 
     fn settle(&mut self) {
@@ -82,6 +122,14 @@ impl World {
                 self.sim.finish(self.now, &effect, &Outcome::Done(device));
             }
         }
+    }
+
+    /// Lets all effects fail.
+    fn fail_effects(&mut self, why: &str) {
+        for effect in self.sim.take_effects() {
+            self.sim.finish(self.now, &effect, &Outcome::Failed(why.into()));
+        }
+        self.settle();
     }
 
     /// Advances the time like the engine: with a stop at each moment at which something settles.
@@ -99,72 +147,69 @@ impl World {
         self.sim.instances[at].id.clone()
     }
 
-    fn create(&mut self, call: CreateVolume) -> SimVolume {
-        match self.call(Call::CreateVolume(call)) {
-            Ok(Reply::CreateVolume(volume)) => volume,
-            other => panic!("not created: {other:?}"),
-        }
+    /// Creates a gp3 volume, with more or other parameters.
+    fn create(&mut self, more: &str) -> SimVolume {
+        ok!(self, CreateVolume, "{} {more}", GP3.trim_start_matches("CreateVolume "))
     }
 
     fn gp3(&mut self) -> String {
-        self.create(gp3()).id
+        self.create("").id
+    }
+
+    /// Returns an available volume and the machine's own instance.
+    fn ready(&mut self) -> (String, String) {
+        let volume = self.gp3();
+        self.pass(secs(10));
+        (volume, self.instance(0))
+    }
+
+    /// Returns a volume that is attached to the machine's own instance, and that instance.
+    fn attached(&mut self) -> (String, String) {
+        let (volume, instance) = self.ready();
+        self.attach(&volume, "/dev/xvdaa");
+        self.pass(secs(10));
+        (volume, instance)
     }
 
     fn volume(&self, id: &str) -> SimVolume {
         self.sim.volumes[id].describe()
     }
 
+    fn attachment(&self, volume: &str) -> SimAttachment {
+        self.volume(volume).attachments.remove(0)
+    }
+
     fn attach(&mut self, volume: &str, device: &str) -> SimAttachment {
-        let call = attach(volume, &self.instance(0), device);
-        match self.call(call) {
-            Ok(Reply::AttachVolume(attachment)) => attachment,
-            other => panic!("not attached: {other:?}"),
-        }
+        let instance = self.instance(0);
+        ok!(self, AttachVolume, "VolumeId={volume} InstanceId={instance} Device={device}")
     }
 
     fn snapshot(&mut self, volume: &str) -> String {
-        match self.call(Call::CreateSnapshot(CreateSnapshot { volume_id: volume.to_owned(), ..Default::default() })) {
-            Ok(Reply::CreateSnapshot(snapshot)) => snapshot.id,
-            other => panic!("no snapshot: {other:?}"),
-        }
+        ok!(self, CreateSnapshot, "VolumeId={volume}").id
     }
 
     fn volumes_by(&mut self, filter: &str, values: &[&str]) -> Vec<String> {
-        let filters = vec![filter_of(filter, values)];
-        match self.call(Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() })) {
-            Ok(Reply::DescribeVolumes(listing)) => listing.items.into_iter().map(|v| v.id).collect(),
-            other => panic!("not described: {other:?}"),
-        }
+        let values: String = (1..).zip(values).map(|(n, value)| format!(" Filter.1.Value.{n}={value}")).collect();
+        let found = ok!(self, DescribeVolumes, "Filter.1.Name={filter}{values}");
+        found.items.into_iter().map(|v| v.id).collect()
     }
 }
 
-/// Requests 4 GiB of gp3 in the first instance's zone.
-fn gp3() -> CreateVolume {
-    CreateVolume {
-        availability_zone: Some("us-west-2a".to_owned()),
-        size: Some(4),
-        volume_type: Some("gp3".to_owned()),
-        ..Default::default()
-    }
+fn load(saved: &[u8], config: &EngineConfig) -> Result<Sim, String> {
+    let mut sim = Sim::read(saved)?;
+    sim.adopt(config);
+    Ok(sim)
 }
 
-fn attach(volume: &str, instance: &str, device: &str) -> Call {
-    Call::AttachVolume(AttachVolume {
-        volume_id: volume.to_owned(),
-        instance_id: instance.to_owned(),
-        device: Some(device.to_owned()),
-        ..Default::default()
-    })
+fn attach(volume: &str, instance: &str, device: &str) -> String {
+    format!("AttachVolume VolumeId={volume} InstanceId={instance} Device={device}")
 }
 
-fn detach(volume: &str, instance: &str) -> Call {
-    Call::DetachVolume(DetachVolume {
-        volume_id: volume.to_owned(),
-        instance_id: Some(instance.to_owned()),
-        ..Default::default()
-    })
+fn detach(volume: &str, instance: &str) -> String {
+    format!("DetachVolume VolumeId={volume} InstanceId={instance}")
 }
 
-fn filter_of(name: &str, values: &[&str]) -> Filter {
-    Filter { name: name.to_owned(), values: values.iter().map(|v| (*v).to_owned()).collect() }
+/// Returns the parameters of one filter with one value.
+fn by(name: &str, value: &str) -> String {
+    format!("Filter.1.Name={name} Filter.1.Value.1={value}")
 }

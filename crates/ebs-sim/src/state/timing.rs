@@ -95,7 +95,7 @@ impl Times {
     }
 
     /// Returns the times in the form of a request.
-    pub(super) fn shown(&self) -> TimingOverride {
+    pub(super) fn to_override(&self) -> TimingOverride {
         let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
         TimingOverride {
             create_ms: millis(self.create),

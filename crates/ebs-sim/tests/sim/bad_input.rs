@@ -163,131 +163,11 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-const ACTIONS: [&str; 28] = [
-    "AttachVolume",
-    "CopyVolumes",
-    "CreateSnapshot",
-    "CreateTags",
-    "CreateVolume",
-    "DeleteSnapshot",
-    "DeleteTags",
-    "DeleteVolume",
-    "DescribeAvailabilityZones",
-    "DescribeFastSnapshotRestores",
-    "DescribeInstanceTypes",
-    "DescribeInstances",
-    "DescribeLockedSnapshots",
-    "DescribeSnapshots",
-    "DescribeTags",
-    "DescribeVolumeStatus",
-    "DescribeVolumes",
-    "DescribeVolumesModifications",
-    "DetachVolume",
-    "DisableFastSnapshotRestores",
-    "EnableFastSnapshotRestores",
-    "LockSnapshot",
-    "ModifyVolume",
-    "RunInstances",
-    "StartInstances",
-    "StopInstances",
-    "TerminateInstances",
-    "UnlockSnapshot",
-];
-
-/// Names of parameters, `#` for an index.
-const NAMES: [&str; 52] = [
-    "AvailabilityZone",
-    "AvailabilityZone.#",
-    "AvailabilityZoneId",
-    "BlockDeviceMapping.#.DeviceName",
-    "BlockDeviceMapping.#.Ebs.VolumeSize",
-    "BlockDeviceMapping.#.NoDevice",
-    "ClientToken",
-    "CoolOffPeriod",
-    "Description",
-    "Device",
-    "DryRun",
-    "EbsCardIndex",
-    "Encrypted",
-    "ExpirationDate",
-    "Filter.#",
-    "Filter.#.Name",
-    "Filter.#.Value.#",
-    "Force",
-    "ImageId",
-    "InstanceId",
-    "InstanceId.#",
-    "InstanceType",
-    "InstanceType.#",
-    "Iops",
-    "KmsKeyId",
-    "Location",
-    "LockDuration",
-    "LockMode",
-    "MaxCount",
-    "MaxResults",
-    "MinCount",
-    "MultiAttachEnabled",
-    "NetworkInterface.#.DeviceIndex",
-    "NextToken",
-    "OutpostArn",
-    "Owner.#",
-    "Placement.AvailabilityZone",
-    "ResourceId.#",
-    "Size",
-    "SnapshotId",
-    "SnapshotId.#",
-    "SourceSnapshotId.#",
-    "SourceVolumeId",
-    "Tag.#.Key",
-    "Tag.#.Value",
-    "TagSpecification.#.ResourceType",
-    "TagSpecification.#.Tag.#.Key",
-    "TagSpecification.#.Tag.#.Value",
-    "Throughput",
-    "VolumeId",
-    "VolumeId.#",
-    "VolumeType",
-];
-
-const VALUES: [&str; 36] = [
-    "",
-    "0",
-    "1",
-    "4",
-    "5",
-    "100",
-    "-1",
-    "2147483647",
-    "-2147483648",
-    "4294967296",
-    "1.5",
-    "true",
-    "false",
-    "x",
-    "us-west-2a",
-    "usw2-az1",
-    "gp3",
-    "io2",
-    "standard",
-    "vol-0123456789abcdef0",
-    "vol-",
-    "snap-0123456789abcdef0",
-    "i-0123456789abcdef0",
-    "/dev/xvdaa",
-    "/dev/xvd",
-    "volume",
-    "instance",
-    "status",
-    "tag:a",
-    "tag-key",
-    "*",
-    "*a?\\",
-    "governance",
-    "2030-01-01T00:00:00Z",
-    "arn:aws:kms:us-west-2:123456789012:key/x",
-    "self",
-];
+/// Values of all kinds, and the empty one.
+const VALUES: &str = " 0 1 4 5 100 -1 2147483647 -2147483648 4294967296 1.5 true false x us-west-2a usw2-az1 gp3 io2 \
+                      standard vol-0123456789abcdef0 vol- snap-0123456789abcdef0 i-0123456789abcdef0 /dev/xvdaa \
+                      /dev/xvd volume instance status tag:a tag-key * *a?\\ governance 2030-01-01T00:00:00Z \
+                      arn:aws:kms:us-west-2:123456789012:key/x self";
 
 fn index() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -298,14 +178,26 @@ fn index() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Returns the actions of the valid calls, and their parameters with `#` for each index.
+fn known_words() -> (Vec<&'static str>, Vec<String>) {
+    let actions = CALLS.iter().map(|call| call.split(' ').next().unwrap());
+    let names = CALLS.iter().flat_map(|call| call.split_whitespace()).filter_map(|word| word.split_once('='));
+    let names = names.map(|(name, _)| {
+        let parts = name.split('.').map(|part| if part.parse::<u32>().is_ok() { "#" } else { part });
+        parts.collect::<Vec<_>>().join(".")
+    });
+    let others = ["DryRun", "Filter.#", "OutpostArn"].map(str::to_owned);
+    (actions.collect(), names.chain(others).collect())
+}
+
 fn name() -> impl Strategy<Value = String> {
-    let known = (prop::sample::select(NAMES.to_vec()), index(), index())
+    let known = (prop::sample::select(known_words().1), index(), index())
         .prop_map(|(name, first, second)| name.replacen('#', &first, 1).replacen('#', &second, 1));
     prop_oneof![12 => known, 1 => "\\PC{0,12}"]
 }
 
 fn value() -> impl Strategy<Value = String> {
-    prop_oneof![8 => prop::sample::select(VALUES.to_vec()).prop_map(str::to_owned), 2 => "\\PC{0,20}", 1 => any::<String>()]
+    prop_oneof![8 => prop::sample::select(VALUES.split(' ').collect::<Vec<_>>()).prop_map(str::to_owned), 2 => "\\PC{0,20}", 1 => any::<String>()]
 }
 
 /// Encodes a text like a client: as it is where possible, fully percent-encoded, or broken.
@@ -324,7 +216,7 @@ fn written(text: &str, how: u8) -> Vec<u8> {
 
 /// Generates a request with a plausible structure.
 fn structured() -> impl Strategy<Value = Vec<u8>> {
-    let action = prop_oneof![20 => prop::sample::select(ACTIONS.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,12}"];
+    let action = prop_oneof![20 => prop::sample::select(known_words().0).prop_map(str::to_owned), 1 => "\\PC{0,12}"];
     let parameter = (name(), value(), 0_u8..6, prop_oneof![30 => 0_u8..8, 1 => 8_u8..10]);
     (action, prop::collection::vec(parameter, 0..8)).prop_map(|(action, parameters)| {
         let mut body = [b"Version=2016-11-15&Action=".to_vec(), written(&action, 0)].concat();

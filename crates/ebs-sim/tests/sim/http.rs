@@ -3,78 +3,10 @@
 use std::time::Duration;
 
 use crate::support::request::{ec2, json, send};
-use crate::support::{Sim, element, until};
+use crate::support::{Sim, element};
 use ebs_sim::{AccessKey, Server, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpStream;
-
-async fn volume_in_state(url: &str, volume: &str, state: &str) {
-    until(&format!("{volume} {state}"), async || {
-        let reply = ec2(url, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
-        reply.body.contains(&format!("<status>{state}</status>")).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn volume_completes_its_life_over_http() {
-    let sim = Sim::start().await;
-    let (url, instance) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_INSTANCE_ID"));
-
-    let created = ec2(
-        &url,
-        "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&VolumeType=gp3&ClientToken=t1\
-         &TagSpecification.1.ResourceType=volume&TagSpecification.1.Tag.1.Key=a%26b&TagSpecification.1.Tag.1.Value=%3C%C3%A4%3E",
-    )
-    .await;
-    assert_eq!(created.status, 200, "{}", created.body);
-    assert!(created.head.contains("content-type: text/xml;charset=utf-8"), "{}", created.head);
-    let request_id = element(&created.body, "requestId").unwrap();
-    assert!(created.head.contains(&format!("x-amzn-requestid: {request_id}")), "{}", created.head);
-    assert!(created.body.contains("<key>a&amp;b</key><value>&lt;ä&gt;</value>"), "{}", created.body);
-    let volume = element(&created.body, "volumeId").unwrap().to_owned();
-    volume_in_state(&url, &volume, "available").await;
-
-    let attach = format!("Action=AttachVolume&VolumeId={volume}&InstanceId={instance}&Device=%2Fdev%2Fxvdaa");
-    let attached = ec2(&url, &attach).await;
-    assert_eq!(attached.status, 200, "{}", attached.body);
-    assert_eq!(element(&attached.body, "device"), Some("/dev/xvdaa"));
-    volume_in_state(&url, &volume, "attached").await;
-    let busy = ec2(&url, &format!("Action=DeleteVolume&VolumeId={volume}")).await;
-    assert_eq!((busy.status, element(&busy.body, "Code")), (400, Some("VolumeInUse")));
-
-    let detached = ec2(&url, &format!("Action=DetachVolume&VolumeId={volume}")).await;
-    assert_eq!(detached.status, 200, "{}", detached.body);
-    volume_in_state(&url, &volume, "available").await;
-    let deleted = ec2(&url, &format!("Action=DeleteVolume&VolumeId={volume}")).await;
-    assert_eq!(deleted.status, 200, "{}", deleted.body);
-    until("the volume is gone", async || {
-        let reply = ec2(&url, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
-        (element(&reply.body, "Code") == Some("InvalidVolume.NotFound")).then_some(())
-    })
-    .await;
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn invalid_request_gets_error_of_ec2() {
-    let sim = Sim::start().await;
-    let url = sim.env("AWS_EC2_ENDPOINT");
-    for (form, status, code) in [
-        ("Action=RebootInstances", 400, "InvalidAction"),
-        ("Size=1", 400, "MissingAction"),
-        ("Action=DeleteVolume", 400, "MissingParameter"),
-        ("Action=DeleteVolume&VolumeId=vol-1&Force=true", 400, "UnknownParameter"),
-        ("Action=CreateVolume&AvailabilityZone=us-west-2a&Size=big", 400, "InvalidParameterValue"),
-        ("Action=DescribeVolumes&VolumeId.1=vol-00000000000000000", 400, "InvalidVolume.NotFound"),
-        ("Action=DescribeVolumes&Action=DescribeVolumes", 404, "MalformedQueryString"),
-    ] {
-        let reply = ec2(&url, form).await;
-        assert_eq!((reply.status, element(&reply.body, "Code")), (status, Some(code)), "{form}: {}", reply.body);
-        assert!(element(&reply.body, "RequestID").is_some(), "{}", reply.body);
-    }
-    sim.server.shutdown().await.unwrap();
-}
 
 #[tokio::test]
 async fn query_string_works_like_a_form() {
@@ -83,6 +15,9 @@ async fn query_string_works_like_a_form() {
     let reply = send(&url, "GET /?Action=DescribeAvailabilityZones&Version=2016-11-15", &[], "").await;
     assert_eq!(reply.status, 200, "{}", reply.body);
     assert!(reply.body.contains("<zoneName>us-west-2a</zoneName>"), "{}", reply.body);
+    assert!(reply.head.contains("content-type: text/xml;charset=utf-8"), "{}", reply.head);
+    let request_id = element(&reply.body, "requestId").unwrap();
+    assert!(reply.head.contains(&format!("x-amzn-requestid: {request_id}")), "{}", reply.head);
     assert_eq!(send(&url, "GET /elsewhere", &[], "").await.status, 404);
     assert_eq!(send(&url, "DELETE /", &[], "").await.status, 405);
     sim.server.shutdown().await.unwrap();
@@ -133,51 +68,6 @@ async fn every_call_is_recorded_with_its_result() {
 }
 
 #[tokio::test]
-async fn control_api_shows_state_and_changes_times() {
-    let sim = Sim::start().await;
-    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
-    let reply = send(&control, "PUT /timing", &[], r#"{"create_ms": 3600000}"#).await;
-    assert_eq!(reply.status, 200, "{}", reply.body);
-    let created = ec2(&url, "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1").await;
-    let state = json(&control, "/state").await;
-    let volume =
-        state["volumes"].as_array().unwrap().iter().find(|v| v["id"] == element(&created.body, "volumeId").unwrap());
-    let volume = volume.unwrap_or_else(|| panic!("not listed: {state}"));
-    assert_eq!((&volume["state"], &volume["size_gib"]), (&json!("creating"), &json!(1)));
-    assert_eq!((&volume["attachments"], &volume["tags"]), (&json!([]), &json!({})));
-    assert_eq!(state["instances"][0]["id"], sim.env("EBS_SIM_INSTANCE_ID"));
-    assert_eq!(state["instances"][1]["id"], sim.env("EBS_SIM_SECOND_INSTANCE_ID"));
-    assert_ne!(state["instances"][0]["zone"], state["instances"][1]["zone"]);
-    for bad in [r#"{"create_ms": -1}"#, r#"{"creation": 1}"#, "soon"] {
-        assert_eq!(send(&control, "PUT /timing", &[], bad).await.status, 400, "{bad}");
-    }
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn control_api_can_request_shutdown() {
-    let sim = Sim::start().await;
-    assert_eq!(send(&sim.env("EBS_SIM_CONTROL"), "POST /shutdown", &[], "").await.status, 202);
-    tokio::time::timeout(Duration::from_secs(120), sim.server.end_wanted()).await.unwrap();
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn metadata_over_http_needs_a_token() {
-    let sim = Sim::start().await;
-    let url = sim.env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    let path = "GET /latest/meta-data/instance-id";
-    assert_eq!(send(&url, path, &[], "").await.status, 401);
-    let ttl = "X-aws-ec2-metadata-token-ttl-seconds: 60";
-    let token = send(&url, "PUT /latest/api/token", &[ttl], "").await;
-    assert_eq!(token.status, 200);
-    assert!(token.head.contains("x-aws-ec2-metadata-token-ttl-seconds: 60"), "{}", token.head);
-    let reply = send(&url, path, &[&format!("X-aws-ec2-metadata-token: {}", token.body)], "").await;
-    assert_eq!((reply.status, reply.body), (200, sim.env("EBS_SIM_INSTANCE_ID")));
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
 async fn shutdown_closes_ports_despite_idle_connections() {
     let sim = Sim::start().await;
     let address = sim.env("AWS_EC2_ENDPOINT").strip_prefix("http://").unwrap().to_owned();
@@ -198,18 +88,4 @@ async fn port_in_use_is_named_in_the_error() {
     let error = Server::start(ServerConfig { ec2_listen: taken, ..ServerConfig::new(state.path()) }).await.unwrap_err();
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
     sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn state_survives_restart_from_same_directory() {
-    let state = tempfile::tempdir().unwrap();
-    let first = Server::start(ServerConfig::new(state.path())).await.unwrap();
-    let (url, instance) = (first.env()["AWS_EC2_ENDPOINT"].clone(), first.env()["EBS_SIM_INSTANCE_ID"].clone());
-    let created = ec2(&url, "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1").await;
-    let volume = element(&created.body, "volumeId").unwrap();
-    first.shutdown().await.unwrap();
-    let second = Server::start(ServerConfig::new(state.path())).await.unwrap();
-    assert_eq!(second.env()["EBS_SIM_INSTANCE_ID"], instance);
-    volume_in_state(&second.env()["AWS_EC2_ENDPOINT"], volume, "available").await;
-    second.shutdown().await.unwrap();
 }

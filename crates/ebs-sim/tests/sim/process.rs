@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::child::simulator;
-use crate::support::process::{Process, arguments};
+use crate::support::process::Process;
 use crate::support::request::{ec2, send};
-use crate::support::until;
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -71,21 +69,6 @@ async fn second_signal_ends_simulator_at_once() {
     drop(stuck);
 }
 
-#[tokio::test]
-async fn second_simulator_on_same_state_directory_is_rejected() {
-    let mut first = Process::start(&[]);
-    first.env().await;
-    let mut args = arguments(first.dir.path());
-    args[3].push_str(" of the second");
-    let second = Process { child: simulator(&args), dir: tempfile::tempdir().unwrap() };
-    let (status, log) = second.end().await;
-    assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("another simulator"), "{log}");
-    assert_eq!(ec2(&first.env().await["AWS_EC2_ENDPOINT"], "Action=DescribeVolumes").await.status, 200);
-    first.signal(Signal::TERM);
-    assert!(first.end().await.0.success());
-}
-
 /// The exit code is 2.
 #[tokio::test]
 async fn invalid_command_line_is_rejected_before_any_write() {
@@ -105,25 +88,4 @@ async fn invalid_command_line_is_rejected_before_any_write() {
         assert!(log.contains(word), "{args:?}: {log}");
         assert!(!file.exists() && !state.exists(), "{args:?} left something behind");
     }
-}
-
-#[tokio::test]
-async fn killed_simulator_restarts_from_its_state_directory() {
-    let mut first = Process::start(&[]);
-    let env = first.env().await;
-    let created = ec2(&env["AWS_EC2_ENDPOINT"], "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1").await;
-    assert_eq!(created.status, 200, "{}", created.body);
-    let volume = crate::support::element(&created.body, "volumeId").unwrap().to_owned();
-    first.child.kill().await.unwrap();
-    // The env file of the killed simulator must not be confused with the next one.
-    let second = Process { child: simulator(&arguments(first.dir.path())), dir: first.dir };
-    let url = until("a new env file", async || {
-        let url = second.env_now().await?.remove("AWS_EC2_ENDPOINT")?;
-        TcpStream::connect(url.strip_prefix("http://").unwrap()).await.ok().map(|_| url)
-    })
-    .await;
-    let reply = ec2(&url, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
-    assert_eq!(reply.status, 200, "{}", reply.body);
-    second.signal(Signal::TERM);
-    assert!(second.end().await.0.success());
 }

@@ -3,7 +3,6 @@
 use ebs_sim::iam::{IamConfig, Policy, Shipped};
 
 use crate::support::Sim;
-use crate::support::element;
 use crate::support::request::{ec2, send};
 
 const UNTAGGED: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
@@ -18,25 +17,6 @@ fn managed() -> String {
 async fn under(policies: &[Shipped], audit: bool) -> Sim {
     let policies = policies.iter().map(|policy| Policy::parse(policy.name(), policy.text()).unwrap()).collect();
     Sim::start_with(|config| config.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
-}
-
-/// A denied call does nothing. A dry run returns DryRunOperation or UnauthorizedOperation.
-#[tokio::test]
-async fn enforced_policy_returns_403_for_calls_and_dry_runs() {
-    let sim = under(&[Shipped::ManagedV2], false).await;
-    let url = sim.env("AWS_EC2_ENDPOINT");
-    let refused = ec2(&url, UNTAGGED).await;
-    assert_eq!((refused.status, element(&refused.body, "Code")), (403, Some("UnauthorizedOperation")));
-    let message = element(&refused.body, "Message").unwrap();
-    assert!(message.starts_with("You are not authorized to perform this operation. User: arn:aws:iam::"), "{message}");
-    assert!(message.contains("because no identity-based policy allows the ec2:CreateVolume action"), "{message}");
-    for (form, code) in [(UNTAGGED, "UnauthorizedOperation"), (&managed(), "DryRunOperation")] {
-        let asked = ec2(&url, &format!("{form}&DryRun=true")).await;
-        assert_eq!(element(&asked.body, "Code"), Some(code), "{form}");
-    }
-    assert_eq!(ec2(&url, &managed()).await.status, 200);
-    let volumes = sim.server.engine().snapshot_of_state().await.volumes;
-    assert_eq!(volumes.iter().filter(|v| v.attachments.is_empty()).count(), 1, "refused calls did nothing");
 }
 
 /// SageMaker's error is AccessDeniedException.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ebs_types::Tags;
 
 use super::tags;
-use crate::api::{self, Call, Tag, TagSpecification, TagToDelete};
+use crate::api::Call;
 use crate::iam::check::checks;
-use crate::iam::{Audit, Caller, Extra, Facts, IamConfig, Known, LeastRights, Policy, Rights, Shipped};
+use crate::iam::{AccountFacts, Audit, Caller, Extra, Facts, IamConfig, LeastRights, Policy, Rights, Shipped};
 
 const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 
@@ -30,7 +30,7 @@ impl Account {
     }
 }
 
-impl Known for Account {
+impl AccountFacts for Account {
     fn region(&self) -> &str {
         "us-west-2"
     }
@@ -58,24 +58,22 @@ impl Known for Account {
     }
 }
 
-fn specification(resource_type: &str, pairs: &[(&str, &str)]) -> Vec<TagSpecification> {
-    vec![TagSpecification { resource_type: resource_type.to_owned(), tags: list(pairs) }]
+/// A new volume with the driver's tags.
+const CREATE: &str = "CreateVolume TagSpecification.1.ResourceType=volume \
+                      TagSpecification.1.Tag.1.Key=ebs.csi.aws.com/cluster TagSpecification.1.Tag.1.Value=true \
+                      TagSpecification.1.Tag.2.Key=CSIVolumeName TagSpecification.1.Tag.2.Value=pvc-1";
+
+fn line(line: impl AsRef<str>) -> Call {
+    Call::line(line.as_ref()).unwrap()
 }
 
-fn list(pairs: &[(&str, &str)]) -> Vec<Tag> {
-    pairs.iter().map(|(key, value)| Tag { key: (*key).to_owned(), value: (*value).to_owned() }).collect()
-}
-
-const DRIVERS: [(&str, &str); 2] = [("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")];
-const SNAPSHOTS: [(&str, &str); 2] = [("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeSnapshotName", "s-1")];
-
-fn create() -> api::CreateVolume {
-    api::CreateVolume { tag_specifications: specification("volume", &DRIVERS), ..Default::default() }
+/// Returns a new volume with the driver's tags and more parameters.
+fn create(more: &str) -> Call {
+    line(format!("{CREATE} {more}"))
 }
 
 fn attach(volume: &str) -> Call {
-    let (volume_id, instance_id) = (volume.to_owned(), "i-1".to_owned());
-    Call::AttachVolume(api::AttachVolume { volume_id, instance_id, ..Default::default() })
+    line(format!("AttachVolume VolumeId={volume} InstanceId=i-1 Device=/dev/xvdaa"))
 }
 
 fn asked(call: &Call) -> Vec<String> {
@@ -87,77 +85,44 @@ fn asked(call: &Call) -> Vec<String> {
 /// EC2's authorization reference lists them. Creation with tags also checks CreateTags.
 #[test]
 fn each_call_checks_its_actions_on_its_resources() {
-    let untagged = api::CreateVolume::default();
-    let restored = api::CreateVolume { snapshot_id: Some("snap-1".to_owned()), ..create() };
-    let copied = api::CopyVolumes {
-        source_volume_id: "vol-1".to_owned(),
-        tag_specifications: specification("volume", &DRIVERS),
-        ..Default::default()
-    };
-    let snapshot = api::CreateSnapshot {
-        volume_id: "vol-1".to_owned(),
-        tag_specifications: specification("snapshot", &SNAPSHOTS),
-        ..Default::default()
-    };
-    let volume = || "vol-1".to_owned();
-    let both = || vec!["vol-1".to_owned(), "snap-1".to_owned()];
-    let table: Vec<(Call, &[&str])> = vec![
-        (Call::CreateVolume(untagged), &["ec2:CreateVolume volume/*"]),
-        (Call::CreateVolume(create()), &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*"]),
+    let of_snapshot = "TagSpecification.1.ResourceType=snapshot TagSpecification.1.Tag.1.Key=a";
+    let copied = CREATE.replace("CreateVolume ", "CopyVolumes SourceVolumeId=vol-1 ");
+    let snapshot = format!("CreateSnapshot VolumeId=vol-1 {of_snapshot}");
+    let cluster = "arn:aws:sagemaker:us-west-2:123456789012:cluster/c";
+    let node = format!("AttachClusterNodeVolume ClusterArn={cluster} NodeId=i-1 VolumeId=vol-1");
+    let restored = format!("{CREATE} SnapshotId=snap-1");
+    let table: [(&str, &[&str]); 19] = [
+        ("CreateVolume", &["ec2:CreateVolume volume/*"]),
+        (CREATE, &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*"]),
+        (&restored, &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*", "ec2:CreateVolume ::snapshot/snap-1"]),
+        (&copied, &["ec2:CopyVolumes volume/*", "ec2:CreateTags volume/*", "ec2:CopyVolumes volume/vol-1"]),
         (
-            Call::CreateVolume(restored),
-            &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*", "ec2:CreateVolume ::snapshot/snap-1"],
-        ),
-        (
-            Call::CopyVolumes(copied),
-            &["ec2:CopyVolumes volume/*", "ec2:CreateTags volume/*", "ec2:CopyVolumes volume/vol-1"],
-        ),
-        (
-            Call::CreateSnapshot(snapshot),
+            &snapshot,
             &["ec2:CreateSnapshot ::snapshot/*", "ec2:CreateTags ::snapshot/*", "ec2:CreateSnapshot volume/vol-1"],
         ),
-        (attach("vol-1"), &["ec2:AttachVolume volume/vol-1", "ec2:AttachVolume instance/i-1"]),
         (
-            Call::DetachVolume(api::DetachVolume {
-                volume_id: volume(),
-                instance_id: Some("i-1".to_owned()),
-                ..Default::default()
-            }),
+            "AttachVolume VolumeId=vol-1 InstanceId=i-1 Device=x",
+            &["ec2:AttachVolume volume/vol-1", "ec2:AttachVolume instance/i-1"],
+        ),
+        (
+            "DetachVolume VolumeId=vol-1 InstanceId=i-1",
             &["ec2:DetachVolume volume/vol-1", "ec2:DetachVolume instance/i-1"],
         ),
+        ("ModifyVolume VolumeId=vol-1", &["ec2:ModifyVolume volume/vol-1"]),
+        ("DeleteVolume VolumeId=vol-1 DryRun=true", &["ec2:DeleteVolume volume/vol-1"]),
+        ("DeleteSnapshot SnapshotId=snap-1", &["ec2:DeleteSnapshot ::snapshot/snap-1"]),
         (
-            Call::ModifyVolume(api::ModifyVolume { volume_id: volume(), ..Default::default() }),
-            &["ec2:ModifyVolume volume/vol-1"],
-        ),
-        (
-            Call::DeleteVolume(api::DeleteVolume { volume_id: volume(), dry_run: true }),
-            &["ec2:DeleteVolume volume/vol-1"],
-        ),
-        (
-            Call::DeleteSnapshot(api::DeleteSnapshot { snapshot_id: "snap-1".to_owned(), dry_run: false }),
-            &["ec2:DeleteSnapshot ::snapshot/snap-1"],
-        ),
-        (
-            Call::CreateTags(api::CreateTags { resources: both(), tags: list(&[("a", "b")]), dry_run: false }),
+            "CreateTags ResourceId.1=vol-1 ResourceId.2=snap-1 Tag.1.Key=a",
             &["ec2:CreateTags volume/vol-1", "ec2:CreateTags ::snapshot/snap-1"],
         ),
         (
-            Call::DeleteTags(api::DeleteTags { resources: both(), tags: Vec::new(), dry_run: false }),
+            "DeleteTags ResourceId.1=vol-1 ResourceId.2=snap-1",
             &["ec2:DeleteTags volume/vol-1", "ec2:DeleteTags ::snapshot/snap-1"],
         ),
+        ("EnableFastSnapshotRestores SourceSnapshotId.1=snap-1", &["ec2:EnableFastSnapshotRestores ::snapshot/snap-1"]),
+        ("LockSnapshot SnapshotId=snap-1 LockMode=governance", &["ec2:LockSnapshot ::snapshot/snap-1"]),
         (
-            Call::EnableFastSnapshotRestores(api::EnableFastSnapshotRestores {
-                source_snapshot_ids: vec!["snap-1".to_owned()],
-                ..Default::default()
-            }),
-            &["ec2:EnableFastSnapshotRestores ::snapshot/snap-1"],
-        ),
-        (
-            Call::LockSnapshot(api::LockSnapshot { snapshot_id: "snap-1".to_owned(), ..Default::default() }),
-            &["ec2:LockSnapshot ::snapshot/snap-1"],
-        ),
-        (
-            Call::RunInstances(api::RunInstances { image_id: Some("ami-1".to_owned()), ..Default::default() }),
+            "RunInstances ImageId=ami-1",
             &[
                 "ec2:RunInstances ::image/ami-1",
                 "ec2:RunInstances network-interface/*",
@@ -167,23 +132,13 @@ fn each_call_checks_its_actions_on_its_resources() {
                 "ec2:RunInstances volume/*",
             ],
         ),
-        (
-            Call::TerminateInstances(api::TerminateInstances { instance_ids: vec!["i-1".to_owned()], dry_run: false }),
-            &["ec2:TerminateInstances instance/i-1"],
-        ),
-        (
-            Call::AttachClusterNodeVolume(api::ClusterNodeVolume {
-                cluster_arn: "arn:aws:sagemaker:us-west-2:123456789012:cluster/c".to_owned(),
-                node_id: "i-1".to_owned(),
-                volume_id: volume(),
-            }),
-            &["sagemaker:AttachClusterNodeVolume arn:aws:sagemaker:us-west-2:123456789012:cluster/c"],
-        ),
-        (Call::DescribeVolumes(Default::default()), &["ec2:DescribeVolumes *"]),
-        (Call::DescribeTags(Default::default()), &["ec2:DescribeTags *"]),
+        ("TerminateInstances InstanceId.1=i-1", &["ec2:TerminateInstances instance/i-1"]),
+        (&node, &["sagemaker:AttachClusterNodeVolume arn:aws:sagemaker:us-west-2:123456789012:cluster/c"]),
+        ("DescribeVolumes", &["ec2:DescribeVolumes *"]),
+        ("DescribeTags", &["ec2:DescribeTags *"]),
     ];
     for (call, expected) in table {
-        assert_eq!(asked(&call), expected, "{call:?}");
+        assert_eq!(asked(&line(call)), expected, "{call}");
     }
 }
 
@@ -193,19 +148,16 @@ fn only_customer_keys_need_kms_permissions() {
     let kms = |call: Call| -> Vec<String> {
         asked(&call).into_iter().filter(|c| c.starts_with("kms:")).map(|c| c.replace(&format!(" {KEY}"), "")).collect()
     };
-    let with = |key: Option<&str>, snapshot: Option<&str>| {
-        kms(Call::CreateVolume(api::CreateVolume {
-            kms_key_id: key.map(str::to_owned),
-            snapshot_id: snapshot.map(str::to_owned),
-            encrypted: Some(true),
-            ..create()
-        }))
-    };
-    assert!(with(None, None).is_empty());
-    assert!(with(Some("alias/aws/ebs"), None).is_empty());
-    assert_eq!(with(Some("alias/mine"), None), ["kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"]);
-    assert!(with(None, Some("snap-1")).is_empty());
-    assert_eq!(with(None, Some("snap-2")), ["kms:Decrypt", "kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"]);
+    let make = ["kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"];
+    for (more, expected) in [
+        ("", &[][..]),
+        ("KmsKeyId=alias/aws/ebs", &[]),
+        ("KmsKeyId=alias/mine", &make),
+        ("SnapshotId=snap-1", &[]),
+        ("SnapshotId=snap-2", &["kms:Decrypt", make[0], make[1]]),
+    ] {
+        assert_eq!(kms(create(&format!("Encrypted=true {more}"))), expected, "{more}");
+    }
     assert_eq!(kms(attach("vol-2")), ["kms:CreateGrant", "kms:Decrypt"]);
     assert!(kms(attach("vol-1")).is_empty());
 }
@@ -213,11 +165,8 @@ fn only_customer_keys_need_kms_permissions() {
 #[test]
 fn default_customer_key_needs_the_same_permissions() {
     let account = Account { own_default_key: true, ..Account::usual() };
-    let about_keys = |encrypted: Option<bool>| {
-        let call = Call::CreateVolume(api::CreateVolume { encrypted, ..create() });
-        checks(&call, &account).iter().filter(|check| check.arn == KEY).count()
-    };
-    assert_eq!((about_keys(Some(true)), about_keys(None)), (2, 0));
+    let about_keys = |more| checks(&create(more), &account).iter().filter(|check| check.arn == KEY).count();
+    assert_eq!((about_keys("Encrypted=true"), about_keys("")), (2, 0));
 }
 
 fn audit(call: &Call) -> Audit {
@@ -234,20 +183,17 @@ fn allowed_by(audit: &Audit) -> Vec<String> {
 
 #[test]
 fn audit_names_allowing_policies_with_their_additions() {
-    let named = |call: Call| allowed_by(&audit(&call));
-    assert_eq!(named(Call::CreateVolume(create())), ["managed-v2", "legacy-example"]);
-    let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
-    assert_eq!(named(Call::CreateVolume(secret)), ["managed-v2+kms", "legacy-example+kms"]);
-    assert_eq!(named(attach("vol-stranger")), ["legacy-example"]);
-    let edit = api::CreateTags { resources: vec!["vol-1".to_owned()], tags: list(&[("team", "red")]), dry_run: false };
-    assert_eq!(named(Call::CreateTags(edit)), ["managed-v2", "cluster-scoped+tag-edits", "legacy-example+tag-edits"]);
-    let remove = api::DeleteTags {
-        resources: vec!["vol-1".to_owned()],
-        tags: vec![TagToDelete { key: "team".to_owned(), value: None }],
-        dry_run: false,
-    };
-    assert_eq!(named(Call::DeleteTags(remove)), ["managed-v2", "legacy-example"]);
-    let untagged = audit(&Call::CreateVolume(api::CreateVolume::default()));
+    let edit = "ResourceId.1=vol-1 Tag.1.Key=team";
+    for (call, expected) in [
+        (create(""), &["managed-v2", "legacy-example"][..]),
+        (create("KmsKeyId=alias/mine"), &["managed-v2+kms", "legacy-example+kms"]),
+        (attach("vol-stranger"), &["legacy-example"]),
+        (line(format!("CreateTags {edit}")), &["managed-v2", "cluster-scoped+tag-edits", "legacy-example+tag-edits"]),
+        (line(format!("DeleteTags {edit}")), &["managed-v2", "legacy-example"]),
+    ] {
+        assert_eq!(allowed_by(&audit(&call)), expected, "{call:?}");
+    }
+    let untagged = audit(&line("CreateVolume"));
     assert!(untagged.allowed_by.is_empty());
     let (policy, denial) = &untagged.denied[0];
     assert_eq!(*policy, Shipped::ManagedV2);
@@ -262,23 +208,16 @@ fn audit_names_allowing_policies_with_their_additions() {
 /// The request for an IOPS limit has the cluster tag, because the newer policy denies it otherwise.
 #[test]
 fn v2_policy_denies_iops_probe_without_cluster_tag() {
-    let probe = api::CreateVolume {
-        tag_specifications: specification("volume", &[("CSIVolumeName", "IopsLimitDryRun")]),
-        dry_run: true,
-        ..Default::default()
-    };
-    assert_eq!(allowed_by(&audit(&Call::CreateVolume(probe))), ["legacy-example"]);
-    assert_eq!(allowed_by(&audit(&Call::CreateVolume(create()))), ["managed-v2", "legacy-example"]);
+    let probe = CREATE.replace("ebs.csi.aws.com/cluster", "other") + " DryRun=true";
+    assert_eq!(allowed_by(&audit(&line(probe))), ["legacy-example"]);
 }
 
 /// The caller's cluster decides for volumes and for the instances of their attachments.
 #[test]
 fn cluster_scoped_policy_follows_tag_of_caller() {
-    let tagged = api::CreateVolume {
-        tag_specifications: specification("volume", &[("ebs.csi.aws.com/cluster-name", "blue")]),
-        ..Default::default()
-    };
-    let call = Call::CreateVolume(tagged);
+    let of = "TagSpecification.1";
+    let tag = format!("{of}.Tag.1.Key=ebs.csi.aws.com/cluster-name {of}.Tag.1.Value=blue");
+    let call = line(format!("CreateVolume {of}.ResourceType=volume {tag}"));
     assert_eq!(allowed_by(&audit_for(&call, &tags(&[("eks-cluster-name", "blue")]))), ["cluster-scoped"]);
     assert!(allowed_by(&audit_for(&call, &tags(&[("eks-cluster-name", "red")]))).is_empty());
     assert!(allowed_by(&audit(&call)).is_empty());
@@ -287,14 +226,10 @@ fn cluster_scoped_policy_follows_tag_of_caller() {
 #[test]
 fn missing_resource_is_reported_as_missing_not_forbidden() {
     // EC2 returns InvalidVolume.NotFound, on which a driver that deletes twice depends.
-    let gone = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-gone".to_owned(), dry_run: false });
-    assert_eq!(audit(&gone).allowed_by.len(), 3);
-    let stranger = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-stranger".to_owned(), dry_run: false });
-    assert!(audit(&stranger).allowed_by.is_empty());
+    assert_eq!(audit(&delete("vol-gone")).allowed_by.len(), 3);
+    assert!(audit(&delete("vol-stranger")).allowed_by.is_empty());
     // A call that is denied for every resource is also denied for a missing one.
-    let snapshot =
-        Call::DeleteTags(api::DeleteTags { resources: vec!["i-gone".to_owned()], tags: Vec::new(), dry_run: false });
-    assert!(audit(&snapshot).allowed_by.is_empty());
+    assert!(audit(&line("DeleteTags ResourceId.1=i-gone")).allowed_by.is_empty());
 }
 
 fn rights(policies: Vec<Policy>) -> (Rights, LeastRights) {
@@ -312,7 +247,7 @@ fn v2() -> Policy {
 }
 
 fn delete(id: &str) -> Call {
-    Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false })
+    line(format!("DeleteVolume VolumeId={id}"))
 }
 
 /// It is UnauthorizedOperation, 403, in EC2's words, with action, resource and reason.
@@ -340,10 +275,9 @@ fn denial_has_text_of_ec2() {
 #[test]
 fn forbidden_key_does_not_reject_the_call() {
     let (rights, _) = rights(vec![v2()]);
-    let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
-    let judgement = rights.authorize(&client(), &Call::CreateVolume(secret), &Account::usual());
+    let judgement = rights.authorize(&client(), &create("KmsKeyId=alias/mine"), &Account::usual());
     assert_eq!((judgement.refusal, judgement.key_refused), (None, true));
-    let plain = rights.authorize(&client(), &Call::CreateVolume(create()), &Account::usual());
+    let plain = rights.authorize(&client(), &create(""), &Account::usual());
     assert!(!plain.key_refused);
 }
 

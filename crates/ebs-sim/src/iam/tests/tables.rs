@@ -5,234 +5,122 @@ use crate::iam::check::Check;
 use crate::iam::document::Policy;
 use crate::iam::{Extra, Shipped};
 
-const D: (&str, &str) = ("ebs.csi.aws.com/cluster", "true");
-const K: (&str, &str) = ("ebs.csi.aws.com/cluster-name", "blue");
-const M: (&str, &str) = ("kubernetes.io/created-for/pvc/name", "data");
-const V: (&str, &str) = ("CSIVolumeName", "pvc-1");
-const S: (&str, &str) = ("CSIVolumeSnapshotName", "snap-1");
-const EKS: (&str, &str) = ("eks:cluster-name", "blue");
+/// Tags by their letter in the tables.
+const TAGS: [(char, &str, &str); 8] = [
+    ('D', "ebs.csi.aws.com/cluster", "true"),
+    ('K', "ebs.csi.aws.com/cluster-name", "blue"),
+    ('M', "kubernetes.io/created-for/pvc/name", "data"),
+    ('N', "CSIVolumeName", "pvc-1"),
+    ('S', "CSIVolumeSnapshotName", "snap-1"),
+    ('E', "eks:cluster-name", "blue"),
+    ('e', "eks:cluster-name", "red"),
+    ('d', "ebs.csi.aws.com/cluster", "false"),
+];
 
-/// Returns which policies allow the check, in the order of the table: V2, cluster-scoped, legacy.
-fn who_allows(check: &Check) -> [bool; 3] {
+/// Actions | resource | which tags count | for each set of tags (`-`: no tags) the policies that allow it: `v` for
+/// managed-v2, `c` for cluster-scoped, `l` for legacy-example, and `.` for none.
+const TABLE: &str = "
+    CreateVolume CopyVolumes                | volume/*        | request  | -:. D:vl K:c N:l M:. d:.
+    CopyVolumes                             | volume/vol-1    | resource | -:l D:vl M:vl K:cl
+    CreateVolume EnableFastSnapshotRestores | snapshot/snap-1 | resource | -:l D:vl M:l K:cl
+    AttachVolume DetachVolume ModifyVolume  | volume/vol-1    | resource | -:l D:vl M:vl K:cl
+    AttachVolume DetachVolume               | instance/i-1    | resource | -:vl K:vcl E:vcl e:vl
+    DeleteVolume                            | volume/vol-1    | resource | -:. D:vl M:vl N:l K:c
+    CreateSnapshot                          | volume/vol-1    | resource | -:l D:vl M:l K:cl
+    CreateSnapshot                          | snapshot/*      | request  | -:. D:vl S:l K:c
+    DeleteSnapshot LockSnapshot             | snapshot/snap-1 | resource | -:. D:vl S:l K:c
+    DeleteTags                              | snapshot/snap-1 | resource | D:l
+    DescribeAvailabilityZones DescribeInstances DescribeInstanceTypes | * | resource | -:vcl
+    DescribeSnapshots DescribeVolumes       | *               | resource | -:vcl
+    DescribeVolumesModifications DescribeVolumeStatus | *     | resource | -:vcl
+    DescribeTags                            | *               | resource | -:l
+    DescribeLockedSnapshots RunInstances TerminateInstances CreateImage | * | resource | -:.
+";
+
+fn with_letters(letters: &str) -> Vec<(&'static str, &'static str)> {
+    TAGS.iter().filter(|(letter, ..)| letters.contains(*letter)).map(|(_, key, value)| (*key, *value)).collect()
+}
+
+/// Returns the letters of the policies that allow the check.
+fn who_allows(check: &Check) -> String {
     let caller = tags(&[("eks-cluster-name", "blue")]);
-    Shipped::ALL.map(|shipped| {
+    let allowing = Shipped::ALL.into_iter().zip(["v", "c", "l"]).filter(|(shipped, _)| {
         let policy = Policy::parse(shipped.name(), shipped.text()).unwrap();
         allows_caller(&[policy], check, &caller)
-    })
+    });
+    let letters: String = allowing.map(|(_, letter)| letter).collect();
+    if letters.is_empty() { ".".to_owned() } else { letters }
 }
 
 fn arn(resource: &str) -> String {
+    if resource == "*" {
+        return "*".to_owned();
+    }
     let account = if resource.starts_with("snapshot") { "" } else { "123456789012" };
     format!("arn:aws:ec2:us-west-2:{account}:{resource}")
 }
 
-/// The tags of a request or a resource, and which of the three policies allow it.
-type Row<'a> = (&'a [(&'a str, &'a str)], [bool; 3]);
+fn check(action: &str, resource: &str) -> Check {
+    // Actions are constants in the product.
+    Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
+}
 
-/// Checks rows of one action and resource: which of the three policies allows it with which tag.
-#[track_caller]
-fn rows(
-    actions: &[&'static str],
-    resource: &str,
-    tagged: impl Fn(Check, &[(&str, &str)]) -> Check,
-    expected: &[Row<'_>],
-) {
-    for action in actions {
-        for (with, answers) in expected {
-            let check = tagged(Check::new(action, arn(resource)), with);
-            assert_eq!(who_allows(&check), *answers, "{action} on {resource} with {with:?}");
+/// New resources need the tag of the policy. Sources, and volumes to be changed, must be managed, and some may be
+/// migrated. Only the cluster-scoped policy looks at the tags of instances. Only the legacy example allows DescribeTags,
+/// which the driver never calls.
+#[test]
+fn policies_allow_the_table_and_nothing_else() {
+    for row in TABLE.lines().map(str::trim).filter(|row| !row.is_empty()) {
+        let [actions, resource, place, cases] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        for action in actions.split_whitespace() {
+            for (letters, expected) in cases.split(' ').map(|case| case.split_once(':').unwrap()) {
+                let (check, tagged) = (check(action, resource), with_letters(letters));
+                let check = match place {
+                    "request" => check.with_request_tags(&tagged),
+                    _ => check.with_resource_tags(&tags(&tagged)),
+                };
+                assert_eq!(who_allows(&check), expected, "{action} on {resource} with {letters}");
+            }
         }
     }
-}
-
-fn request(check: Check, with: &[(&str, &str)]) -> Check {
-    check.with_request_tags(with)
-}
-
-fn resource(check: Check, with: &[(&str, &str)]) -> Check {
-    check.with_resource_tags(&tags(with))
-}
-
-const NEITHER: [bool; 3] = [false, false, false];
-
-/// All three policies allow the seven describes. Only the legacy example allows DescribeTags, which the driver never
-/// calls.
-#[test]
-fn all_policies_allow_describes_and_only_legacy_tags() {
-    for action in [
-        "ec2:DescribeAvailabilityZones",
-        "ec2:DescribeInstances",
-        "ec2:DescribeInstanceTypes",
-        "ec2:DescribeSnapshots",
-        "ec2:DescribeVolumes",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DescribeVolumeStatus",
-    ] {
-        assert_eq!(who_allows(&Check::plain(action)), [true; 3], "{action}");
-    }
-    assert_eq!(who_allows(&Check::plain("ec2:DescribeTags")), [false, false, true]);
-    for action in ["ec2:DescribeLockedSnapshots", "ec2:RunInstances", "ec2:TerminateInstances", "ec2:CreateImage"] {
-        assert_eq!(who_allows(&Check::plain(action)), NEITHER, "{action}");
-    }
-}
-
-/// This applies to created and copied volumes.
-#[test]
-fn new_volume_needs_the_tag_of_the_policy() {
-    rows(
-        &["ec2:CreateVolume", "ec2:CopyVolumes"],
-        "volume/*",
-        request,
-        &[
-            (&[], NEITHER),
-            (&[D], [true, false, true]),
-            (&[K], [false, true, false]),
-            (&[V], [false, false, true]),
-            (&[M], NEITHER),
-            (&[("ebs.csi.aws.com/cluster", "false"), ("ebs.csi.aws.com/cluster-name", "red")], NEITHER),
-        ],
-    );
-}
-
-/// A snapshot for fast restores must also be managed. A copy's source may be migrated.
-#[test]
-fn source_of_copy_or_restore_must_be_managed() {
-    rows(
-        &["ec2:CopyVolumes"],
-        "volume/vol-1",
-        resource,
-        &[
-            (&[], [false, false, true]),
-            (&[D], [true, false, true]),
-            (&[M], [true, false, true]),
-            (&[K], [false, true, true]),
-        ],
-    );
-    rows(
-        &["ec2:CreateVolume", "ec2:EnableFastSnapshotRestores"],
-        "snapshot/snap-1",
-        resource,
-        &[
-            (&[], [false, false, true]),
-            (&[D], [true, false, true]),
-            (&[M], [false, false, true]),
-            (&[K], [false, true, true]),
-        ],
-    );
-}
-
-#[test]
-fn managed_or_migrated_volumes_may_be_changed() {
-    rows(
-        &["ec2:AttachVolume", "ec2:DetachVolume", "ec2:ModifyVolume"],
-        "volume/vol-1",
-        resource,
-        &[
-            (&[], [false, false, true]),
-            (&[D], [true, false, true]),
-            (&[M], [true, false, true]),
-            (&[K], [false, true, true]),
-        ],
-    );
-}
-
-/// The policy attaches only to instances of its cluster, by either tag.
-#[test]
-fn only_cluster_scoped_policy_checks_instance_tags() {
-    rows(
-        &["ec2:AttachVolume", "ec2:DetachVolume"],
-        "instance/i-1",
-        resource,
-        &[
-            (&[], [true, false, true]),
-            (&[K], [true; 3]),
-            (&[EKS], [true; 3]),
-            (&[("eks:cluster-name", "red")], [true, false, true]),
-        ],
-    );
-}
-
-/// The legacy policy also allows deletion of named volumes.
-#[test]
-fn managed_or_migrated_volume_may_be_deleted() {
-    rows(
-        &["ec2:DeleteVolume"],
-        "volume/vol-1",
-        resource,
-        &[
-            (&[], NEITHER),
-            (&[D], [true, false, true]),
-            (&[M], [true, false, true]),
-            (&[V], [false, false, true]),
-            (&[K], [false, true, false]),
-        ],
-    );
-}
-
-/// Snapshots are created from managed volumes and tagged. Their tag allows deleting and locking them.
-#[test]
-fn snapshots_need_managed_volumes_and_tags() {
-    rows(
-        &["ec2:CreateSnapshot"],
-        "volume/vol-1",
-        resource,
-        &[
-            (&[], [false, false, true]),
-            (&[D], [true, false, true]),
-            (&[M], [false, false, true]),
-            (&[K], [false, true, true]),
-        ],
-    );
-    rows(
-        &["ec2:CreateSnapshot"],
-        "snapshot/*",
-        request,
-        &[(&[], NEITHER), (&[D], [true, false, true]), (&[S], [false, false, true]), (&[K], [false, true, false])],
-    );
-    rows(
-        &["ec2:DeleteSnapshot", "ec2:LockSnapshot"],
-        "snapshot/snap-1",
-        resource,
-        &[(&[], NEITHER), (&[D], [true, false, true]), (&[S], [false, false, true]), (&[K], [false, true, false])],
-    );
 }
 
 /// These are CreateVolume, CreateSnapshot and CopyVolumes.
 #[test]
 fn new_resources_may_be_tagged_in_the_same_call() {
-    for (resource, action) in
-        [("volume/*", "CreateVolume"), ("volume/*", "CopyVolumes"), ("snapshot/*", "CreateSnapshot")]
-    {
-        let check = Check::new("ec2:CreateTags", arn(resource)).with_request_tags(&[V]).created_by(action);
-        assert_eq!(who_allows(&check), [true; 3], "{action}");
+    for (resource, action, expected) in [
+        ("volume/*", "CreateVolume", "vcl"),
+        ("volume/*", "CopyVolumes", "vcl"),
+        ("snapshot/*", "CreateSnapshot", "vcl"),
+        ("volume/*", "RunInstances", "."),
+    ] {
+        let check = check("CreateTags", resource).with_request_tags(&with_letters("N")).created_by(action);
+        assert_eq!(who_allows(&check), expected, "{action}");
     }
-    let launch = Check::new("ec2:CreateTags", arn("volume/*")).with_request_tags(&[V]).created_by("RunInstances");
-    assert_eq!(who_allows(&launch), NEITHER);
 }
 
 /// Tags on which permissions depend cannot be changed.
 #[test]
 fn permission_tags_of_managed_volume_are_immutable() {
-    let change = |action, own: &[(&str, &str)], with: &[(&str, &str)]| {
-        who_allows(&Check::new(action, arn("volume/vol-1")).with_resource_tags(&tags(own)).with_request_tags(with))
-    };
-    let team = [("team", "red")];
-    for (action, legacy) in [("ec2:CreateTags", false), ("ec2:DeleteTags", true)] {
-        assert_eq!(change(action, &[D], &team), [true, false, legacy], "{action}");
-        assert_eq!(change(action, &[K], &team), [false, true, legacy], "{action}");
-        assert_eq!(change(action, &[D, K], &[]), [false, false, legacy], "{action} without keys");
-        assert_eq!(change(action, &[V], &team), [false, false, legacy], "{action}");
-        for protected in [D, K, M] {
-            assert_eq!(
-                change(action, &[D, K], &[team[0], protected]),
-                [false, false, legacy],
-                "{action} {protected:?}"
-            );
+    for (own, changed, expected) in [
+        ("D", "-", "v"),
+        ("K", "-", "c"),
+        ("DK", "", "."),
+        ("N", "-", "."),
+        ("DK", "D", "."),
+        ("DK", "K", "."),
+        ("DK", "M", "."),
+    ] {
+        for (action, legacy) in [("CreateTags", ""), ("DeleteTags", "l")] {
+            let mut with = with_letters(changed);
+            with.extend((!changed.is_empty()).then_some(("team", "red")));
+            let check = check(action, "volume/vol-1").with_resource_tags(&tags(&with_letters(own)));
+            let expected = if legacy.is_empty() { expected.to_owned() } else { expected.replace('.', "") + legacy };
+            assert_eq!(who_allows(&check.with_request_tags(&with)), expected, "{action} {changed} of {own}");
         }
     }
-    let snapshot =
-        Check::new("ec2:DeleteTags", arn("snapshot/snap-1")).with_resource_tags(&tags(&[D])).with_request_tags(&team);
-    assert_eq!(who_allows(&snapshot), [false, false, true]);
 }
 
 /// Customer keys, HyperPod, reading locks, and changing tags under the older policies each need an optional statement.
@@ -252,7 +140,7 @@ fn optional_statement_adds_only_its_own_actions() {
     ];
     for (action, resource, by) in table {
         let check = Check::new(action, resource);
-        assert_eq!(who_allows(&check), NEITHER, "{action}");
+        assert_eq!(who_allows(&check), ".", "{action}");
         for extra in Extra::ALL {
             let policy = Policy::parse(extra.name(), extra.text()).unwrap();
             assert_eq!(allows_caller(&[policy], &check, &tags(&[])), extra == by, "{action} by {}", extra.name());

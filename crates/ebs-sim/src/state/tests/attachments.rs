@@ -1,111 +1,81 @@
 //! AttachVolume and DetachVolume.
 
 use super::*;
-use crate::api::{ModifyVolume, TerminateInstances};
 
 #[test]
 fn attachment_needs_elapsed_time_and_connected_device() {
     let mut world = World::realistic();
-    let volume = world.gp3();
-    world.pass(Duration::from_secs(10));
-    let instance = world.instance(0);
-    let Ok(Reply::AttachVolume(reply)) = world.apply(attach(&volume, &instance, "/dev/xvdaa")) else { panic!() };
+    let (volume, instance) = world.ready();
+    let Ok(Reply::AttachVolume(reply)) = world.apply(&attach(&volume, &instance, "/dev/xvdaa")) else { panic!() };
     assert_eq!((reply.state.as_str(), reply.device.as_str()), ("attaching", "/dev/xvdaa"));
     assert_eq!(world.volume(&volume).state, "in-use");
-    world.now += Duration::from_secs(10);
+    world.now += secs(10);
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
     assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true, breakable: false }]);
-    assert_eq!(world.volume(&volume).attachments[0].state, "attaching", "no device yet");
+    assert_eq!(world.attachment(&volume).state, "attaching", "no device yet");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop3".into())));
     world.settle();
-    let attachment = world.volume(&volume).attachments.remove(0);
+    let attachment = world.attachment(&volume);
     assert_eq!((attachment.state.as_str(), attachment.loop_device.as_deref()), ("attached", Some("/dev/loop3")));
 }
 
 #[test]
 fn failed_device_connection_is_retried() {
     let mut world = World::instant();
-    let volume = world.gp3();
-    let instance = world.instance(0);
-    world.apply(attach(&volume, &instance, "/dev/xvdaa")).unwrap();
+    let (volume, instance) = world.ready();
+    world.apply(&attach(&volume, &instance, "/dev/xvdaa")).unwrap();
     world.sim.advance(world.now);
-    let effects = world.sim.take_effects();
-    world.sim.finish(world.now, &effects[0], &Outcome::Failed("no free loop device".into()));
-    world.settle();
-    assert_eq!(world.volume(&volume).attachments[0].state, "attaching");
+    world.fail_effects("no free loop device");
+    assert_eq!(world.attachment(&volume).state, "attaching");
     world.now = world.sim.next_due(world.now).expect("another try");
     world.settle();
-    assert_eq!(world.volume(&volume).attachments[0].state, "attached");
+    assert_eq!(world.attachment(&volume).state, "attached");
 }
 
 #[test]
 fn instance_of_other_machine_gets_no_device() {
     let mut world = World::instant();
-    let volume = world.create(CreateVolume { availability_zone: Some("us-west-2b".into()), ..gp3() }).id;
+    let volume = world.create("AvailabilityZone=us-west-2b").id;
     let second = world.instance(1);
-    world.apply(attach(&volume, &second, "/dev/xvdaa")).unwrap();
+    world.apply(&attach(&volume, &second, "/dev/xvdaa")).unwrap();
     world.sim.advance(world.now);
     assert_eq!(world.sim.take_effects(), []);
-    assert_eq!(world.volume(&volume).attachments[0].state, "attached");
+    assert_eq!(world.attachment(&volume).state, "attached");
 }
 
-#[test]
-fn attaching_attached_volume_is_rejected() {
-    let mut world = World::instant();
-    let volume = world.gp3();
-    world.attach(&volume, "/dev/xvdaa");
-    let instance = world.instance(0);
-    assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
-}
-
-/// Detaching attachments count, too.
+/// Detaching attachments count, too, and `/dev/sdb` and `/dev/xvdb` are the same name.
 #[test]
 fn device_name_is_in_use_while_any_attachment_has_it() {
     let mut world = World::realistic();
-    let (first, second) = (world.gp3(), world.gp3());
-    world.pass(Duration::from_secs(10));
-    let instance = world.instance(0);
-    world.attach(&first, "/dev/xvdaa");
-    let taken = |world: &mut World| {
-        let fault = world.call(attach(&second, &instance, "/dev/xvdaa")).unwrap_err();
-        assert_eq!(fault.code, "InvalidParameterValue");
-        assert!(fault.message.contains("is already in use"), "{}", fault.message);
-    };
-    taken(&mut world);
-    world.pass(Duration::from_secs(10));
-    world.call(detach(&first, &instance)).unwrap();
-    assert_eq!(world.volume(&first).attachments[0].state, "detaching");
-    taken(&mut world);
-    world.pass(Duration::from_secs(10));
-    world.attach(&second, "/dev/xvdaa");
-    let third = world.gp3();
-    world.pass(Duration::from_secs(10));
-    assert_eq!(world.refused(attach(&third, &instance, "/dev/xvda")), "InvalidParameterValue", "the root's name");
+    let (second, third) = (world.gp3(), world.gp3());
+    let (first, instance) = world.ready();
+    world.attach(&first, "/dev/sdb");
+    let taken = attach(&second, &instance, "/dev/xvdb");
+    assert_eq!(world.refused(&taken), "InvalidParameterValue");
+    world.pass(secs(10));
+    world.done(&detach(&first, &instance));
+    assert_eq!(world.attachment(&first).state, "detaching");
+    let fault = world.call(&taken).unwrap_err();
+    assert!(fault.message.contains("is already in use"), "{}", fault.message);
+    world.pass(secs(10));
+    world.done(&taken);
+    for root in ["/dev/xvda", "/dev/sda"] {
+        assert_eq!(world.refused(&attach(&third, &instance, root)), "InvalidParameterValue", "the root's name");
+    }
 }
 
 #[test]
 fn only_device_names_of_ec2_are_accepted() {
     let mut world = World::instant();
-    let volume = world.gp3();
-    let instance = world.instance(0);
-    for bad in [
-        "/dev/loop0",
-        "xvdaa",
-        "/dev/xvd",
-        "/dev/xvddy",
-        "/dev/xvdea",
-        "/dev/xvdAA",
-        "/dev/sd",
-        "/dev/sdb100",
-        "/dev/xvdaaa",
-    ] {
-        assert_eq!(world.refused(attach(&volume, &instance, bad)), "InvalidParameterValue", "{bad}");
+    let (volume, instance) = world.ready();
+    for bad in "/dev/loop0 xvdaa /dev/xvd /dev/xvddy /dev/xvdea /dev/xvdAA /dev/sd /dev/sdb100 /dev/xvdaaa".split(' ') {
+        assert_eq!(world.refused(&attach(&volume, &instance, bad)), "InvalidParameterValue", "{bad}");
     }
-    assert_eq!(world.refused(attach(&volume, &instance, "")), "MissingParameter");
-    for good in ["/dev/xvdaa", "/dev/xvdaz", "/dev/xvdba", "/dev/xvddx", "/dev/xvdb", "/dev/sdz", "/dev/sda2"] {
+    assert_eq!(world.refused(&attach(&volume, &instance, "")), "MissingParameter");
+    for good in "/dev/xvdaa /dev/xvdaz /dev/xvdba /dev/xvddx /dev/xvdb /dev/sdz /dev/sda2".split(' ') {
         world.attach(&volume, good);
-        world.call(detach(&volume, &instance)).unwrap();
+        world.done(&detach(&volume, &instance));
     }
 }
 
@@ -113,108 +83,83 @@ fn only_device_names_of_ec2_are_accepted() {
 fn attachment_limit_of_type_includes_root_volume() {
     let mut world = World::of(EngineConfig { instance_type: "inf1.24xlarge".into(), ..EngineConfig::default() });
     let instance = world.instance(0);
-    for n in b'b'..b'b' + 10 {
+    for n in 'b'..'l' {
         let volume = world.gp3();
-        world.attach(&volume, &format!("/dev/xvd{}", char::from(n)));
+        world.attach(&volume, &format!("/dev/xvd{n}"));
     }
     let one_more = world.gp3();
-    assert_eq!(world.refused(attach(&one_more, &instance, "/dev/xvdz")), "AttachmentLimitExceeded");
+    assert_eq!(world.refused(&attach(&one_more, &instance, "/dev/xvdz")), "AttachmentLimitExceeded");
 }
 
 #[test]
-fn volume_of_other_zone_cannot_be_attached() {
-    let mut world = World::instant();
-    let volume = world.gp3();
-    let second = world.instance(1);
-    assert_eq!(world.refused(attach(&volume, &second, "/dev/xvdaa")), "InvalidVolume.ZoneMismatch");
-}
-
-#[test]
-fn missing_volume_or_instance_cannot_be_attached() {
+fn invalid_attachment_is_rejected_with_code_of_ec2() {
     let mut world = World::realistic();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdaa")), "IncorrectState", "it is being created");
-    assert_eq!(world.refused(attach("vol-00000000", &instance, "/dev/xvdaa")), "InvalidVolume.NotFound");
-    assert_eq!(world.refused(attach(&volume, "i-00000000", "/dev/xvdaa")), "InvalidInstanceID.NotFound");
-    assert_eq!(world.refused(attach(&volume, "node-1", "/dev/xvdaa")), "InvalidInstanceID.Malformed");
+    let creating = world.gp3();
+    let (instance, second) = (world.instance(0), world.instance(1));
+    assert_eq!(world.refused(&attach(&creating, &instance, "/dev/xvdaa")), "IncorrectState", "it is being created");
+    let (volume, _) = world.attached();
+    world.refuses([
+        (attach(&creating, &second, "/dev/xvdaa"), "InvalidVolume.ZoneMismatch"),
+        (attach("vol-00000000", &instance, "/dev/xvdaa"), "InvalidVolume.NotFound"),
+        (attach(&creating, "i-00000000", "/dev/xvdaa"), "InvalidInstanceID.NotFound"),
+        (attach(&creating, "node-1", "/dev/xvdaa"), "InvalidInstanceID.Malformed"),
+        (attach(&volume, &instance, "/dev/xvdab"), "VolumeInUse"),
+    ]);
 }
 
 /// The volume must be io1 or io2.
 #[test]
 fn only_multi_attach_volume_is_shared_by_instances() {
-    let config = EngineConfig::default();
-    let mut world = World::of(config);
-    let shared =
-        CreateVolume { volume_type: Some("io2".into()), iops: Some(100), multi_attach_enabled: Some(true), ..gp3() };
-    let volume = world.create(shared).id;
+    let mut world = World::instant();
+    let volume = world.create("VolumeType=io2 Iops=100 MultiAttachEnabled=true").id;
     // Both instances are in one zone, which the configuration does not allow.
     world.sim.instances[1].zone = "us-west-2a".into();
     let (first, second) = (world.instance(0), world.instance(1));
     world.attach(&volume, "/dev/xvdaa");
-    assert_eq!(world.refused(attach(&volume, &first, "/dev/xvdab")), "VolumeInUse");
-    world.call(attach(&volume, &second, "/dev/xvdaa")).unwrap();
+    assert_eq!(world.refused(&attach(&volume, &first, "/dev/xvdab")), "VolumeInUse");
+    world.done(&attach(&volume, &second, "/dev/xvdaa"));
     assert_eq!(world.volume(&volume).attachments.len(), 2);
-    let everywhere = DetachVolume { volume_id: volume.clone(), ..Default::default() };
-    assert_eq!(world.refused(Call::DetachVolume(everywhere)), "MissingParameter", "which instance?");
-    world.call(detach(&volume, &first)).unwrap();
-    assert_eq!(world.volume(&volume).attachments[0].instance_id, second);
-    assert_eq!(world.volume(&volume).state, "in-use");
+    assert_eq!(world.refused(&format!("DetachVolume VolumeId={volume}")), "MissingParameter", "which instance?");
+    world.done(&detach(&volume, &first));
+    assert_eq!((world.attachment(&volume).instance_id, world.volume(&volume).state), (second, "in-use".to_owned()));
 }
 
-/// The error is IncorrectState or InvalidAttachment.NotFound.
 #[test]
-fn detaching_unattached_volume_is_rejected() {
+fn invalid_detachment_is_rejected_with_code_of_ec2() {
     let mut world = World::instant();
-    let (volume, instance, second) = (world.gp3(), world.instance(0), world.instance(1));
-    assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectState");
-    assert_eq!(world.refused(detach("vol-00000000", &instance)), "InvalidVolume.NotFound");
-    world.attach(&volume, "/dev/xvdaa");
-    assert_eq!(world.refused(detach(&volume, &second)), "InvalidAttachment.NotFound");
-    let as_other = DetachVolume {
-        volume_id: volume.clone(),
-        instance_id: Some(instance.clone()),
-        device: Some("/dev/xvdab".into()),
-        ..Default::default()
-    };
-    assert_eq!(world.refused(Call::DetachVolume(as_other)), "InvalidAttachment.NotFound");
-    world.call(detach(&volume, &instance)).unwrap();
+    let (root, free) = (world.sim.instances[0].root_volume.clone(), world.gp3());
+    let (volume, instance) = world.attached();
+    let second = world.instance(1);
+    world.refuses([
+        (detach(&free, &instance), "IncorrectState"),
+        (detach("vol-00000000", &instance), "InvalidVolume.NotFound"),
+        (detach(&volume, &second), "InvalidAttachment.NotFound"),
+        (detach(&volume, &instance) + " Device=/dev/xvdab", "InvalidAttachment.NotFound"),
+        (detach(&root, &instance), "IncorrectState"),
+    ]);
+    world.done(&detach(&volume, &instance));
     assert_eq!(world.volume(&volume).state, "available");
 }
 
 #[test]
 fn detaching_volume_cannot_be_detached_or_attached() {
     let mut world = World::realistic();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.pass(Duration::from_secs(10));
-    world.attach(&volume, "/dev/xvdaa");
-    world.pass(Duration::from_secs(10));
-    world.call(detach(&volume, &instance)).unwrap();
-    assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectState");
-    assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
-    world.pass(Duration::from_secs(10));
+    let (volume, instance) = world.attached();
+    world.done(&detach(&volume, &instance));
+    assert_eq!(world.refused(&detach(&volume, &instance)), "IncorrectState");
+    assert_eq!(world.refused(&attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
+    world.pass(secs(10));
     assert_eq!(world.volume(&volume).state, "available");
-}
-
-#[test]
-fn root_volume_of_running_instance_cannot_be_detached() {
-    let mut world = World::instant();
-    let (root, instance) = (world.sim.instances[0].root_volume.clone(), world.instance(0));
-    assert_eq!(world.refused(detach(&root, &instance)), "IncorrectState");
 }
 
 /// The attachments end with the instance.
 #[test]
 fn instance_that_shuts_down_rejects_detach() {
     let mut world = World::realistic();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.pass(Duration::from_secs(10));
-    world.attach(&volume, "/dev/xvdaa");
-    world.pass(Duration::from_secs(10));
-    world
-        .call(Call::TerminateInstances(TerminateInstances { instance_ids: vec![instance.clone()], dry_run: false }))
-        .unwrap();
-    assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectInstanceState");
-    world.pass(Duration::from_mins(1));
+    let (volume, instance) = world.attached();
+    world.done(&format!("TerminateInstances InstanceId.1={instance}"));
+    assert_eq!(world.refused(&detach(&volume, &instance)), "IncorrectInstanceState");
+    world.pass(secs(60));
     assert_eq!(world.volume(&volume).state, "available");
 }
 
@@ -222,42 +167,28 @@ fn instance_that_shuts_down_rejects_detach() {
 #[test]
 fn modifying_volume_cannot_be_attached() {
     let mut world = World::realistic();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.pass(Duration::from_secs(10));
-    let grow = ModifyVolume { volume_id: volume.clone(), size: Some(9), ..Default::default() };
-    world.call(Call::ModifyVolume(grow)).unwrap();
-    assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdaa")), "OperationNotPermitted");
-    world.pass(Duration::from_secs(5));
+    let (volume, instance) = world.ready();
+    world.done(&format!("ModifyVolume VolumeId={volume} Size=9"));
+    assert_eq!(world.refused(&attach(&volume, &instance, "/dev/xvdaa")), "OperationNotPermitted");
+    world.pass(secs(5));
     world.attach(&volume, "/dev/xvdaa");
-}
-
-/// The names `/dev/sdb` and `/dev/xvdb` are equal.
-#[test]
-fn both_forms_of_device_name_are_in_use() {
-    let mut world = World::instant();
-    let (first, second, instance) = (world.gp3(), world.gp3(), world.instance(0));
-    world.attach(&first, "/dev/sdb");
-    assert_eq!(world.refused(attach(&second, &instance, "/dev/xvdb")), "InvalidParameterValue");
-    assert_eq!(world.refused(attach(&second, &instance, "/dev/sda")), "InvalidParameterValue", "the root's name");
-    world.attach(&second, "/dev/xvdc");
 }
 
 #[test]
 fn detach_is_busy_while_device_is_in_use() {
     let mut world = World::instant();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.attach(&volume, "/dev/xvdaa");
-    world.apply(detach(&volume, &instance)).unwrap();
+    let (volume, instance) = world.attached();
+    world.apply(&detach(&volume, &instance)).unwrap();
     for _ in 0..3 {
         let effects = world.sim.take_effects();
         assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance: instance.clone(), force: false }]);
         world.sim.finish(world.now, &effects[0], &Outcome::Busy);
         world.sim.advance(world.now);
-        assert_eq!(world.volume(&volume).attachments[0].state, "busy");
+        assert_eq!(world.attachment(&volume).state, "busy");
         world.now = world.sim.next_due(world.now).expect("another try");
         world.sim.advance(world.now);
     }
-    assert_eq!(world.volume(&volume).attachments[0].state, "busy", "the last try has not ended");
+    assert_eq!(world.attachment(&volume).state, "busy", "the last try has not ended");
     world.settle();
     assert_eq!(world.volume(&volume).state, "available");
 }
@@ -265,11 +196,11 @@ fn detach_is_busy_while_device_is_in_use() {
 #[test]
 fn attaching_volume_can_be_detached_with_its_late_device() {
     let mut world = World::instant();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.apply(attach(&volume, &instance, "/dev/xvdaa")).unwrap();
+    let (volume, instance) = world.ready();
+    world.apply(&attach(&volume, &instance, "/dev/xvdaa")).unwrap();
     world.sim.advance(world.now);
     let connect = world.sim.take_effects();
-    world.apply(detach(&volume, &instance)).unwrap();
+    world.apply(&detach(&volume, &instance)).unwrap();
     world.sim.advance(world.now);
     assert_eq!(world.sim.take_effects(), [], "the device is not there yet");
     assert_eq!(world.volume(&volume).state, "in-use", "and may still come");
@@ -283,25 +214,17 @@ fn attaching_volume_can_be_detached_with_its_late_device() {
 
 #[test]
 fn ebs_card_needs_type_with_several_cards() {
-    let with_card = |volume: &str, instance: &str, card| {
-        Call::AttachVolume(AttachVolume {
-            volume_id: volume.to_owned(),
-            instance_id: instance.to_owned(),
-            device: Some("/dev/xvdaa".into()),
-            ebs_card_index: Some(card),
-            dry_run: false,
-        })
-    };
-    let mut world = World::instant();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    assert_eq!(world.refused(with_card(&volume, &instance, 1)), "InvalidParameterValue");
-    assert_eq!(world.attach(&volume, "/dev/xvdaa").ebs_card_index, None);
-
-    let mut world = World::of(EngineConfig { instance_type: "r8gb.48xlarge".into(), ..EngineConfig::default() });
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    for bad in [-1, 2] {
-        assert_eq!(world.refused(with_card(&volume, &instance, bad)), "InvalidParameterValue");
+    for (instance_type, bad, default) in [("m5.large", "1", None), ("r8gb.48xlarge", "2", Some(0))] {
+        let mut world = World::of(EngineConfig { instance_type: instance_type.into(), ..EngineConfig::default() });
+        let (volume, instance) = world.ready();
+        for bad in ["-1", bad] {
+            let call = attach(&volume, &instance, "/dev/xvdaa") + " EbsCardIndex=" + bad;
+            assert_eq!(world.refused(&call), "InvalidParameterValue", "{bad} of {instance_type}");
+        }
+        assert_eq!(world.attach(&volume, "/dev/xvdaa").ebs_card_index, default);
     }
-    let Ok(Reply::AttachVolume(attachment)) = world.call(with_card(&volume, &instance, 1)) else { panic!() };
-    assert_eq!(attachment.ebs_card_index, Some(1));
+    let mut world = World::of(EngineConfig { instance_type: "r8gb.48xlarge".into(), ..EngineConfig::default() });
+    let (volume, instance) = world.ready();
+    let attach = format!("VolumeId={volume} InstanceId={instance} Device=/dev/xvdaa EbsCardIndex=1");
+    assert_eq!(ok!(world, AttachVolume, "{attach}").ebs_card_index, Some(1));
 }

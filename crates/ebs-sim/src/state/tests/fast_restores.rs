@@ -1,80 +1,62 @@
 //! Tests of fast snapshot restores, and of volumes that are initialized from snapshots.
 
 use super::*;
-use crate::api::{
-    CopyVolumes, DeleteSnapshot, DescribeFastSnapshotRestores, DescribeVolumeStatus, DisableFastSnapshotRestores,
-    EnableFastSnapshotRestores, SimFastRestore, SimFastRestores, SimVolumeStatus,
-};
-use crate::config::{AccountSettings, Quotas, TimingOverride};
+use crate::api::{SimFastRestores, SimVolumeStatus};
 
-fn enable(snapshots: &[&str], zones: &[&str]) -> Call {
-    Call::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
-        availability_zones: zones.iter().map(|z| (*z).to_owned()).collect(),
-        source_snapshot_ids: snapshots.iter().map(|s| (*s).to_owned()).collect(),
-        ..Default::default()
-    })
-}
-
-fn disable(snapshots: &[&str], zones: &[&str]) -> Call {
-    Call::DisableFastSnapshotRestores(DisableFastSnapshotRestores {
-        availability_zones: zones.iter().map(|z| (*z).to_owned()).collect(),
-        source_snapshot_ids: snapshots.iter().map(|s| (*s).to_owned()).collect(),
-        ..Default::default()
-    })
+/// Returns the parameters for snapshots and zones, each separated by commas.
+fn pairs(snapshots: &str, zones: &str) -> String {
+    let list = |name: &str, values: &str| -> String {
+        let values = values.split(',').filter(|value| !value.is_empty());
+        (1..).zip(values).map(|(n, value)| format!(" {name}.{n}={value}")).collect()
+    };
+    list("SourceSnapshotId", snapshots) + &list("AvailabilityZone", zones)
 }
 
 impl World {
-    fn disabled(&mut self, snapshots: &[&str], zones: &[&str]) -> SimFastRestores {
-        match self.call(disable(snapshots, zones)) {
-            Ok(Reply::DisableFastSnapshotRestores(answer)) => answer,
-            other => panic!("{other:?}"),
-        }
+    fn enable(&mut self, snapshots: &str, zones: &str) -> SimFastRestores {
+        ok!(self, EnableFastSnapshotRestores, "{}", pairs(snapshots, zones))
     }
 
-    fn enabled(&mut self, snapshots: &[&str], zones: &[&str]) -> SimFastRestores {
-        match self.call(enable(snapshots, zones)) {
-            Ok(Reply::EnableFastSnapshotRestores(answer)) => answer,
-            other => panic!("{other:?}"),
-        }
+    fn disable(&mut self, snapshots: &str, zones: &str) -> SimFastRestores {
+        ok!(self, DisableFastSnapshotRestores, "{}", pairs(snapshots, zones))
     }
 
-    fn fast_restores(&mut self, state: &str) -> Vec<SimFastRestore> {
-        let filters = vec![filter_of("state", &[state])];
-        let call = DescribeFastSnapshotRestores { filters, ..Default::default() };
-        match self.call(Call::DescribeFastSnapshotRestores(call)) {
-            Ok(Reply::DescribeFastSnapshotRestores(listing)) => listing.items,
-            other => panic!("{other:?}"),
-        }
+    /// Returns the number of fast restores in a state.
+    fn in_state(&mut self, state: &str) -> usize {
+        ok!(self, DescribeFastSnapshotRestores, "{}", by("state", state)).items.len()
     }
 
     fn status(&mut self, volume: &str) -> SimVolumeStatus {
-        let call = DescribeVolumeStatus { volume_ids: vec![volume.to_owned()], ..Default::default() };
-        match self.call(Call::DescribeVolumeStatus(call)) {
-            Ok(Reply::DescribeVolumeStatus(mut listing)) => listing.items.remove(0),
-            other => panic!("no status: {other:?}"),
-        }
+        ok!(self, DescribeVolumeStatus, "VolumeId.1={volume}").items.remove(0)
     }
 
     /// Returns a completed snapshot of this number of GiB.
     fn snapshot_of(&mut self, gib: i64) -> String {
-        let volume = self.create(CreateVolume { size: Some(gib), ..gp3() }).id;
-        self.pass(Duration::from_secs(30));
+        let volume = self.create(&format!("Size={gib}")).id;
+        self.pass(secs(30));
         let snapshot = self.snapshot(&volume);
-        self.pass(Duration::from_secs(30));
+        self.pass(secs(30));
         snapshot
     }
 
-    fn restore(&mut self, snapshot: &str, rate: Option<i64>) -> String {
-        let snapshot_id = Some(snapshot.to_owned());
-        let call = CreateVolume { snapshot_id, size: None, volume_initialization_rate: rate, ..gp3() };
-        let id = self.create(call).id;
-        self.pass(Duration::from_secs(2));
+    fn restore(&mut self, snapshot: &str, more: &str) -> String {
+        let id = self.create(&format!("SnapshotId={snapshot} !Size {more}")).id;
+        self.pass(secs(2));
         id
+    }
+
+    fn initialization(&mut self, volume: &str) -> String {
+        let details = self.status(volume).details;
+        details.into_iter().find(|d| d.name == "initialization-state").unwrap().status
     }
 }
 
-fn initialization(status: &SimVolumeStatus) -> String {
-    status.details.iter().find(|d| d.name == "initialization-state").unwrap().status.clone()
+/// Returns zone and code of each error.
+fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
+    let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
+    let mut errors: Vec<_> = errors.map(|e| (e.zone.as_str(), e.code.as_str())).collect();
+    errors.sort_unstable();
+    errors
 }
 
 /// Volumes from an enabled snapshot are fully initialized at once.
@@ -82,96 +64,85 @@ fn initialization(status: &SimVolumeStatus) -> String {
 fn fast_restore_becomes_enabled_and_creates_full_volumes() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(100);
-    let answer = world.enabled(&[&snapshot], &["us-west-2a"]);
-    assert_eq!(answer.successful[0].state, "enabling");
-    assert_eq!(answer.unsuccessful, []);
-    assert_eq!(world.fast_restores("enabling").len(), 1);
-    world.pass(Duration::from_secs(10));
-    assert_eq!(world.fast_restores("optimizing").len(), 1);
-    let slow = world.restore(&snapshot, None);
-    assert_eq!(initialization(&world.status(&slow)), "initializing");
-    world.pass(Duration::from_mins(10));
-    assert_eq!(world.fast_restores("enabled").len(), 1);
-    let fast = world.restore(&snapshot, None);
-    assert_eq!(initialization(&world.status(&fast)), "completed");
+    let answer = world.enable(&snapshot, "us-west-2a");
+    assert_eq!((answer.successful[0].state.as_str(), answer.unsuccessful.len()), ("enabling", 0));
+    assert_eq!(world.in_state("enabling"), 1);
+    world.pass(secs(10));
+    assert_eq!(world.in_state("optimizing"), 1);
+    let slow = world.restore(&snapshot, "");
+    assert_eq!(world.initialization(&slow), "initializing");
+    world.pass(secs(600));
+    assert_eq!(world.in_state("enabled"), 1);
+    let fast = world.restore(&snapshot, "");
+    assert_eq!(world.initialization(&fast), "completed");
     assert!(world.volume(&fast).fast_restored && !world.volume(&slow).fast_restored);
-    assert_eq!(world.enabled(&[&snapshot], &["us-west-2a"]).successful[0].state, "enabled", "twice is once");
+    assert_eq!(world.enable(&snapshot, "us-west-2a").successful[0].state, "enabled", "twice is once");
 }
 
 /// DisableFastSnapshotRestores replies with `disabling`. Then `disabled` follows, stays listed, frees its place, and
-/// can be enabled again. Each pair that is not enabled has its own error.
+/// can be enabled again.
 #[test]
 fn disabled_fast_restore_frees_its_place_and_is_reusable() {
-    let quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
     let mut world = World::realistic();
-    world.sim.policy.account.quotas = quotas;
+    world.sim.policy.account.quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
     let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
-    world.enabled(&[&first], &["us-west-2a"]);
-    world.pass(Duration::from_mins(1));
-    let answer = world.disabled(&[&first], &["us-west-2a"]);
+    world.enable(&first, "us-west-2a");
+    world.pass(secs(60));
+    let answer = world.disable(&first, "us-west-2a");
     let changed = &answer.successful[0];
     assert_eq!((changed.state.as_str(), changed.reason.as_str()), ("disabling", "Client.UserInitiated"));
     assert_eq!((changed.disabling_time, changed.disabled_time), (Some(world.now), None));
-    assert_eq!(world.fast_restores("disabling").len(), 1);
-    let slow = world.restore(&first, None);
+    assert_eq!(world.in_state("disabling"), 1);
+    let slow = world.restore(&first, "");
     assert!(!world.volume(&slow).fast_restored);
-    world.pass(Duration::from_secs(10));
-    assert!(world.fast_restores("disabled")[0].disabled_time.is_some());
-    assert_eq!(world.enabled(&[&second], &["us-west-2a"]).unsuccessful, [], "its place is free");
-    world.disabled(&[&second], &["us-west-2a"]);
-    assert_eq!(world.enabled(&[&first], &["us-west-2a"]).successful[0].state, "enabling");
-    assert_eq!(world.fast_restores("disabled").len(), 0);
+    world.pass(secs(10));
+    assert_eq!(world.in_state("disabled"), 1);
+    assert_eq!(world.enable(&second, "us-west-2a").unsuccessful, [], "its place is free");
+    world.disable(&second, "us-west-2a");
+    assert_eq!(world.enable(&first, "us-west-2a").successful[0].state, "enabling");
+    assert_eq!(world.in_state("disabled"), 0);
 }
 
 #[test]
 fn fast_restore_that_is_not_enabled_cannot_be_disabled() {
     let mut world = World::instant();
     let snapshot = world.snapshot_of(1);
-    world.enabled(&[&snapshot], &["us-west-2a"]);
-    let answer = world.disabled(&[&snapshot, "snap-00000000000000000"], &["us-west-2a", "us-west-2b"]);
+    world.enable(&snapshot, "us-west-2a");
+    let answer = world.disable(&format!("{snapshot},snap-00000000000000000"), "us-west-2a,us-west-2b");
     assert_eq!(answer.successful.len(), 1);
-    let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
-    let mut codes: Vec<_> = errors.map(|e| (e.zone.as_str(), e.code.as_str())).collect();
-    codes.sort_unstable();
     let expected = [
         ("us-west-2a", "InvalidSnapshot.NotFound"),
         ("us-west-2b", "IncorrectState"),
         ("us-west-2b", "InvalidSnapshot.NotFound"),
     ];
-    assert_eq!(codes, expected);
-    let again = world.disabled(&[&snapshot], &["us-west-2a"]);
-    assert_eq!(again.unsuccessful[0].1[0].code, "IncorrectState", "it is off");
-    assert_eq!(world.refused(disable(&[], &["us-west-2a"])), "MissingParameter");
-    assert_eq!(world.refused(disable(&[&snapshot], &[])), "MissingParameter");
-    assert_eq!(world.refused(disable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
+    assert_eq!(errors(&answer), expected);
+    assert_eq!(errors(&world.disable(&snapshot, "us-west-2a")), [("us-west-2a", "IncorrectState")], "it is off");
 }
 
 /// The reply has the successful pairs, too.
 #[test]
 fn each_failed_zone_of_snapshot_has_its_own_error() {
-    let fast_restores = Some(1);
-    let account =
-        AccountSettings { quotas: Quotas { fast_restores, ..Quotas::default() }, ..AccountSettings::default() };
-    let mut world = World::of(EngineConfig { account, ..EngineConfig::default() });
+    let mut world = World::with_quotas(Quotas { fast_restores: Some(1), ..Quotas::default() });
     let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
-    let answer = world.enabled(&[&first], &["us-west-2a", "us-west-2z", "us-west-2-lax-1a"]);
-    let codes = |answer: &SimFastRestores| {
-        let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
-        errors.map(|e| (e.zone.clone(), e.code.clone())).collect::<Vec<_>>()
-    };
+    let answer = world.enable(&first, "us-west-2a,us-west-2z,us-west-2-lax-1a");
     assert_eq!(answer.successful.len(), 1);
     let expected = [("us-west-2-lax-1a", "UnsupportedOperation"), ("us-west-2z", "InvalidParameterValue")];
-    assert_eq!(codes(&answer), expected.map(|(zone, code)| (zone.to_owned(), code.to_owned())));
-    let answer = world.enabled(&[&second, "snap-00000000000000000"], &["us-west-2a"]);
-    let codes: Vec<String> = codes(&answer).into_iter().map(|(_, code)| code).collect();
-    assert!(codes.contains(&"FastSnapshotRestoreLimitExceeded".to_owned()), "{codes:?}");
-    assert!(codes.contains(&"InvalidSnapshot.NotFound".to_owned()), "{codes:?}");
+    assert_eq!(errors(&answer), expected);
+    let answer = world.enable(&format!("{second},snap-00000000000000000"), "us-west-2a");
+    let expected = [("us-west-2a", "FastSnapshotRestoreLimitExceeded"), ("us-west-2a", "InvalidSnapshot.NotFound")];
+    assert_eq!(errors(&answer), expected);
     let many: Vec<String> = (0..11).map(|n| format!("snap-{n:08}")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert_eq!(world.refused(enable(&many, &["us-west-2a"])), "InvalidRequest");
-    assert_eq!(world.refused(enable(&[], &["us-west-2a"])), "MissingParameter");
-    assert_eq!(world.refused(enable(&[&first], &[])), "MissingParameter");
-    assert_eq!(world.refused(enable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
+    for action in ["Enable", "Disable"] {
+        world.refuses(
+            [
+                (pairs(&many.join(","), "us-west-2a"), "InvalidRequest"),
+                (pairs("", "us-west-2a"), "MissingParameter"),
+                (pairs(&first, ""), "MissingParameter"),
+                (pairs("vol-1", "us-west-2a"), "InvalidParameterValue"),
+            ]
+            .map(|(pairs, code)| (format!("{action}FastSnapshotRestores {pairs}"), code)),
+        );
+    }
 }
 
 /// The duration follows from size and rate. Status has progress and estimate.
@@ -179,45 +150,41 @@ fn each_failed_zone_of_snapshot_has_its_own_error() {
 fn restored_volume_initializes_at_its_rate() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(100);
-    let volume = world.restore(&snapshot, Some(100));
-    let details = |world: &mut World| {
-        let status = world.status(&volume);
-        let details = status.initialization.clone().unwrap();
-        (initialization(&status), details.initialization_type, details.progress, details.estimated_seconds)
-    };
-    assert_eq!(details(&mut world), ("initializing".into(), "provisioned-rate".into(), 0, Some(1024)));
-    world.pass(Duration::from_secs(512));
-    assert_eq!(details(&mut world), ("initializing".into(), "provisioned-rate".into(), 50, Some(512)));
-    world.pass(Duration::from_secs(512));
-    assert_eq!(details(&mut world), ("completed".into(), "provisioned-rate".into(), 100, None));
+    let volume = world.restore(&snapshot, "VolumeInitializationRate=100");
+    for (state, progress, left) in
+        [("initializing", 0, Some(1024)), ("initializing", 50, Some(512)), ("completed", 100, None)]
+    {
+        let details = world.status(&volume).initialization.unwrap();
+        assert_eq!(world.initialization(&volume), state);
+        assert_eq!((details.initialization_type.as_str(), details.progress), ("provisioned-rate", progress));
+        assert_eq!(details.estimated_seconds, left);
+        world.pass(secs(512));
+    }
 }
 
 #[test]
 fn blank_volume_is_complete_and_copy_initializes() {
     let mut world = World::realistic();
-    let blank = world.create(CreateVolume { size: Some(100), ..gp3() }).id;
-    world.pass(Duration::from_secs(2));
-    assert_eq!(world.status(&blank).initialization, None);
-    assert_eq!(initialization(&world.status(&blank)), "completed");
-    let call = CopyVolumes { source_volume_id: blank, ..Default::default() };
-    let Ok(Reply::CopyVolumes(copies)) = world.call(Call::CopyVolumes(call)) else { panic!() };
-    world.pass(Duration::from_secs(2));
-    let status = world.status(&copies[0].id);
-    assert_eq!(initialization(&status), "initializing");
-    assert_eq!(status.initialization.unwrap().initialization_type, "volume-copy");
+    let blank = world.create("Size=100").id;
+    world.pass(secs(2));
+    assert_eq!((world.status(&blank).initialization, world.initialization(&blank)), (None, "completed".to_owned()));
+    let copy = ok!(world, CopyVolumes, "SourceVolumeId={blank}").remove(0).id;
+    world.pass(secs(2));
+    assert_eq!(world.initialization(&copy), "initializing");
+    assert_eq!(world.status(&copy).initialization.unwrap().initialization_type, "volume-copy");
 }
 
 #[test]
 fn initialization_time_can_be_set() {
     let mut world = World::instant();
     let snapshot = world.snapshot_of(1);
-    let volume = world.restore(&snapshot, None);
-    assert_eq!(initialization(&world.status(&volume)), "completed");
+    let volume = world.restore(&snapshot, "");
+    assert_eq!(world.initialization(&volume), "completed");
     world.sim.set_timing(TimingOverride { fill_ms: Some(60_000), ..Default::default() });
-    let volume = world.restore(&snapshot, None);
-    assert_eq!(initialization(&world.status(&volume)), "initializing");
-    world.pass(Duration::from_secs(60));
-    assert_eq!(initialization(&world.status(&volume)), "completed");
+    let volume = world.restore(&snapshot, "");
+    assert_eq!(world.initialization(&volume), "initializing");
+    world.pass(secs(60));
+    assert_eq!(world.initialization(&volume), "completed");
 }
 
 /// DescribeVolumeStatus has no filter by volume id, and one missing id fails it.
@@ -225,12 +192,11 @@ fn initialization_time_can_be_set() {
 fn volume_status_has_its_own_filters() {
     let mut world = World::instant();
     let volume = world.gp3();
-    let by = |name: &str, value: &str| {
-        let filters = vec![filter_of(name, &[value])];
-        Call::DescribeVolumeStatus(DescribeVolumeStatus { filters, ..Default::default() })
-    };
-    assert_eq!(world.refused(by("volume-id", &volume)), "InvalidParameterValue");
-    assert_eq!(world.refused(by("tag:a", "b")), "InvalidParameterValue");
+    world.refuses([
+        (format!("DescribeVolumeStatus {}", by("volume-id", &volume)), "InvalidParameterValue"),
+        (format!("DescribeVolumeStatus {}", by("tag:a", "b")), "InvalidParameterValue"),
+        (format!("DescribeVolumeStatus VolumeId.1={volume} VolumeId.2=vol-00000000"), "InvalidVolume.NotFound"),
+    ]);
     for (name, value, count) in [
         ("volume-status.status", "ok", 3),
         ("volume-status.status", "impaired", 0),
@@ -238,28 +204,24 @@ fn volume_status_has_its_own_filters() {
         ("volume-status.details-status", "passed", 3),
         ("availability-zone", "us-west-2b", 1),
     ] {
-        let Ok(Reply::DescribeVolumeStatus(listing)) = world.call(by(name, value)) else { panic!("{name}") };
-        assert_eq!(listing.items.len(), count, "{name}={value}");
+        assert_eq!(ok!(world, DescribeVolumeStatus, "{}", by(name, value)).items.len(), count, "{name}={value}");
     }
-    let missing =
-        DescribeVolumeStatus { volume_ids: vec![volume, "vol-00000000000000000".into()], ..Default::default() };
-    assert_eq!(world.refused(Call::DescribeVolumeStatus(missing)), "InvalidVolume.NotFound");
 }
 
 #[test]
 fn snapshot_with_fast_restore_in_a_zone_is_not_deletable() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(1);
-    let delete = || Call::DeleteSnapshot(DeleteSnapshot { snapshot_id: snapshot.clone(), dry_run: false });
-    world.enabled(&[&snapshot], &["us-west-2a", "us-west-2b"]);
-    assert_eq!(world.refused(delete()), "InvalidSnapshot.InUse", "on their way");
-    world.pass(Duration::from_mins(10));
-    world.disabled(&[&snapshot], &["us-west-2a"]);
-    world.pass(Duration::from_mins(1));
-    let fault = world.call(delete()).unwrap_err();
+    let delete = format!("DeleteSnapshot SnapshotId={snapshot}");
+    world.enable(&snapshot, "us-west-2a,us-west-2b");
+    assert_eq!(world.refused(&delete), "InvalidSnapshot.InUse", "on their way");
+    world.pass(secs(600));
+    world.disable(&snapshot, "us-west-2a");
+    world.pass(secs(60));
+    let fault = world.call(&delete).unwrap_err();
     assert!(fault.message.contains("in us-west-2b."), "{fault}");
-    world.disabled(&[&snapshot], &["us-west-2b"]);
-    assert_eq!(world.refused(delete()), "InvalidSnapshot.InUse", "not off yet");
-    world.pass(Duration::from_mins(1));
-    world.call(delete()).unwrap();
+    world.disable(&snapshot, "us-west-2b");
+    assert_eq!(world.refused(&delete), "InvalidSnapshot.InUse", "not off yet");
+    world.pass(secs(60));
+    world.done(&delete);
 }

@@ -1,12 +1,11 @@
 //! Tests of a saved and loaded state.
 
 use super::*;
-use crate::api::{CopyVolumes, ModifyVolume};
 
 impl World {
     /// Kills the simulator now, and starts it again from its saved state.
     fn restart(&mut self) -> Vec<Effect> {
-        self.sim = Sim::load(&self.sim.save(), &self.config).unwrap();
+        self.sim = load(&self.sim.save(), &self.config).unwrap();
         self.sim.resume(self.now);
         self.sim.take_effects()
     }
@@ -15,34 +14,31 @@ impl World {
 #[test]
 fn saved_state_is_loaded_again() {
     let mut world = World::instant();
-    let volume = world.create(CreateVolume { client_token: Some("t".into()), ..gp3() }).id;
+    let volume = world.create("ClientToken=t").id;
     world.snapshot(&volume);
     let before = world.sim.view(world.now);
     assert_eq!(world.restart(), []);
     assert_eq!(world.sim.view(world.now), before);
-    let again = world.create(CreateVolume { client_token: Some("t".into()), ..gp3() });
-    assert_eq!(again.id, volume, "tokens are remembered");
+    assert_eq!(world.create("ClientToken=t").id, volume, "tokens are remembered");
 }
 
 #[test]
 fn attached_volume_gets_its_device_after_restart() {
     let mut world = World::instant();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.attach(&volume, "/dev/xvdaa");
+    let (volume, instance) = world.attached();
     assert_eq!(world.sim.connected_volumes(), [volume.clone()].into());
     let effects = world.restart();
     assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true, breakable: false }]);
-    assert_eq!(world.volume(&volume).attachments[0].state, "attached");
+    assert_eq!(world.attachment(&volume).state, "attached");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop5".into())));
-    assert_eq!(world.volume(&volume).attachments[0].loop_device.as_deref(), Some("/dev/loop5"));
+    assert_eq!(world.attachment(&volume).loop_device.as_deref(), Some("/dev/loop5"));
 }
 
 #[test]
 fn running_detach_continues_after_restart() {
     let mut world = World::instant();
-    let (volume, instance) = (world.gp3(), world.instance(0));
-    world.attach(&volume, "/dev/xvdaa");
-    world.apply(detach(&volume, &instance)).unwrap();
+    let (volume, instance) = world.attached();
+    world.apply(&detach(&volume, &instance)).unwrap();
     let effects = world.restart();
     assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance, force: false }]);
     world.sim.finish(world.now, &effects[0], &Outcome::Done(None));
@@ -54,10 +50,9 @@ fn running_detach_continues_after_restart() {
 fn creation_and_growth_are_repeated_after_restart() {
     let mut world = World::instant();
     let grown = world.gp3();
-    world.apply(Call::CreateVolume(gp3())).unwrap();
+    world.apply(GP3).unwrap();
     let wanted = world.sim.take_effects();
-    let size = ModifyVolume { volume_id: grown.clone(), size: Some(9), ..Default::default() };
-    world.apply(Call::ModifyVolume(size)).unwrap();
+    world.apply(&format!("ModifyVolume VolumeId={grown} Size=9")).unwrap();
     let effects = world.restart();
     assert!(effects.contains(&wanted[0]), "{effects:?}");
     assert!(effects.contains(&Effect::Grow { volume: grown, gib: 9 }), "{effects:?}");
@@ -68,21 +63,20 @@ fn creation_and_growth_are_repeated_after_restart() {
 fn unconfirmed_copies_are_undone_after_restart() {
     let mut world = World::instant();
     let volume = world.gp3();
-    let snapshot = CreateSnapshot { volume_id: volume.clone(), ..Default::default() };
-    world.apply(Call::CreateSnapshot(snapshot)).unwrap();
-    let copy = CopyVolumes { source_volume_id: volume, client_token: Some("t".into()), ..Default::default() };
-    let Ok(Reply::CopyVolumes(copies)) = world.apply(Call::CopyVolumes(copy.clone())) else { panic!() };
+    world.apply(&format!("CreateSnapshot VolumeId={volume}")).unwrap();
+    let copy = format!("CopyVolumes SourceVolumeId={volume} ClientToken=t");
+    let Ok(Reply::CopyVolumes(copies)) = world.apply(&copy) else { panic!() };
     world.sim.take_effects();
     assert_eq!(world.restart(), [Effect::DeleteBacking { volume: copies[0].id.clone() }]);
     assert!(world.sim.snapshots.is_empty());
-    assert!(world.call(Call::CopyVolumes(copy)).is_ok(), "its token is free again");
+    world.done(&copy);
 }
 
 #[test]
 fn invalid_state_is_rejected() {
     let config = EngineConfig::default();
-    assert!(Sim::load(b"{}", &config).is_err());
-    assert!(Sim::load(b"", &config).is_err());
+    assert!(load(b"{}", &config).is_err());
+    assert!(load(b"", &config).is_err());
     let other = String::from_utf8(World::instant().sim.save()).unwrap().replacen("\"format\":2", "\"format\":3", 1);
-    assert!(Sim::load(other.as_bytes(), &config).unwrap_err().contains("format is 3"));
+    assert!(load(other.as_bytes(), &config).unwrap_err().contains("format 3"));
 }

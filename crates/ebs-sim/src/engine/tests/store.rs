@@ -3,27 +3,14 @@
 use std::path::Path;
 
 use super::*;
-use crate::api::{
-    AttachVolume, CreateSnapshot, CreateTags, CreateVolume, DeleteVolume, DetachVolume, ModifyVolume, Tag,
-};
 use crate::faults::{Effect, Rule};
 
 fn config(dir: &Path) -> EngineConfig {
     EngineConfig { state_dir: Some(dir.join("state")), ..EngineConfig::default() }
 }
 
-fn create(token: &str) -> Call {
-    Call::CreateVolume(CreateVolume {
-        client_token: Some(token.to_owned()),
-        availability_zone: Some("us-west-2a".into()),
-        size: Some(1),
-        volume_type: Some("gp3".into()),
-        ..Default::default()
-    })
-}
-
 async fn made(engine: &Engine, token: &str) -> String {
-    match engine.call(create(token)).await {
+    match ask(engine, &format!("{GP3} ClientToken={token}")).await {
         Ok(Reply::CreateVolume(volume)) => volume.id,
         other => panic!("not created: {other:?}"),
     }
@@ -31,18 +18,15 @@ async fn made(engine: &Engine, token: &str) -> String {
 
 /// Makes calls of all kinds, so that every kind of input is in the journal.
 async fn live(engine: &Engine, name: &str) {
-    let volume_id = made(engine, name).await;
-    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
-    let tags = vec![Tag { key: "k".into(), value: name.into() }];
-    let device = Some("/dev/xvdaa".to_owned());
+    let (volume, instance) = (made(engine, name).await, own_instance(engine).await);
     for call in [
-        Call::CreateTags(CreateTags { resources: vec![volume_id.clone()], tags, dry_run: false }),
-        Call::AttachVolume(AttachVolume { volume_id: volume_id.clone(), instance_id, device, ..Default::default() }),
-        Call::ModifyVolume(ModifyVolume { volume_id: volume_id.clone(), size: Some(2), ..Default::default() }),
-        Call::CreateSnapshot(CreateSnapshot { volume_id: volume_id.clone(), ..Default::default() }),
-        Call::DetachVolume(DetachVolume { volume_id: volume_id.clone(), ..Default::default() }),
+        format!("CreateTags ResourceId.1={volume} Tag.1.Key=k Tag.1.Value={name}"),
+        format!("AttachVolume VolumeId={volume} InstanceId={instance} Device=/dev/xvdaa"),
+        format!("ModifyVolume VolumeId={volume} Size=2"),
+        format!("CreateSnapshot VolumeId={volume}"),
+        format!("DetachVolume VolumeId={volume}"),
     ] {
-        engine.call(call).await.unwrap();
+        ask(engine, &call).await.unwrap();
     }
 }
 
@@ -64,7 +48,7 @@ async fn journal_replay_restores_the_same_state() {
         live(&engine, &format!("b{round}")).await;
         engine.advance(Duration::from_secs(120));
         let gone = made(&engine, &format!("c{round}")).await;
-        engine.call(Call::DeleteVolume(DeleteVolume { volume_id: gone, dry_run: false })).await.unwrap();
+        ask(&engine, &format!("DeleteVolume VolumeId={gone}")).await.unwrap();
         let before = engine.snapshot_of_state().await;
         let now = engine.now();
         // Without a shutdown, the directory is as after a kill.
@@ -145,14 +129,12 @@ async fn stuck_attachments_and_releases_survive_a_kill() {
     let engine = Engine::start(config(dir.path())).await.unwrap();
     engine.faults().add(Rule::new(Effect::StuckAttaching)).unwrap();
     engine.faults().add(Rule::new(Effect::Stale { lag_ms: 15_000 }).chance(0.5)).unwrap();
-    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
+    let instance = own_instance(&engine).await;
     let mut volumes = Vec::new();
     for (name, device) in [("a", "/dev/xvdaa"), ("b", "/dev/xvdab")] {
-        let volume_id = made(&engine, name).await;
-        let (instance_id, device) = (instance_id.clone(), Some(device.to_owned()));
-        let attach = AttachVolume { volume_id: volume_id.clone(), instance_id, device, ..Default::default() };
-        engine.call(Call::AttachVolume(attach)).await.unwrap();
-        volumes.push(volume_id);
+        let volume = made(&engine, name).await;
+        ask(&engine, &format!("AttachVolume VolumeId={volume} InstanceId={instance} Device={device}")).await.unwrap();
+        volumes.push(volume);
     }
     engine.release_attachment(&volumes[0], None).unwrap();
     let before = engine.snapshot_of_state().await;

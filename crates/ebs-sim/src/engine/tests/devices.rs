@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::api::{AttachVolume, CreateSnapshot, CreateVolume, DescribeSnapshots, DetachVolume, SimAttachment};
+use crate::api::SimAttachment;
 
 struct Machine {
     config: EngineConfig,
@@ -36,15 +36,8 @@ impl Machine {
     }
 }
 
-async fn create(engine: &Engine, snapshot_id: Option<String>) -> String {
-    let call = CreateVolume {
-        availability_zone: Some("us-west-2a".into()),
-        size: Some(1),
-        volume_type: Some("gp3".into()),
-        snapshot_id,
-        ..Default::default()
-    };
-    match engine.call(Call::CreateVolume(call)).await {
+async fn create(engine: &Engine, more: &str) -> String {
+    match ask(engine, &format!("{GP3} {more}")).await {
         Ok(Reply::CreateVolume(volume)) => volume.id,
         other => panic!("not created: {other:?}"),
     }
@@ -68,23 +61,20 @@ async fn reach(engine: &Engine, volume: &str, state: &str, attachment: &str) -> 
 
 async fn attach(engine: &Engine, volume: &str, device: &str) -> String {
     reach(engine, volume, "available", "").await;
-    let instance_id = engine.snapshot_of_state().await.instances.into_iter().find(|i| i.local).unwrap().id;
-    let (volume_id, device) = (volume.to_owned(), Some(device.to_owned()));
-    let call = AttachVolume { volume_id, instance_id, device, ..Default::default() };
-    engine.call(Call::AttachVolume(call)).await.unwrap();
+    let instance = own_instance(engine).await;
+    ask(engine, &format!("AttachVolume VolumeId={volume} InstanceId={instance} Device={device}")).await.unwrap();
     reach(engine, volume, "in-use", "attached").await.unwrap().loop_device.expect("a device")
 }
 
 async fn detach(engine: &Engine, volume: &str) {
-    let call = DetachVolume { volume_id: volume.to_owned(), ..Default::default() };
-    engine.call(Call::DetachVolume(call)).await.unwrap();
+    ask(engine, &format!("DetachVolume VolumeId={volume}")).await.unwrap();
 }
 
 #[tokio::test]
 async fn device_exists_exactly_while_volume_is_attached() {
     let machine = Machine::new();
     let engine = machine.start().await;
-    let volume = create(&engine, None).await;
+    let volume = create(&engine, "").await;
     let device = attach(&engine, &volume, "/dev/xvdaa").await;
     assert_eq!(machine.link(&volume).canonicalize().unwrap(), PathBuf::from(&device));
     let user = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
@@ -101,20 +91,20 @@ async fn restored_volume_has_data_from_time_of_snapshot() {
     use std::os::unix::fs::FileExt as _;
     let machine = Machine::new();
     let engine = machine.start().await;
-    let volume = create(&engine, None).await;
+    let volume = create(&engine, "").await;
     let device = attach(&engine, &volume, "/dev/xvdaa").await;
     let disk = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
     disk.write_all_at(&[1; 4096], 8192).unwrap();
-    let call = CreateSnapshot { volume_id: volume, ..Default::default() };
-    let Ok(Reply::CreateSnapshot(snapshot)) = engine.call(Call::CreateSnapshot(call)).await else { panic!() };
+    let reply = ask(&engine, &format!("CreateSnapshot VolumeId={volume}")).await;
+    let Ok(Reply::CreateSnapshot(snapshot)) = reply else { panic!("{reply:?}") };
     assert_eq!(snapshot.state, "pending");
     // The reply has arrived: later writes are not in the snapshot.
     disk.write_all_at(&[2; 4096], 8192).unwrap();
     drop(disk);
-    let describe = DescribeSnapshots { snapshot_ids: vec![snapshot.id.clone()], ..Default::default() };
-    let Ok(Reply::DescribeSnapshots(found)) = engine.call(Call::DescribeSnapshots(describe)).await else { panic!() };
+    let reply = ask(&engine, &format!("DescribeSnapshots SnapshotId.1={}", snapshot.id)).await;
+    let Ok(Reply::DescribeSnapshots(found)) = reply else { panic!("{reply:?}") };
     assert_eq!(found.items[0].state, "completed", "the data were copied before the reply");
-    let restored = create(&engine, Some(snapshot.id)).await;
+    let restored = create(&engine, &format!("SnapshotId={}", snapshot.id)).await;
     let device = attach(&engine, &restored, "/dev/xvdab").await;
     let mut bytes = vec![0; 4096];
     std::fs::File::open(device).unwrap().read_exact_at(&mut bytes, 8192).unwrap();
@@ -126,7 +116,7 @@ async fn restored_volume_has_data_from_time_of_snapshot() {
 async fn devices_are_removed_at_stop_and_restored_at_start() {
     let machine = Machine::new();
     let engine = machine.start().await;
-    let volume = create(&engine, None).await;
+    let volume = create(&engine, "").await;
     attach(&engine, &volume, "/dev/xvdaa").await;
     engine.shutdown().await.unwrap();
     assert!(machine.link(&volume).symlink_metadata().is_err());
@@ -177,7 +167,7 @@ async fn io_fault_fails_reads_writes_and_flushes() {
     use std::os::unix::fs::FileExt as _;
     let machine = Machine::new();
     let engine = machine.start().await;
-    let volume = create(&engine, None).await;
+    let volume = create(&engine, "").await;
     let open = |device: &str| std::fs::OpenOptions::new().write(true).open(device).unwrap();
     let size = |device: &str| {
         use std::io::{Seek as _, SeekFrom};

@@ -1,0 +1,414 @@
+//! The stored form of volumes, attachments and modifications, and their descriptions.
+
+use std::time::{Duration, SystemTime};
+
+use ebs_types::{Tags, VolumeType};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{SimAttachment, SimInitialization, SimModification, SimProperties, SimVolume};
+use crate::faults::{Attachment as Stuck, Device as DeviceFault, FaultInjection};
+
+use super::instance::Instance;
+
+/// The phase of a volume. Its attachments show whether it is in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum VolumePhase {
+    /// Settles when `due` has passed and its data is in place.
+    Creating {
+        due: SystemTime,
+        data_ready: bool,
+    },
+    Ready,
+    /// Gone when `due` has passed.
+    Deleting {
+        due: SystemTime,
+    },
+    /// Its data could not be created.
+    Error,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) struct Volume {
+    pub(in crate::state) id: String,
+    pub(in crate::state) phase: VolumePhase,
+    pub(in crate::state) size_gib: u32,
+    pub(in crate::state) volume_type: VolumeType,
+    pub(in crate::state) iops: Option<u32>,
+    pub(in crate::state) throughput: Option<u32>,
+    pub(in crate::state) zone: String,
+    pub(in crate::state) zone_id: String,
+    pub(in crate::state) encrypted: bool,
+    pub(in crate::state) kms_key_id: Option<String>,
+    /// Its key is unusable: it disappears instead of becoming available.
+    pub(in crate::state) vanishes: bool,
+    pub(in crate::state) snapshot_id: Option<String>,
+    pub(in crate::state) source_volume_id: Option<String>,
+    pub(in crate::state) initialization_rate: Option<u32>,
+    pub(in crate::state) fast_restored: bool,
+    pub(in crate::state) multi_attach: bool,
+    pub(in crate::state) created: SystemTime,
+    pub(in crate::state) tags: Tags,
+    pub(in crate::state) attachments: Vec<Attachment>,
+    pub(in crate::state) modification: Option<Modification>,
+    /// Times of the modifications of the last day.
+    pub(in crate::state) modified_at: Vec<SystemTime>,
+    pub(in crate::state) last_snapshot: Option<SystemTime>,
+    /// The initialization from its source.
+    pub(in crate::state) filling: Option<Filling>,
+    pub(in crate::state) outpost_arn: Option<String>,
+    pub(in crate::state) impaired: bool,
+}
+
+/// The phase of an attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum AttachmentPhase {
+    /// Settles when `due` has passed and the device exists.
+    Attaching {
+        due: SystemTime,
+    },
+    Attached,
+    /// Gone when `due` has passed and the device is gone; `busy` while the device is in use.
+    Detaching {
+        due: SystemTime,
+        busy: bool,
+    },
+}
+
+/// The device behind an attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum Device {
+    /// This attachment never has one: it belongs to another instance or a root volume.
+    None,
+    Absent,
+    /// It is being connected.
+    Connecting,
+    Connected(String),
+    /// It is being disconnected.
+    Disconnecting(String),
+    /// The last attempt failed. The next one is at this time.
+    RetryConnect(SystemTime),
+    /// It was in use. The next attempt is at this time.
+    RetryDisconnect(String, SystemTime),
+    /// It has disappeared by itself.
+    Vanished,
+}
+
+/// An attachment of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) struct Attachment {
+    pub(in crate::state) instance_id: String,
+    pub(in crate::state) device: String,
+    pub(in crate::state) phase: AttachmentPhase,
+    pub(in crate::state) attach_time: SystemTime,
+    pub(in crate::state) delete_on_termination: bool,
+    pub(in crate::state) card: Option<u32>,
+    pub(in crate::state) backing: Device,
+    /// The SageMaker cluster node of the attachment. Only SageMaker knows `instance_id` then.
+    pub(in crate::state) associated_resource: Option<String>,
+    /// Time alone does not change it.
+    pub(in crate::state) stuck: bool,
+    /// It is being detached by force.
+    pub(in crate::state) forced: bool,
+    /// The planned disturbance of the device.
+    pub(in crate::state) disturbance: Option<Plan>,
+    /// Earliest time of the device.
+    pub(in crate::state) device_due: Option<SystemTime>,
+    /// The device gets its link.
+    pub(in crate::state) linked: bool,
+}
+
+/// The phase of a modification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum ModificationPhase {
+    /// Settles when `due` has passed and the data has grown.
+    Modifying {
+        due: SystemTime,
+        grown: bool,
+    },
+    Optimizing {
+        due: SystemTime,
+    },
+    Completed {
+        at: SystemTime,
+    },
+    Failed {
+        at: SystemTime,
+        message: String,
+    },
+}
+
+/// The latest modification of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) struct Modification {
+    pub(in crate::state) phase: ModificationPhase,
+    pub(in crate::state) original: SimProperties,
+    pub(in crate::state) target: SimProperties,
+    pub(in crate::state) started: SystemTime,
+}
+
+/// A disturbance of the device of an attached volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum Disturbance {
+    /// It disappears, though EC2 reports `attached`.
+    Vanish,
+    /// Its reads, writes and flushes fail with I/O errors, and EC2 reports the volume as impaired.
+    IoErrors,
+}
+
+/// A planned disturbance of a device some time after it has appeared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum Plan {
+    After(Duration, Disturbance),
+    At(SystemTime, Disturbance),
+}
+
+/// The kind of an initialization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) enum Way {
+    Default,
+    ProvisionedRate,
+    VolumeCopy,
+}
+
+/// The initialization of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::state) struct Filling {
+    pub(in crate::state) way: Way,
+    pub(in crate::state) from: SystemTime,
+    pub(in crate::state) until: SystemTime,
+}
+
+impl Filling {
+    pub(in crate::state) fn is_done(&self, now: SystemTime) -> bool {
+        self.until <= now
+    }
+
+    fn percent(&self, now: SystemTime) -> u32 {
+        if self.is_done(now) {
+            return 100;
+        }
+        percent(self.from, now, self.until)
+    }
+
+    pub(in crate::state) fn describe(&self, now: SystemTime) -> SimInitialization {
+        let (name, estimated) = match self.way {
+            Way::Default => ("default", false),
+            Way::ProvisionedRate => ("provisioned-rate", true),
+            Way::VolumeCopy => ("volume-copy", true),
+        };
+        let left = self.until.duration_since(now).unwrap_or_default().as_secs();
+        SimInitialization {
+            initialization_type: name.to_owned(),
+            progress: self.percent(now),
+            // EC2 estimates the end only for a provisioned rate.
+            estimated_seconds: Some(left).filter(|_| estimated && !self.is_done(now)),
+        }
+    }
+}
+
+impl Device {
+    /// Returns whether it is, or may be, a device of this machine.
+    pub(in crate::state) fn is_connected(&self) -> bool {
+        !matches!(self, Self::None | Self::Absent | Self::Vanished)
+    }
+}
+
+impl Volume {
+    /// Returns EC2's name of its state.
+    pub(in crate::state) fn state(&self) -> &'static str {
+        match self.phase {
+            VolumePhase::Creating { .. } => "creating",
+            VolumePhase::Ready if self.attachments.is_empty() => "available",
+            VolumePhase::Ready => "in-use",
+            VolumePhase::Deleting { .. } => "deleting",
+            VolumePhase::Error => "error",
+        }
+    }
+
+    pub(in crate::state) fn properties(&self) -> SimProperties {
+        SimProperties {
+            size_gib: self.size_gib,
+            volume_type: self.volume_type.clone(),
+            iops: self.iops,
+            throughput: self.throughput,
+            multi_attach: self.multi_attach,
+        }
+    }
+
+    pub(in crate::state) fn attachment_to(&mut self, instance: &str) -> Option<&mut Attachment> {
+        self.attachments.iter_mut().find(|a| a.instance_id == instance)
+    }
+
+    pub(in crate::state) fn describe(&self) -> SimVolume {
+        SimVolume {
+            id: self.id.clone(),
+            state: self.state().to_owned(),
+            size_gib: self.size_gib,
+            volume_type: self.volume_type.as_str().to_owned(),
+            iops: self.iops,
+            throughput: self.throughput,
+            zone: self.zone.clone(),
+            zone_id: self.zone_id.clone(),
+            encrypted: self.encrypted,
+            kms_key_id: self.kms_key_id.clone(),
+            snapshot_id: self.snapshot_id.clone(),
+            source_volume_id: self.source_volume_id.clone(),
+            volume_initialization_rate: self.initialization_rate,
+            multi_attach: self.multi_attach,
+            outpost_arn: self.outpost_arn.clone(),
+            fast_restored: self.fast_restored,
+            created: self.created,
+            tags: self.tags.clone(),
+            attachments: self.attachments.iter().map(|a| a.describe(&self.id)).collect(),
+        }
+    }
+
+    pub(in crate::state) fn describe_modification(&self) -> Option<SimModification> {
+        let m = self.modification.as_ref()?;
+        let (state, progress, end_time, status_message) = match &m.phase {
+            ModificationPhase::Modifying { .. } => ("modifying", 0, None, None),
+            ModificationPhase::Optimizing { .. } => ("optimizing", 50, None, None),
+            ModificationPhase::Completed { at } => ("completed", 100, Some(*at), None),
+            ModificationPhase::Failed { at, message } => ("failed", 0, Some(*at), Some(message.clone())),
+        };
+        Some(SimModification {
+            volume_id: self.id.clone(),
+            state: state.to_owned(),
+            status_message,
+            original: m.original.clone(),
+            target: m.target.clone(),
+            progress,
+            start_time: m.started,
+            end_time,
+        })
+    }
+}
+
+impl Attachment {
+    /// Starts the detachment. Returns whether its device must be disconnected.
+    pub(in crate::state) fn start_detaching(&mut self, due: SystemTime) -> bool {
+        self.phase = AttachmentPhase::Detaching { due, busy: false };
+        self.stuck = false;
+        match &self.backing {
+            Device::Connected(device) | Device::RetryDisconnect(device, _) => {
+                self.backing = Device::Disconnecting(device.clone());
+                return true;
+            }
+            Device::RetryConnect(_) | Device::Vanished => self.backing = Device::Absent,
+            // A device that is being connected is disconnected as soon as it has arrived.
+            Device::None | Device::Absent | Device::Connecting | Device::Disconnecting(_) => {}
+        }
+        false
+    }
+
+    pub(in crate::state) fn inject(&mut self, injection: &FaultInjection) {
+        self.stuck |= injection.attachment == Some(Stuck::StuckAttaching);
+        match injection.device {
+            None => {}
+            Some(DeviceFault::OtherName) => self.linked = false,
+            Some(DeviceFault::Late(late)) => {
+                if let AttachmentPhase::Attaching { due } = self.phase {
+                    self.device_due = Some(due + late);
+                }
+            }
+            Some(DeviceFault::Vanish(after)) => self.disturbance = Some(Plan::After(after, Disturbance::Vanish)),
+            Some(DeviceFault::IoError(after)) => self.disturbance = Some(Plan::After(after, Disturbance::IoErrors)),
+        }
+    }
+
+    pub(in crate::state) fn stick(&mut self, how: Option<Stuck>) {
+        if let (Some(Stuck::StuckDetaching | Stuck::Busy), AttachmentPhase::Detaching { busy, .. }) =
+            (how, &mut self.phase)
+        {
+            *busy = how == Some(Stuck::Busy);
+            self.stuck = true;
+        }
+    }
+
+    /// Schedules the planned disturbance of a device that has appeared.
+    pub(in crate::state) fn arrived(&mut self, now: SystemTime) {
+        if let Some(Plan::After(after, what)) = self.disturbance {
+            self.disturbance = Some(Plan::At(now + after, what));
+        }
+    }
+
+    /// Returns whether the I/O of the device is going to fail.
+    pub(in crate::state) fn io_will_fail(&self) -> bool {
+        matches!(self.disturbance, Some(Plan::After(_, Disturbance::IoErrors) | Plan::At(_, Disturbance::IoErrors)))
+    }
+
+    /// Returns the time of the disturbance.
+    pub(in crate::state) fn disturbed_at(&self) -> Option<SystemTime> {
+        match self.disturbance {
+            Some(Plan::At(at, _)) => Some(at),
+            Some(Plan::After(..)) | None => None,
+        }
+    }
+
+    /// Returns a new attachment in state `attaching`.
+    pub(in crate::state) fn new(instance: &Instance, device: &str, now: SystemTime, due: SystemTime) -> Self {
+        let backing = if instance.local { Device::Absent } else { Device::None };
+        let (instance_id, device) = (instance.id.clone(), device.to_owned());
+        Self { instance_id, device, backing, ..Self::elsewhere(now, due) }
+    }
+
+    /// Returns a new attachment to a node outside of this account. The caller fills in both names.
+    pub(in crate::state) fn elsewhere(now: SystemTime, due: SystemTime) -> Self {
+        Self {
+            instance_id: String::new(),
+            device: String::new(),
+            phase: AttachmentPhase::Attaching { due },
+            attach_time: now,
+            delete_on_termination: false,
+            card: None,
+            backing: Device::None,
+            associated_resource: None,
+            stuck: false,
+            forced: false,
+            disturbance: None,
+            device_due: None,
+            linked: true,
+        }
+    }
+
+    /// Returns EC2's name of its state.
+    pub(in crate::state) fn state(&self) -> &'static str {
+        match self.phase {
+            AttachmentPhase::Attaching { .. } => "attaching",
+            AttachmentPhase::Attached => "attached",
+            AttachmentPhase::Detaching { busy: false, .. } => "detaching",
+            AttachmentPhase::Detaching { busy: true, .. } => "busy",
+        }
+    }
+
+    pub(in crate::state) fn describe(&self, volume: &str) -> SimAttachment {
+        let loop_device = match &self.backing {
+            Device::Connected(device) | Device::Disconnecting(device) | Device::RetryDisconnect(device, _) => {
+                Some(device.clone()).filter(|d| !d.is_empty())
+            }
+            Device::None | Device::Absent | Device::Connecting | Device::RetryConnect(_) | Device::Vanished => None,
+        };
+        SimAttachment {
+            volume_id: volume.to_owned(),
+            instance_id: match self.associated_resource {
+                Some(_) => String::new(),
+                None => self.instance_id.clone(),
+            },
+            device: self.device.clone(),
+            state: self.state().to_owned(),
+            attach_time: self.attach_time,
+            delete_on_termination: self.delete_on_termination,
+            ebs_card_index: self.card,
+            associated_resource: self.associated_resource.clone(),
+            loop_device,
+        }
+    }
+}
+
+/// Returns the elapsed percentage of the time from `start` to `due`, at most 99.
+pub(in crate::state) fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
+    let passed = now.duration_since(start).unwrap_or_default().as_millis();
+    let whole = due.duration_since(start).unwrap_or_default().as_millis();
+    let percent = (passed * 100).checked_div(whole).unwrap_or(99);
+    u32::try_from(percent.min(99)).unwrap_or(99)
+}
