@@ -104,8 +104,8 @@ async fn has_about(volume: &VolumeOnNode, gib: i64) -> anyhow::Result<i64> {
 
 /// Brings up the first volume and returns the hash of its file.
 async fn first_volume(life: &mut Life<'_>, report: &mut Report) -> anyhow::Result<String> {
-    let create = life.create("demo-data", 4, &mounted("ext4"));
-    let mut volume = report.step("create a gp3 volume of 4 GiB", create).await?;
+    let ext4 = mounted("ext4");
+    let mut volume = report.step("create a gp3 volume of 4 GiB", life.create("demo-data", 4, &ext4)).await?;
     report.step("attach it", done(volume.attach())).await?;
     report.step("stage it: format with ext4, mount", done(volume.stage())).await?;
     report.step("publish it to a pod", done(volume.publish())).await?;

@@ -36,6 +36,7 @@ async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), R
         "volumes" => {
             world.publish(volume, world.here.as_str()).await?;
             world.unpublish(volume, world.here.as_str()).await?;
+            // Without a zone, the driver describes the zones.
             let other = world.create(named("pvc-other")).await?.volume_id;
             world.delete(&other).await?;
         }
@@ -61,7 +62,8 @@ async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), R
             modify(world, volume, &[("tagDeletion_1", "team")]).await?;
         }
         "initialization" => {
-            let slow = with_parameters(named("pvc-slow"), &[("blockAttachUntilInitialized", "true")]);
+            let slow = in_zone(named("pvc-slow"), "us-west-2a");
+            let slow = with_parameters(slow, &[("blockAttachUntilInitialized", "true")]);
             let slow = world.create(slow).await?;
             let request = ControllerPublishVolumeRequest {
                 volume_id: slow.volume_id,
@@ -84,7 +86,7 @@ async fn each_feature_calls_exactly_its_listed_actions() {
         if feature == "snapshot-locks" {
             world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
         }
-        let volume = world.create(named("pvc-1")).await.expect("created").volume_id;
+        let volume = world.volume("pvc-1").await;
         let mut used = BTreeSet::from(["volumes", feature]);
         used.extend(needs);
         for each in &used {
