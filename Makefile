@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,33 +113,22 @@ driver: ## The driver's program alone, with its commit in --version
 ARCHES ?= amd64 arm64
 # Programs that are built already: DRIVERS="amd64=PATH arm64=PATH".
 DRIVERS ?=
-EBS_IMAGE = $(or $(CARGO_TARGET_DIR),target)/release/ebs-image --packages target/tools/image-packages \
-  $(foreach driver,$(or $(DRIVERS),$(foreach arch,$(ARCHES),$(arch)=$(shell deploy/image/build --where $(arch)))),--driver $(driver))
+BUILT = $(or $(DRIVERS),$(foreach arch,$(ARCHES),$(arch)=$(shell deploy/image/build --where $(arch))))
 
 .PHONY: image-programs
 image-programs: export ARCHES := $(ARCHES)
 image-programs:
-	@scripts/setup image
+	@scripts/setup image >/dev/null
 	@echo "building release programs; the first time takes long" >&2
 	$(if $(DRIVERS),,set -e; for arch in $(ARCHES); do deploy/image/build $$arch; done)
-	cargo build --release --workspace --locked --bin ebs-image
 
 IMAGE ?= $(or $(CARGO_TARGET_DIR),target)/aws-ebs-csi-driver-image.tar
 image: image-programs ## The container image as an archive, without a container daemon (ARCHES="amd64 arm64", IMAGE=FILE)
-	$(EBS_IMAGE) pack $(IMAGE)
+	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack $(IMAGE) $(BUILT)
 
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
 release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
-	eval "$$(scripts/setup image)" && $(EBS_IMAGE) release $(RELEASE) --helm "$$EBS_HELM" && deploy/image/check $(RELEASE)
-
-# cargo does not know of KEEP_SYMBOLS: the driver is linked anew before and, by the next release build, after.
-start-up-functions: export KEEP_SYMBOLS := 1
-start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
-	@scripts/setup build
-	touch crates/ebs-csi-driver/src/main.rs
-	deploy/image/build native ebs-sim xtask
-	scripts/start-up-functions $(NATIVE_RELEASE)
-	touch crates/ebs-csi-driver/src/main.rs
+	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack --release $(RELEASE) $(BUILT) && deploy/image/check $(RELEASE)
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run

@@ -1,6 +1,6 @@
 # The simulator, and the chart's release. Sourced by `cluster` and `run`.
 
-bin=${BIN:-$target/debug} # aws-ebs-csi-driver, ebs-sim, ebs-image
+bin=${BIN:-$target/debug} # aws-ebs-csi-driver, ebs-sim
 chart=$repository/charts/aws-ebs-csi-driver
 values=(--namespace kube-system --values "$repository/scripts/e2e/values.yaml")
 control=http://127.0.0.1:8002

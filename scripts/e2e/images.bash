@@ -1,24 +1,22 @@
 # Images without a registry: each is put together from files of this machine, as an archive, and imported under the name that the
 # chart renders. Sourced by `cluster` and `run`.
 
+. deploy/image/registry.bash
+
 # image NAME DIRECTORY USER PROGRAM [ARGUMENT...]: one layer with what is in the directory. A container's own arguments take the place of these.
 image() {
-  local name=$1 directory=$2 user=$3 archive layer config entry
+  local name=$1 directory=$2 user=$3 archive=$images/image.tar
   shift 3
-  entry=$(jq -cn '$ARGS.positional' --args -- "$@")
-  archive=$images/$(printf %s "$name" | tr /: __)
-  mkdir -p "$archive"
-  tar --numeric-owner --owner=0 --group=0 --sort=name --mtime=@0 -C "$directory" -cf "$archive/layer.tar" .
-  layer=$(sha256sum "$archive/layer.tar" | cut -d' ' -f1)
-  jq -cn --arg layer "sha256:$layer" --argjson entry "$entry" --arg user "$user" --arg architecture "$(go_architecture)" \
-    '{architecture: $architecture, os: "linux", created: "1970-01-01T00:00:00Z",
-      config: {Entrypoint: $entry[:1], Cmd: $entry[1:], User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
-      rootfs: {type: "layers", diff_ids: [$layer]}}' >"$archive/config"
-  config=$(sha256sum "$archive/config" | cut -d' ' -f1).json
-  mv "$archive/config" "$archive/$config"
-  jq -cn --arg config "$config" --arg name "$name" '[{Config: $config, RepoTags: [$name], Layers: ["layer.tar"]}]' >"$archive/manifest.json"
-  tar -C "$archive" -cf - manifest.json "$config" layer.tar | containers images import - >/dev/null
-  rm -rf "$archive" "$directory"
+  packed "$directory" | gzip -n1 >"$directory.tar.gz"
+  registry_up "$images/registry"
+  image_in_registry e2e:image "$(jq -cn --arg user "$user" --arg architecture "$(go_architecture)" \
+    '{created: "1970-01-01T00:00:00Z", architecture: $architecture, os: "linux",
+      config: {Entrypoint: $ARGS.positional[:1], Cmd: $ARGS.positional[1:], User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]}}' --args -- "$@")" \
+    "$directory.tar.gz"
+  archive e2e:image "$archive" "$name"
+  registry_down
+  containers images import "$archive" >/dev/null
+  rm -rf "$archive" "$directory" "$directory.tar.gz"
 }
 
 go_architecture() {
@@ -58,8 +56,7 @@ driver_in() {
   local archive=$images/driver.tar
   mkdir -p "$images"
   strip -o "$images/driver" "$bin/aws-ebs-csi-driver"
-  "$bin/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
-    --driver "$(go_architecture)=$images/driver" pack "$archive" --uncompressed >/dev/null
+  SOURCE_DATE_EPOCH=0 deploy/image/pack --newer --plain "$archive" "$(go_architecture)=$images/driver" >/dev/null
   containers images import "$archive" >/dev/null
   containers images list -q | grep -xF "docker.io/library/$1" >/dev/null || die "the image $1 was not imported"
   rm -f "$images/driver" "$archive"

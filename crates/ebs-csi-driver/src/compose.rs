@@ -8,9 +8,9 @@ use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{IdentityService, Readiness, Starting};
-use ebs_driver::idle_node::IdleNode;
+use ebs_driver::not_ec2::NotEc2;
 use ebs_driver::operation::Operations;
-use ebs_driver::server::{self, Bound, Opening, RpcObserver};
+use ebs_driver::server::{self, Bound, RpcObserver, StartupGate};
 use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -32,7 +32,7 @@ pub(crate) struct Front {
     pub(crate) routes: Routes,
     pub(crate) observer: Arc<dyn RpcObserver>,
     /// Receives the other services.
-    pub(crate) opening: Opening,
+    pub(crate) opening: StartupGate,
     /// Makes Probe report ready once the services are available.
     pub(crate) starting: Starting,
 }
@@ -81,7 +81,7 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundati
     }
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let (readiness, starting) = Readiness::starting();
-    let (routes, opening) = server::early(IdentityService::new(driver, readiness));
+    let (routes, opening) = server::startup_gate(IdentityService::new(driver, readiness));
     let front = Front { bound, routes, observer: Arc::clone(&counting) as _, opening, starting };
     Ok((front, Foundation { pages, shown_later, operations, counting, background }))
 }
@@ -130,7 +130,7 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: S
     let services = match here {
         Whereabouts::Foreign { name, what } => {
             fatal.spawn(sources.until_instance());
-            server::services(controller, Some(IdleNode::new(&name, &what)))
+            server::services(controller, Some(NotEc2::service(&name, &what)))
         }
         Whereabouts::Region(_) | Whereabouts::Instance(_) => server::services(controller, served),
     };

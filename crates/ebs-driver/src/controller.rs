@@ -3,10 +3,10 @@
 //! Each RPC parses its request into a typed plan, runs mutations as an operation, and converts the result into the
 //! response. `ebs-cloud` decides which EC2 calls are made, and in which order.
 
-mod capabilities;
 mod codes;
 mod create_volume;
 mod delete_volume;
+mod error;
 mod expand;
 mod handle;
 mod list_volumes;
@@ -14,7 +14,6 @@ mod modification;
 mod modify;
 mod node_local;
 mod publish;
-mod refusal;
 mod snapshots;
 mod unpublish;
 mod validate;
@@ -22,19 +21,9 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_proto::csi;
 use csi_proto::csi::controller_server::Controller;
-use csi_proto::csi::{
-    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
-    ControllerGetCapabilitiesResponse, ControllerGetVolumeHealthRequest, ControllerGetVolumeHealthResponse,
-    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerListVolumeHealthRequest,
-    ControllerListVolumeHealthResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
-    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
-    ControllerUnpublishVolumeResponse, CreateSnapshotRequest, CreateSnapshotResponse, CreateVolumeRequest,
-    CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, DeleteVolumeRequest, DeleteVolumeResponse,
-    GetCapacityRequest, GetCapacityResponse, GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest,
-    ListSnapshotsResponse, ListVolumesRequest, ListVolumesResponse, ValidateVolumeCapabilitiesRequest,
-    ValidateVolumeCapabilitiesResponse,
-};
+use csi_proto::csi::controller_service_capability::{self, Type, rpc};
 use csi_proto::modify::modify_server::Modify;
 use csi_proto::modify::{
     GetCsiDriverModificationCapabilityRequest, GetCsiDriverModificationCapabilityResponse,
@@ -47,10 +36,24 @@ use tonic::{Request, Response, Status};
 use crate::operation::Operations;
 use crate::request_log::receive;
 use crate::rpc::Rpc;
-use crate::status::{answer, unimplemented_rpc};
+use crate::status::unimplemented_rpc;
 use crate::tags::TagPolicy;
+use crate::timeouts;
 
-pub use refusal::{AtRpc, ControllerError};
+pub use error::ControllerError;
+
+/// The capabilities of the reference driver in its order, then the additional ones of this driver.
+const CAPABILITIES: [rpc::Type; 9] = [
+    rpc::Type::CreateDeleteVolume,
+    rpc::Type::CloneVolume,
+    rpc::Type::PublishUnpublishVolume,
+    rpc::Type::CreateDeleteSnapshot,
+    rpc::Type::ListSnapshots,
+    rpc::Type::ExpandVolume,
+    rpc::Type::ModifyVolume,
+    rpc::Type::ListVolumes,
+    rpc::Type::GetSnapshot,
+];
 
 /// The settings of the controller service, which do not change after start.
 #[derive(Debug, Clone)]
@@ -70,7 +73,7 @@ impl Default for ControllerOptions {
             driver: DriverName::default(),
             tags: TagPolicy::default(),
             node_local_volumes: false,
-            modification_window: Duration::from_secs(2),
+            modification_window: timeouts::MODIFICATION_WINDOW,
         }
     }
 }
@@ -96,138 +99,75 @@ impl<E: Ec2> ControllerService<E> {
     }
 
     /// Records the connection of a request, before the operation that the request starts or joins.
-    fn note_request<R>(&self, sidecar: Sidecar, request: &Request<R>) {
+    fn record_connection<R>(&self, sidecar: Sidecar, request: &Request<R>) {
         self.cloud.note_request(sidecar, request.extensions().get().copied());
     }
 }
 
-#[tonic::async_trait]
-impl<E: Ec2> Controller for ControllerService<E> {
-    async fn create_volume(
-        &self,
-        request: Request<CreateVolumeRequest>,
-    ) -> Result<Response<CreateVolumeResponse>, Status> {
-        self.note_request(Sidecar::Provisioner, &request);
-        answer(create_volume::run(self, receive(request)).await)
-    }
+/// Implements the service from a table: each RPC with its function and with the sidecar that sends it, as far as the
+/// choice of the leader needs that, and the RPCs that are not supported.
+macro_rules! controller_rpcs {
+    (
+        supported {
+            $($method:ident($request:ident) -> $response:ident = $module:ident::$function:ident $(from $sidecar:ident)?;)+
+        }
+        unsupported { $($other:ident($other_request:ident) -> $other_response:ident = $rpc:ident;)+ }
+    ) => {
+        #[tonic::async_trait]
+        impl<E: Ec2> Controller for ControllerService<E> {
+            $(async fn $method(&self, request: Request<csi::$request>) -> Result<Response<csi::$response>, Status> {
+                $(self.record_connection(Sidecar::$sidecar, &request);)?
+                Ok(Response::new($module::$function(self, receive(request)).await?))
+            })+
 
-    async fn delete_volume(
-        &self,
-        request: Request<DeleteVolumeRequest>,
-    ) -> Result<Response<DeleteVolumeResponse>, Status> {
-        self.note_request(Sidecar::Provisioner, &request);
-        answer(delete_volume::run(self, receive(request)).await)
-    }
+            $(async fn $other(
+                &self,
+                _request: Request<csi::$other_request>,
+            ) -> Result<Response<csi::$other_response>, Status> {
+                Err(unimplemented_rpc(Rpc::$rpc))
+            })+
 
-    async fn controller_publish_volume(
-        &self,
-        request: Request<ControllerPublishVolumeRequest>,
-    ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
-        self.note_request(Sidecar::Attacher, &request);
-        answer(publish::run(self, receive(request)).await)
-    }
+            async fn controller_get_capabilities(
+                &self,
+                _request: Request<csi::ControllerGetCapabilitiesRequest>,
+            ) -> Result<Response<csi::ControllerGetCapabilitiesResponse>, Status> {
+                let capability = |rpc: rpc::Type| csi::ControllerServiceCapability {
+                    r#type: Some(Type::Rpc(controller_service_capability::Rpc { r#type: rpc.into() })),
+                };
+                let capabilities = CAPABILITIES.map(capability).to_vec();
+                Ok(Response::new(csi::ControllerGetCapabilitiesResponse { capabilities }))
+            }
+        }
+    };
+}
 
-    async fn controller_unpublish_volume(
-        &self,
-        request: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
-        self.note_request(Sidecar::Attacher, &request);
-        answer(unpublish::run(self, receive(request)).await)
+controller_rpcs! {
+    supported {
+        create_volume(CreateVolumeRequest) -> CreateVolumeResponse = create_volume::run from Provisioner;
+        delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = delete_volume::run from Provisioner;
+        controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse
+            = publish::run from Attacher;
+        controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse
+            = unpublish::run from Attacher;
+        validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse
+            = validate::run;
+        list_volumes(ListVolumesRequest) -> ListVolumesResponse = list_volumes::run;
+        create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = snapshots::create from Snapshotter;
+        delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = snapshots::delete from Snapshotter;
+        list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = snapshots::list;
+        get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = snapshots::get;
+        controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse
+            = expand::run from Resizer;
+        controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse
+            = modify::run from Resizer;
     }
-
-    async fn validate_volume_capabilities(
-        &self,
-        request: Request<ValidateVolumeCapabilitiesRequest>,
-    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
-        answer(validate::run(self, receive(request)).await)
-    }
-
-    async fn list_volumes(
-        &self,
-        request: Request<ListVolumesRequest>,
-    ) -> Result<Response<ListVolumesResponse>, Status> {
-        answer(list_volumes::run(self, receive(request)).await)
-    }
-
-    async fn controller_get_capabilities(
-        &self,
-        _request: Request<ControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(capabilities::response()))
-    }
-
-    async fn create_snapshot(
-        &self,
-        request: Request<CreateSnapshotRequest>,
-    ) -> Result<Response<CreateSnapshotResponse>, Status> {
-        self.note_request(Sidecar::Snapshotter, &request);
-        answer(snapshots::create(self, receive(request)).await)
-    }
-
-    async fn delete_snapshot(
-        &self,
-        request: Request<DeleteSnapshotRequest>,
-    ) -> Result<Response<DeleteSnapshotResponse>, Status> {
-        self.note_request(Sidecar::Snapshotter, &request);
-        answer(snapshots::delete(self, receive(request)).await)
-    }
-
-    async fn list_snapshots(
-        &self,
-        request: Request<ListSnapshotsRequest>,
-    ) -> Result<Response<ListSnapshotsResponse>, Status> {
-        answer(snapshots::list(self, receive(request)).await)
-    }
-
-    async fn get_snapshot(
-        &self,
-        request: Request<GetSnapshotRequest>,
-    ) -> Result<Response<GetSnapshotResponse>, Status> {
-        answer(snapshots::get(self, receive(request)).await)
-    }
-
-    async fn controller_expand_volume(
-        &self,
-        request: Request<ControllerExpandVolumeRequest>,
-    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
-        self.note_request(Sidecar::Resizer, &request);
-        answer(expand::run(self, receive(request)).await)
-    }
-
-    async fn get_capacity(
-        &self,
-        _request: Request<GetCapacityRequest>,
-    ) -> Result<Response<GetCapacityResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::GetCapacity))
-    }
-
-    async fn controller_get_volume(
-        &self,
-        _request: Request<ControllerGetVolumeRequest>,
-    ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::ControllerGetVolume))
-    }
-
-    async fn controller_modify_volume(
-        &self,
-        request: Request<ControllerModifyVolumeRequest>,
-    ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
-        self.note_request(Sidecar::Resizer, &request);
-        answer(modify::run(self, receive(request)).await)
-    }
-
-    async fn controller_list_volume_health(
-        &self,
-        _request: Request<ControllerListVolumeHealthRequest>,
-    ) -> Result<Response<ControllerListVolumeHealthResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::ControllerListVolumeHealth))
-    }
-
-    async fn controller_get_volume_health(
-        &self,
-        _request: Request<ControllerGetVolumeHealthRequest>,
-    ) -> Result<Response<ControllerGetVolumeHealthResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::ControllerGetVolumeHealth))
+    unsupported {
+        get_capacity(GetCapacityRequest) -> GetCapacityResponse = GetCapacity;
+        controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = ControllerGetVolume;
+        controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse
+            = ControllerListVolumeHealth;
+        controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse
+            = ControllerGetVolumeHealth;
     }
 }
 
@@ -244,8 +184,8 @@ impl<E: Ec2> Modify for ControllerService<E> {
         &self,
         request: Request<ModifyVolumePropertiesRequest>,
     ) -> Result<Response<ModifyVolumePropertiesResponse>, Status> {
-        self.note_request(Sidecar::VolumeModifier, &request);
-        answer(modify::run_properties(self, receive(request)).await)
+        self.record_connection(Sidecar::VolumeModifier, &request);
+        Ok(Response::new(modify::run_properties(self, receive(request)).await?))
     }
 }
 

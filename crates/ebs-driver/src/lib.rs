@@ -7,13 +7,15 @@
 pub mod capability;
 pub mod capacity;
 pub mod config;
-pub mod contract;
+pub mod context;
 pub mod controller;
+pub mod csi_node;
+pub mod go_template;
 pub mod identity;
-pub mod idle_node;
 #[cfg(target_os = "linux")]
 pub mod node;
 pub mod node_info;
+pub mod not_ec2;
 pub mod operation;
 pub mod parameters;
 pub mod redact;
@@ -22,5 +24,6 @@ pub mod rpc;
 pub mod server;
 pub mod status;
 pub mod tags;
+pub mod timeouts;
 pub mod topology;
 pub mod volume_handle;

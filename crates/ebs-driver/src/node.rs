@@ -5,20 +5,19 @@
 //! expect that a previous call did only a part of a step.
 
 mod backlog;
-mod corrupted;
+mod dead_mounts;
 mod decide;
 mod error;
 mod expand;
 mod growth;
 mod health;
-mod info;
-mod mutations;
-mod other_use;
+mod in_use;
 mod owner;
 mod place_error;
 mod publish;
 mod repair;
 mod request;
+mod rpcs;
 mod stage;
 mod stats;
 mod unmount;
@@ -29,21 +28,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node;
-use csi_proto::csi::node_service_capability::{self, Type, rpc};
 use ebs_metadata::{LimitFlags, Machine};
 use ebs_mounter::Mounter;
 use ebs_types::{DriverName, VolumeId};
-use tonic::{Request, Response, Status};
 
+use crate::csi_node::CsiNode;
 use crate::operation::Operations;
-use crate::request_log::receive;
-use crate::rpc::Rpc;
-use crate::status::{answer, unimplemented_rpc};
 
 use backlog::Backlog;
-pub use error::{Cause, NodeError, Refused};
+pub use error::{Cause, NodeError, NodeRefusal};
 pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
 pub use watch::{NotGrownVolume, UnhealthyVolume};
@@ -62,12 +55,10 @@ pub struct NodeOptions {
 }
 
 /// The CSI node service. Clones share everything.
-#[derive(Clone)]
-pub struct NodeService {
-    inner: Arc<Inner>,
-}
+pub type NodeService = CsiNode<LinuxNode>;
 
-struct Inner {
+/// The implementation of [`NodeService`].
+pub struct LinuxNode {
     options: NodeOptions,
     mounter: Mounter,
     operations: Operations,
@@ -76,7 +67,7 @@ struct Inner {
     backlog: Backlog,
 }
 
-impl Inner {
+impl LinuxNode {
     fn unhealthy(&self) -> MutexGuard<'_, BTreeMap<VolumeId, (&'static str, &'static str)>> {
         self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,91 +77,12 @@ impl NodeService {
     /// Creates the service for this machine's disks.
     pub fn new(options: NodeOptions, mounter: Mounter, operations: Operations) -> Self {
         let (unhealthy, backlog) = (Mutex::default(), Backlog::default());
-        Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy, backlog }) }
+        Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
     /// Waits until the register of volumes is written, for at most `bound`. Returns false when the wait timed out. Call
     /// it at the end of the process, after its operations.
     pub async fn register_written(&self, bound: Duration) -> bool {
-        self.inner.mounter.register_written(bound).await
-    }
-}
-
-#[tonic::async_trait]
-impl Node for NodeService {
-    async fn node_stage_volume(
-        &self,
-        request: Request<csi::NodeStageVolumeRequest>,
-    ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
-        answer(mutations::stage(&self.inner, receive(request)).await)
-    }
-
-    async fn node_unstage_volume(
-        &self,
-        request: Request<csi::NodeUnstageVolumeRequest>,
-    ) -> Result<Response<csi::NodeUnstageVolumeResponse>, Status> {
-        answer(mutations::unstage(&self.inner, receive(request)).await)
-    }
-
-    async fn node_publish_volume(
-        &self,
-        request: Request<csi::NodePublishVolumeRequest>,
-    ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
-        answer(mutations::publish(&self.inner, receive(request)).await)
-    }
-
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<csi::NodeUnpublishVolumeRequest>,
-    ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
-        answer(mutations::unpublish(&self.inner, receive(request)).await)
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<csi::NodeExpandVolumeRequest>,
-    ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
-        answer(mutations::expand(&self.inner, receive(request)).await)
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        request: Request<csi::NodeGetVolumeStatsRequest>,
-    ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
-        answer(stats::run(&self.inner, &receive(request)).await)
-    }
-
-    async fn node_get_volume_health(
-        &self,
-        request: Request<csi::NodeGetVolumeHealthRequest>,
-    ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
-        answer(health::run(&self.inner, &receive(request)).await)
-    }
-
-    async fn node_get_storage_health(
-        &self,
-        _request: Request<csi::NodeGetStorageHealthRequest>,
-    ) -> Result<Response<csi::NodeGetStorageHealthResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::NodeGetStorageHealth))
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        _request: Request<csi::NodeGetCapabilitiesRequest>,
-    ) -> Result<Response<csi::NodeGetCapabilitiesResponse>, Status> {
-        use rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
-        let capabilities = [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth];
-        let capabilities = capabilities.map(|rpc| csi::NodeServiceCapability {
-            r#type: Some(Type::Rpc(node_service_capability::Rpc { r#type: rpc.into() })),
-        });
-        Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities: capabilities.into() }))
-    }
-
-    async fn node_get_info(
-        &self,
-        request: Request<csi::NodeGetInfoRequest>,
-    ) -> Result<Response<csi::NodeGetInfoResponse>, Status> {
-        receive(request);
-        Ok(Response::new(info::run(&self.inner).await))
+        self.implementation().mounter.register_written(bound).await
     }
 }

@@ -10,7 +10,7 @@ use crate::topology;
 
 /// Returns the response to NodeGetInfo. `own_at_boot` is the number of the driver's disks that the machine had at boot.
 /// `os` is the name of the operating system as Kubernetes writes it.
-pub fn answer(
+pub fn response(
     metadata: &NodeMetadata,
     driver: &DriverName,
     limits: &LimitFlags,

@@ -1,13 +1,13 @@
 //! Operations: mutations that outlive the request that started them.
 //!
 //! A mutating RPC runs in its own task, which holds its [`Key`] until the future has ended. The request only waits for
-//! it. When the client disconnects, its deadline passes or the bound of the RPC is reached, the wait ends and the work
+//! it. When the client disconnects, its deadline passes or the timeout of the RPC is over, the wait ends and the work
 //! continues. The work checks [`Waiters::any`], and starts no further mutation when no caller waits. Work without
 //! mutations runs to its end: a client with a short deadline joins it with its next call, or finds it done.
 //!
 //! - Same key, equal plan: the caller *joins* and shares the result. [`Content`] defines equality.
-//! - Same key, another plan: [`OperationError::Busy`]. But [`Operations::take_over`] asks an operation without callers
-//!   to end ([`Waiters::superseded`]), which it does after its call in flight.
+//! - Same key, another plan: [`OperationError::Busy`]. But [`Operations::run`] asks an operation without callers to end
+//!   ([`Waiters::superseded`]), which it does after its call in flight.
 //! - Another key that excludes this one ([`Key`]): the same.
 //! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for every waiting caller.
 //! - A finished result is never replayed: the next call runs again.
@@ -36,7 +36,7 @@ use tracing::Instrument;
 pub use key::Key;
 use slot::{Plan, Running, Slots};
 
-use crate::status::{IntoStatus, Meaning};
+use crate::status::{IntoStatus, Meaning, to_status};
 
 /// The reason why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum OperationError<E> {
     /// Another operation holds this key, which is the caller's key or excludes it. Nothing was started.
     #[error("another request for {0} with different content is still running")]
     Busy(Key),
-    /// The wait has reached its bound. The work continues, and a retry joins it.
+    /// The wait has timed out. The work continues, and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
     StillRunning {
         key: Key,
@@ -60,6 +60,12 @@ pub enum OperationError<E> {
     /// The work ended with this error, which all waiting callers share.
     #[error(transparent)]
     Failed(Arc<E>),
+}
+
+impl<E: IntoStatus + 'static> From<OperationError<E>> for tonic::Status {
+    fn from(error: OperationError<E>) -> Self {
+        to_status(&error)
+    }
 }
 
 impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
@@ -151,7 +157,10 @@ impl Operations {
         Self::default()
     }
 
-    /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `bound`.
+    /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `timeout`.
+    /// Asks another operation that holds the key without callers to end, waits for its end and then runs. With this,
+    /// Unpublish takes over from a Publish whose caller has left. Meanwhile, no call can join the operation that is to
+    /// end.
     ///
     /// Requests with an equal `plan` have the same content. The future of `work` is polled to its end, even when the
     /// caller leaves. Work that had stopped for lack of callers just before this call joined runs again, once.
@@ -159,30 +168,13 @@ impl Operations {
     /// Cancellation: dropping the returned future only removes this caller from the operation's waiters.
     ///
     /// # Errors
-    /// [`OperationError`]. Only `Failed` comes from the work itself.
-    pub async fn run<P, T, E, F, W>(&self, key: Key, plan: P, bound: Duration, work: W) -> Result<T, OperationError<E>>
-    where
-        P: Content + Clone,
-        T: Clone + Send + Sync + 'static,
-        E: IntoStatus + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
-    {
-        self.until_answered((key, bound), (plan, false), work).await
-    }
-
-    /// Works like [`Operations::run`], but asks another operation that holds the key without callers to end, waits for
-    /// its end and then runs. With this, Unpublish takes over from a Publish whose caller has left. Meanwhile, no call
-    /// can join the operation that is to end.
-    ///
-    /// # Errors
-    /// The errors of [`Operations::run`]: `Busy` when a caller still waits for the other operation, and `StillRunning`
-    /// when it did not end within `bound`.
-    pub async fn take_over<P, T, E, F, W>(
+    /// [`OperationError`]. Only `Failed` comes from the work itself. `Busy`: a caller still waits for the other
+    /// operation. `StillRunning`: the result or the end of the other operation did not come within `timeout`.
+    pub async fn run<P, T, E, F, W>(
         &self,
         key: Key,
         plan: P,
-        bound: Duration,
+        timeout: Duration,
         work: W,
     ) -> Result<T, OperationError<E>>
     where
@@ -192,13 +184,34 @@ impl Operations {
         F: Future<Output = Result<T, E>> + Send + 'static,
         W: FnOnce(Waiters) -> F + Clone + Send + 'static,
     {
-        self.until_answered((key, bound), (plan, true), work).await
+        self.run_or_join((key, timeout), (plan, true), work).await
     }
 
-    async fn until_answered<P, T, E, F, W>(
+    /// Works like [`Operations::run`], but never asks another operation to end: it is `Busy` while one holds the key.
+    ///
+    /// # Errors
+    /// The errors of [`Operations::run`].
+    pub async fn run_exclusive<P, T, E, F, W>(
         &self,
-        (key, bound): (Key, Duration),
-        (plan, may_take_over): (P, bool),
+        key: Key,
+        plan: P,
+        timeout: Duration,
+        work: W,
+    ) -> Result<T, OperationError<E>>
+    where
+        P: Content + Clone,
+        T: Clone + Send + Sync + 'static,
+        E: IntoStatus + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
+    {
+        self.run_or_join((key, timeout), (plan, false), work).await
+    }
+
+    async fn run_or_join<P, T, E, F, W>(
+        &self,
+        (key, timeout): (Key, Duration),
+        (plan, may_supersede): (P, bool),
         work: W,
     ) -> Result<T, OperationError<E>>
     where
@@ -211,9 +224,9 @@ impl Operations {
         let start = Instant::now();
         let mut was_abandoned = false;
         loop {
-            let left = bound.saturating_sub(start.elapsed());
-            match self.enter(&key, plan.clone(), may_take_over, work.clone()) {
-                Entry::Wait(outcome, waiter) => match wait((&key, bound), outcome, waiter, left).await {
+            let left = timeout.saturating_sub(start.elapsed());
+            match self.enter(&key, plan.clone(), may_supersede, work.clone()) {
+                Entry::Wait(outcome, waiter) => match wait((&key, timeout), outcome, waiter, left).await {
                     Err(OperationError::Failed(error)) if error.is_abandoned() && !was_abandoned => {
                         was_abandoned = true
                     }
@@ -223,7 +236,7 @@ impl Operations {
                 Entry::Closing => return Err(OperationError::ShuttingDown(key)),
                 Entry::Ending(ended, _successor) => {
                     if tokio::time::timeout(left, ended).await.is_err() {
-                        return Err(OperationError::StillRunning { key, waited: bound });
+                        return Err(OperationError::StillRunning { key, waited: timeout });
                     }
                 }
             }
@@ -245,7 +258,7 @@ impl Operations {
     }
 
     /// Joins or starts an operation. Never waits.
-    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_take_over: bool, work: W) -> Entry<T, E>
+    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_supersede: bool, work: W) -> Entry<T, E>
     where
         P: Content,
         T: Clone + Send + Sync + 'static,
@@ -260,13 +273,13 @@ impl Operations {
                 Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_in(&plan) => {
                     Entry::Wait(outcome.clone(), running.waiters.join())
                 }
-                _ if may_take_over && !running.waiters.any() && !running.plan.same(&plan) => {
+                _ if may_supersede && !running.waiters.any() && !running.plan.same(&plan) => {
                     Entry::Ending(running.ended.clone(), running.waiters.supersede())
                 }
                 _ => Entry::Busy(key.clone()),
             };
         }
-        if let Some(other) = excluded(&slots, key, may_take_over) {
+        if let Some(other) = excluded(&slots, key, may_supersede) {
             return other;
         }
         if slots.is_closing() {
@@ -300,13 +313,13 @@ impl Operations {
 }
 
 /// Finds a running operation that excludes `key`.
-fn excluded<T, E>(slots: &Slots, key: &Key, may_take_over: bool) -> Option<Entry<T, E>> {
+fn excluded<T, E>(slots: &Slots, key: &Key, may_supersede: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
     // An operation with callers comes first, then the order of the keys decides, so that the result does not depend on
     // a hash.
     in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
     let (held, running) = in_the_way.first()?;
-    Some(match may_take_over && !running.waiters.any() {
+    Some(match may_supersede && !running.waiters.any() {
         true => Entry::Ending(running.ended.clone(), running.waiters.supersede()),
         false => Entry::Busy((*held).clone()),
     })
@@ -328,7 +341,7 @@ impl Drop for Release {
 
 /// Waits for the outcome for the time that is `left`. The waiter leaves when this future ends or is dropped.
 async fn wait<T: Clone, E>(
-    (key, bound): (&Key, Duration),
+    (key, timeout): (&Key, Duration),
     outcome: Receiver<T, E>,
     waiter: Waiter,
     left: Duration,
@@ -337,7 +350,7 @@ async fn wait<T: Clone, E>(
     drop(waiter);
     let key = key.clone();
     match waited {
-        Err(_elapsed) => Err(OperationError::StillRunning { key, waited: bound }),
+        Err(_elapsed) => Err(OperationError::StillRunning { key, waited: timeout }),
         Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was aborted".to_owned() }),
         Ok(Ok(Outcome::Done(value))) => Ok(value),
         Ok(Ok(Outcome::Failed(error))) => Err(OperationError::Failed(error)),

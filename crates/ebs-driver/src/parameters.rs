@@ -27,9 +27,8 @@ pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
 
 use ebs_types::IopsRequest;
-use go_template::Data;
 
-use crate::tags::TagTemplate;
+use crate::go_template::Data;
 
 /// Prefix of the keys that set a tag, case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
@@ -39,7 +38,7 @@ pub const TAG_SPECIFICATION: Described = Described::new(
     "`key=value`; the prefix is case-sensitive and takes any suffix",
     "a tag; the value is a template, see [tagging](tagging.md)",
 )
-.not("[reserved keys](tagging.md#reserved-keys)");
+.with_conflicts("[reserved keys](tagging.md#reserved-keys)");
 /// Prefix of the keys that name a tag to delete, case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
 /// The documentation of the keys with that prefix.
@@ -48,12 +47,19 @@ pub const TAG_DELETION: Described = Described::new(
     "the key of a tag; the prefix is case-sensitive and takes any suffix",
     "delete a tag, unless another entry sets it",
 )
-.not("[reserved keys](tagging.md#reserved-keys)");
+.with_conflicts("[reserved keys](tagging.md#reserved-keys)");
 
 /// One entry in the user's spelling.
 struct Entry<'a> {
     key: &'a str,
     value: &'a str,
+}
+
+/// A tag of a class, with a literal key and a template as its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagTemplate {
+    pub(crate) key: String,
+    pub(crate) template: String,
 }
 
 /// A parameter map sorted by lower-cased key, with the tags separate.
@@ -64,12 +70,12 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    fn of(map: &'a HashMap<String, String>) -> Result<Self, ParameterError> {
+    fn parse(map: &'a HashMap<String, String>) -> Result<Self, ParameterError> {
         let by_spelling: BTreeMap<&str, &str> = map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let mut sorted = Self { entries: BTreeMap::new(), tags: Vec::new(), deletions: Vec::new() };
         for (key, value) in by_spelling {
             if key.starts_with(TAG_PREFIX) {
-                sorted.tags.push(TagTemplate::parse(key, value)?);
+                sorted.tags.push(Entry { key, value }.tag()?);
             } else if key.starts_with(TAG_DELETION_PREFIX) {
                 sorted.deletions.push(value.to_owned());
             } else if let Some(other) = sorted.entries.insert(key.to_lowercase(), Entry { key, value }) {

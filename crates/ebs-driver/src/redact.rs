@@ -99,12 +99,6 @@ impl Summarize for csi::CreateVolumeRequest {
     }
 }
 
-impl Summarize for csi::DeleteVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::DeleteVolume, &self.volume_id)
-    }
-}
-
 impl Summarize for csi::ControllerPublishVolumeRequest {
     fn summary(&self) -> Summary {
         Summary::new(Rpc::ControllerPublishVolume, &self.volume_id)
@@ -112,12 +106,6 @@ impl Summarize for csi::ControllerPublishVolumeRequest {
             .with("readonly", self.readonly)
             .with("capability", format_args!("{:?}", self.volume_capability))
             .with_map("context", &self.volume_context)
-    }
-}
-
-impl Summarize for csi::ControllerUnpublishVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ControllerUnpublishVolume, &self.volume_id).with("node", &self.node_id)
     }
 }
 
@@ -161,27 +149,6 @@ impl Summarize for csi::CreateSnapshotRequest {
     }
 }
 
-impl Summarize for csi::DeleteSnapshotRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::DeleteSnapshot, &self.snapshot_id)
-    }
-}
-
-impl Summarize for csi::ListSnapshotsRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ListSnapshots, &self.snapshot_id)
-            .with("volume", &self.source_volume_id)
-            .with("max", self.max_entries)
-            .with("from", &self.starting_token)
-    }
-}
-
-impl Summarize for csi::GetSnapshotRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::GetSnapshot, &self.snapshot_id)
-    }
-}
-
 impl Summarize for csi::NodeStageVolumeRequest {
     fn summary(&self) -> Summary {
         Summary::new(Rpc::NodeStageVolume, &self.volume_id)
@@ -189,12 +156,6 @@ impl Summarize for csi::NodeStageVolumeRequest {
             .with("capability", format_args!("{:?}", self.volume_capability))
             .with_map("publish_context", &self.publish_context)
             .with_map("context", &self.volume_context)
-    }
-}
-
-impl Summarize for csi::NodeUnstageVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeUnstageVolume, &self.volume_id).with("staging", &self.staging_target_path)
     }
 }
 
@@ -210,12 +171,6 @@ impl Summarize for csi::NodePublishVolumeRequest {
     }
 }
 
-impl Summarize for csi::NodeUnpublishVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeUnpublishVolume, &self.volume_id).with("target", &self.target_path)
-    }
-}
-
 impl Summarize for csi::NodeExpandVolumeRequest {
     fn summary(&self) -> Summary {
         Summary::new(Rpc::NodeExpandVolume, &self.volume_id)
@@ -225,20 +180,27 @@ impl Summarize for csi::NodeExpandVolumeRequest {
     }
 }
 
-impl Summarize for csi::NodeGetVolumeStatsRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeGetVolumeStats, &self.volume_id)
-            .with("path", &self.volume_path)
-            .with("staging", &self.staging_target_path)
-    }
+/// Requests whose summary is their subject and plain fields.
+macro_rules! summarize {
+    ($($request:ty => $rpc:ident($subject:ident $(, $name:ident = $field:ident)*);)+) => {
+        $(impl Summarize for $request {
+            fn summary(&self) -> Summary {
+                Summary::new(Rpc::$rpc, &self.$subject)$(.with(stringify!($name), &self.$field))*
+            }
+        })+
+    };
 }
 
-impl Summarize for csi::NodeGetVolumeHealthRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeGetVolumeHealth, &self.volume_id)
-            .with("path", &self.volume_publish_path)
-            .with("staging", &self.staging_target_path)
-    }
+summarize! {
+    csi::DeleteVolumeRequest => DeleteVolume(volume_id);
+    csi::ControllerUnpublishVolumeRequest => ControllerUnpublishVolume(volume_id, node = node_id);
+    csi::DeleteSnapshotRequest => DeleteSnapshot(snapshot_id);
+    csi::GetSnapshotRequest => GetSnapshot(snapshot_id);
+    csi::NodeUnstageVolumeRequest => NodeUnstageVolume(volume_id, staging = staging_target_path);
+    csi::NodeUnpublishVolumeRequest => NodeUnpublishVolume(volume_id, target = target_path);
+    csi::NodeGetVolumeStatsRequest => NodeGetVolumeStats(volume_id, path = volume_path, staging = staging_target_path);
+    csi::NodeGetVolumeHealthRequest => NodeGetVolumeHealth(volume_id, path = volume_publish_path, staging = staging_target_path);
+    csi::ListSnapshotsRequest => ListSnapshots(snapshot_id, volume = source_volume_id, max = max_entries, from = starting_token);
 }
 
 impl Summarize for csi::NodeGetInfoRequest {

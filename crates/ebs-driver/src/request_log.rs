@@ -8,15 +8,15 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::redact::Summarize;
-use crate::rpc::service_of_path;
-use crate::status::Answer;
+use crate::rpc::service_from_path;
+use crate::status::ResponseStatus;
 
 /// Creates the span of one RPC, whose fields are in every log line of the RPC. [`received`] sets `subject`.
 ///
 /// Fields with a dot in their names are for traces, in the terms of OpenTelemetry, and are not in log lines: the name
 /// of the span, the caller's own span, and the fields that [`traced`] and [`received`] set.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
-    let service = service_of_path(request.uri().path()).unwrap_or("unknown");
+    let service = service_from_path(request.uri().path()).unwrap_or("unknown");
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     tracing::info_span!(
         "rpc",
@@ -37,7 +37,7 @@ pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
 }
 
 /// Ends the trace's span of the current RPC, which was answered even if its work continues.
-pub(crate) fn traced(answer: &Answer) {
+pub(crate) fn traced(answer: &ResponseStatus) {
     let span = Span::current();
     span.record("rpc.grpc.status_code", answer.number);
     if let Some(message) = answer.failure.as_deref().filter(|_| answer.server_fault) {

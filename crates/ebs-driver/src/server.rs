@@ -1,10 +1,10 @@
 //! The socket, and the layer that all RPCs share: a span, one log line for a failure, metrics, and isolation of panics.
 
 mod connection;
-mod early;
 mod endpoint;
 mod layer;
 mod socket;
+mod startup_gate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
-pub use early::{Opening, early};
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::RpcObserver;
 pub use socket::{BindError, Bound, bind};
+pub use startup_gate::{StartupGate, startup_gate};
 
 use connection::Connection;
 use socket::Listener;
@@ -35,7 +35,7 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// Returns the services of one process except Identity, which [`early`] adds. The service of the volume modifier comes
+/// Returns the services of one process except Identity, which [`startup_gate`] adds. The service of the volume modifier comes
 /// with the controller.
 pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use tonic::{Code, Response, Status};
+use tonic::{Code, Status};
 
 use crate::rpc::Rpc;
 
@@ -127,13 +127,17 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
     status(error.meaning(), message)
 }
 
-/// Converts the result of an RPC's work into its response.
-///
-/// # Errors
-/// The status of the error.
-pub fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T>, Status> {
-    ended.map(Response::new).map_err(|error| to_status(&error))
+/// Lets `?` end an RPC with the status of an error.
+macro_rules! into_status {
+    ($($error:ty),+) => {
+        $(impl From<$error> for tonic::Status {
+            fn from(error: $error) -> Self {
+                crate::status::to_status(&error)
+            }
+        })+
+    };
 }
+pub(crate) use into_status;
 
 /// Creates a status without a domain error.
 pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
@@ -193,7 +197,7 @@ pub fn chain(error: &dyn Error) -> String {
 }
 
 /// The response of an RPC, as far as its headers show it.
-pub(crate) struct Answer {
+pub(crate) struct ResponseStatus {
     /// The name of the code in the spelling of Go.
     pub(crate) code: &'static str,
     /// The number of the code on the wire.
@@ -207,9 +211,9 @@ pub(crate) struct Answer {
     pub(crate) server_fault: bool,
 }
 
-impl Answer {
+impl ResponseStatus {
     /// Reads a response. A response without a status in its headers is a success.
-    pub(crate) fn of(headers: &http::HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &http::HeaderMap) -> Self {
         match Status::from_header_map(headers) {
             Some(status) if status.code() != Code::Ok => {
                 Self { failure: Some(status.message().to_owned()), ..Self::code(status.code()) }

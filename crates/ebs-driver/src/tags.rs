@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use ebs_types::{DriverName, Tags};
-use go_template::{Data, TemplateError};
 
-use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
+use crate::go_template::{self, Data, TemplateError};
+use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, TagTemplate, VolumeParameters};
 
 /// The maximum number of tags of one EC2 resource.
 pub const MAX_TAGS: usize = 50;
@@ -32,9 +32,6 @@ pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
 /// An invalid tag, with its key. Always InvalidArgument. For `--extra-tags`, the driver does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
-    /// The entry has no `=`.
-    #[error("parameter {parameter} is {value:?}, but must have the form key=value")]
-    NoEquals { parameter: String, value: String },
     /// The key is reserved for the driver or for Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
@@ -62,26 +59,6 @@ pub enum TagError {
         "the volume or snapshot would have {count} tags, including the driver's own, but EC2 accepts at most {MAX_TAGS}"
     )]
     TooMany { count: usize },
-}
-
-/// A tag of a class, with a literal key and a template as its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagTemplate {
-    key: String,
-    template: String,
-}
-
-impl TagTemplate {
-    /// Splits an entry at its first `=`.
-    ///
-    /// # Errors
-    /// [`TagError::NoEquals`].
-    pub fn parse(parameter: &str, value: &str) -> Result<Self, TagError> {
-        let (key, template) = value
-            .split_once('=')
-            .ok_or_else(|| TagError::NoEquals { parameter: parameter.to_owned(), value: value.to_owned() })?;
-        Ok(Self { key: key.to_owned(), template: template.to_owned() })
-    }
 }
 
 /// The tag options of the command line.

@@ -381,7 +381,7 @@ mod tests {
                 network_interfaces: 1,
                 block_devices: BlockDevices::Others(0),
             };
-            let answer = crate::node_info::answer(&metadata, &driver, &LimitFlags::default(), 0, "windows");
+            let answer = crate::node_info::response(&metadata, &driver, &LimitFlags::default(), 0, "windows");
             let reported = answer.accessible_topology.expect("it has one");
             let got = read(vec![reported.clone()], vec![reported]).expect("understood");
             let outpost_arn = outpost.map(|arn| arn.to_string());

@@ -7,7 +7,7 @@ use winstorage::service::Found;
 use winstorage::types::{DiskNumber, VolumeGuid};
 use winstorage::{StorageError, locate};
 
-use crate::error::{Cause, Refused};
+use crate::error::{Cause, NodeRefusal};
 use crate::storage::{NodeStorage, Role};
 
 /// This machine's disks.
@@ -41,10 +41,15 @@ impl Disks {
     }
 
     /// Fails if the number belongs to another disk now, because Windows reuses numbers.
-    pub(crate) fn still(&self, disk: DiskNumber, volume: &VolumeId, device: Option<&str>) -> Result<(), Cause> {
+    pub(crate) fn ensure_unchanged(
+        &self,
+        disk: DiskNumber,
+        volume: &VolumeId,
+        device: Option<&str>,
+    ) -> Result<(), Cause> {
         match self.present(volume, device)? {
             Some(now) if now == disk => Ok(()),
-            now => Err(Refused::DiskChanged { was: disk, now }.into()),
+            now => Err(NodeRefusal::DiskChanged { was: disk, now }.into()),
         }
     }
 
@@ -63,7 +68,7 @@ impl Disks {
     }
 
     /// Returns the Windows volume of a path, through a link, or `None` without a volume.
-    pub(crate) fn shown_at(&self, path: &str) -> Result<Option<VolumeGuid>, Cause> {
+    pub(crate) fn volume_at(&self, path: &str) -> Result<Option<VolumeGuid>, Cause> {
         match self.storage.volume_of_path(path) {
             Err(Cause::Storage(StorageError::NotMounted { .. } | StorageError::Missing { .. })) => Ok(None),
             shown => Ok(Some(shown?)),
@@ -72,9 +77,9 @@ impl Disks {
 
     /// Returns the Windows volume and the disk of a path that must lead to `volume`.
     pub(crate) fn published(&self, path: &str, volume: &VolumeId) -> Result<(VolumeGuid, DiskNumber), Cause> {
-        let refuse = |found: String| Cause::Refused(Refused::NotPublished { found });
+        let refuse = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
         let found = || Ok::<_, Cause>(self.storage.look(path, Role::Target)?.to_string());
-        let Some(guid) = self.shown_at(path)? else { return Err(refuse(found()?)) };
+        let Some(guid) = self.volume_at(path)? else { return Err(refuse(found()?)) };
         match self.owner(&guid, volume, None)? {
             Owner::Volume(disk) => Ok((guid, disk)),
             Owner::Vanished => Err(refuse(format!("{guid}, whose disk is missing"))),
@@ -89,9 +94,9 @@ impl Disks {
 }
 
 /// Checks that a volume can be mounted or linked here.
-pub(crate) fn free(found: &Found) -> Result<(), Refused> {
+pub(crate) fn ensure_free(found: &Found) -> Result<(), NodeRefusal> {
     match found {
         Found::Missing | Found::Directory { empty: true } => Ok(()),
-        other => Err(Refused::InTheWay { found: other.to_string() }),
+        other => Err(NodeRefusal::InTheWay { found: other.to_string() }),
     }
 }

@@ -1,9 +1,10 @@
 //! Errors of the node RPCs, and their meaning for the caller.
 
-use ebs_driver::contract::VolumeOrigin;
+use ebs_driver::context::VolumeOrigin;
 use ebs_driver::rpc::Rpc;
-use ebs_driver::status::{IntoStatus, Meaning};
-use ebs_types::{Bytes, Gib, VolumeId};
+use ebs_driver::status::{IntoStatus, Meaning, to_status};
+use ebs_types::{Bytes, Gib, VolumeId, Waiters};
+use tonic::Status;
 use winstorage::StorageError;
 use winstorage::host::result;
 use winstorage::locate::SearchError;
@@ -35,7 +36,7 @@ pub enum NodeError {
 
 impl NodeError {
     /// Returns a function for `map_err` that adds RPC, volume and path.
-    pub(crate) fn of(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
+    pub(crate) fn during(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause: Box::new(cause) }
     }
@@ -52,7 +53,7 @@ pub enum Cause {
     Proxy(#[from] ProxyError),
     /// A rule forbids the request.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] NodeRefusal),
     /// All callers have disconnected, so no further step was started.
     #[error("the client disconnected, so the driver stopped before {before}")]
     Abandoned {
@@ -72,9 +73,14 @@ impl Cause {
     }
 }
 
+/// Stops before a change if all callers have disconnected.
+pub(crate) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
+    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
+}
+
 /// A rule that forbids the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum NodeRefusal {
     /// The number of the volume's disk belongs to another disk now.
     #[error("the volume was disk {was} and {}", .now.map_or_else(|| "now has no disk".to_owned(), |now| format!("is now disk {now}")))]
     DiskChanged {
@@ -153,6 +159,18 @@ pub enum Refused {
     },
 }
 
+impl From<NodeError> for Status {
+    fn from(error: NodeError) -> Self {
+        to_status(&error)
+    }
+}
+
+impl From<RequestError> for Status {
+    fn from(error: RequestError) -> Self {
+        to_status(&error)
+    }
+}
+
 impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
@@ -212,17 +230,19 @@ fn of_proxy(error: &ProxyError) -> Meaning {
     }
 }
 
-fn of_refused(refused: &Refused) -> Meaning {
+fn of_refused(refused: &NodeRefusal) -> Meaning {
     match refused {
-        Refused::NotPublished { .. } => Meaning::NotFound,
-        Refused::VolumeNotShown { .. } | Refused::DiskChanged { .. } | Refused::NotGrown { .. } => Meaning::Unavailable,
-        Refused::TooSmall { .. }
-        | Refused::NotBlank { .. }
-        | Refused::NotProvenBlank { .. }
-        | Refused::BlankRestore { .. }
-        | Refused::OtherMount { .. }
-        | Refused::InTheWay { .. }
-        | Refused::NotStaged { .. } => Meaning::FailedPrecondition,
+        NodeRefusal::NotPublished { .. } => Meaning::NotFound,
+        NodeRefusal::VolumeNotShown { .. } | NodeRefusal::DiskChanged { .. } | NodeRefusal::NotGrown { .. } => {
+            Meaning::Unavailable
+        }
+        NodeRefusal::TooSmall { .. }
+        | NodeRefusal::NotBlank { .. }
+        | NodeRefusal::NotProvenBlank { .. }
+        | NodeRefusal::BlankRestore { .. }
+        | NodeRefusal::OtherMount { .. }
+        | NodeRefusal::InTheWay { .. }
+        | NodeRefusal::NotStaged { .. } => Meaning::FailedPrecondition,
     }
 }
 
@@ -240,21 +260,23 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
         Cause::Proxy(ProxyError::Unsupported { .. }) => "upgrade csi-proxy on the node, then retry",
         Cause::Storage(_) | Cause::Proxy(_) => return None,
         Cause::Refused(refused) => match refused {
-            Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "retry",
-            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::NotBlank { .. } => {
+            NodeRefusal::DiskChanged { .. } | NodeRefusal::VolumeNotShown { .. } | NodeRefusal::NotGrown { .. } => {
+                "retry"
+            }
+            NodeRefusal::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+            NodeRefusal::NotBlank { .. } => {
                 "this may be data, for example of Linux: first take a snapshot of the volume; if it never held data, delete the claim, or wipe the whole disk"
             }
-            Refused::NotProvenBlank { .. } => {
+            NodeRefusal::NotProvenBlank { .. } => {
                 "install this project's csi-proxy, or run the driver as a host process (--windows-host-process), to check the disk; or set --format-over-csi-proxy, if Windows nodes never get volumes with other data"
             }
-            Refused::BlankRestore { .. } => {
+            NodeRefusal::BlankRestore { .. } => {
                 "if the source is blank on purpose, set formatBlankRestore: \"true\" in the StorageClass"
             }
-            Refused::OtherMount { .. } => "unmount it, then retry",
-            Refused::InTheWay { .. } => "remove it, or choose another path",
-            Refused::NotStaged { .. } => "stage the volume there first",
-            Refused::NotPublished { .. } => return None,
+            NodeRefusal::OtherMount { .. } => "unmount it, then retry",
+            NodeRefusal::InTheWay { .. } => "remove it, or choose another path",
+            NodeRefusal::NotStaged { .. } => "stage the volume there first",
+            NodeRefusal::NotPublished { .. } => return None,
         },
     })
 }

@@ -5,10 +5,9 @@ use ebs_types::Waiters;
 use winstorage::service::Found;
 use winstorage::{StorageError, WayError};
 
-use crate::disks::{Disks, Owner, free};
-use crate::error::{Cause, Refused};
+use crate::disks::{Disks, Owner, ensure_free};
+use crate::error::{Cause, NodeRefusal, ensure_wanted};
 use crate::request::{At, Publish};
-use crate::stage::still_wanted;
 use crate::storage::Role;
 
 pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
@@ -21,13 +20,13 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
                 Err(Cause::Storage(StorageError::Way(WayError::Exists { .. }))) => {}
                 same => return same,
             }
-            still_wanted(waiters, "replacing the link")?;
+            ensure_wanted(waiters, "replacing the link")?;
             tracing::info!(volume = %plan.volume, path = target, leads_to, "replacing a link to another target");
             storage.rmdir(&target, false)?;
         }
         found => {
-            free(&found)?;
-            still_wanted(waiters, "linking")?;
+            ensure_free(&found)?;
+            ensure_wanted(waiters, "linking")?;
             if found != Found::Missing {
                 storage.rmdir(&target, false)?;
             }
@@ -38,7 +37,7 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
 
 /// Checks that this volume is mounted at the staging path.
 fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
-    let refuse = |found: String| Err(Refused::NotStaged { staging: plan.staging.clone(), found }.into());
+    let refuse = |found: String| Err(NodeRefusal::NotStaged { staging: plan.staging.clone(), found }.into());
     match disks.storage.look(&plan.staging.to_string(), Role::Staging)? {
         Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, plan.device.as_deref())? {
             Owner::Volume(_) => Ok(()),
@@ -59,6 +58,6 @@ pub(crate) fn unpublish(disks: &Disks, plan: &At) -> Result<(), Cause> {
             Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
             removed => removed,
         },
-        found => Err(Refused::InTheWay { found: found.to_string() }.into()),
+        found => Err(NodeRefusal::InTheWay { found: found.to_string() }.into()),
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use ebs_driver::status::Meaning;
 use ebs_types::{Bytes, Waiters};
-use winstorage::service::{Contents, Found, TOLERANCE};
+use winstorage::service::{Contents, Found};
 use winstorage::types::{DiskNumber, VolumeGuid};
 
-use crate::disks::{Disks, Owner, free};
-use crate::error::{Cause, Refused};
+use crate::disks::{Disks, Owner, ensure_free};
+use crate::error::{Cause, NodeRefusal, ensure_wanted};
+use crate::growth;
 use crate::request::{Stage, device};
 use crate::storage::{Role, Seen};
 
@@ -23,9 +24,6 @@ const SETTLING: Duration = Duration::from_secs(10);
 const UNCHANGED: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long to retry the growth at stage while another service of Windows holds the volume. The mount does not depend
-/// on it.
-const GROWTH_AT_STAGE: Duration = Duration::from_secs(10);
 
 /// Stages a volume.
 pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
@@ -34,72 +32,63 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     match storage.look(&plan.staging.to_string(), Role::Staging)? {
         Found::MountPoint(there) => {
             if let Owner::Other(disk) = disks.owner(&there, &plan.volume, device.as_deref())? {
-                return Err(Refused::OtherMount { found: format!("{there} of disk {disk}") }.into());
+                return Err(NodeRefusal::OtherMount { found: format!("{there} of disk {disk}") }.into());
             }
         }
-        found => free(&found)?,
+        found => ensure_free(&found)?,
     }
     let disk = disks.disk_of(&plan.volume, device.as_deref())?;
-    large_enough(disks, plan, disk)?;
+    ensure_large_enough(disks, plan, disk)?;
     let was_online = storage.disk_state(disk)?;
     if !was_online {
-        still_wanted(waiters, "bringing the disk online")?;
+        ensure_wanted(waiters, "bringing the disk online")?;
     }
     // First of all, because an offline disk can be neither partitioned nor read. The same call makes a read-only disk
     // writable.
     storage.set_disk_state(disk, true)?;
     match mounted(disks, plan, disk, waiters) {
         Ok(volume) => {
-            // The volume is already mounted at its current size. NodeExpandVolume reports a failed growth.
-            if let Err(error) = grow(disks, disk, &volume, GROWTH_AT_STAGE, waiters) {
-                let error = ebs_driver::status::chain(&error);
-                tracing::warn!(volume = %plan.volume, %disk, error, "failed to grow the file system to its disk");
-            }
+            growth::after_mount(disks, plan, (disk, &volume), waiters);
             Ok(())
         }
         Err(error) => {
             // The disk stays online while Windows is still discovering its contents.
             if !was_online && error.meaning() != Meaning::Unavailable {
-                put_back(disks, plan, disk);
+                take_offline(disks, plan, disk);
             }
             Err(error)
         }
     }
 }
 
-/// Stops before a change if all callers have disconnected.
-pub(crate) fn still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
-    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
-}
-
 /// Checks the size. A disk smaller than in EC2 is not the whole volume; a larger one is normal after an expansion.
-fn large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cause> {
+fn ensure_large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cause> {
     let Some(promised) = plan.attachment.size else { return Ok(()) };
     let found = Bytes(disks.storage.disk_size(disk)?);
-    if found < promised.bytes() { Err(Refused::TooSmall { found, promised }.into()) } else { Ok(()) }
+    if found < promised.bytes() { Err(NodeRefusal::TooSmall { found, promised }.into()) } else { Ok(()) }
 }
 
 /// Returns the Windows volume, mounted at the staging path.
 fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let (storage, path) = (&disks.storage, plan.staging.to_string());
-    let volume = with_file_system(disks, plan, disk, waiters)?;
+    let volume = format_if_blank(disks, plan, disk, waiters)?;
     match storage.look(&path, Role::Staging)? {
         Found::MountPoint(there) if there == volume => return Ok(volume),
         Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
             // Its disk was detached or is offline, so the mount point leads nowhere.
             Owner::Vanished => {
-                still_wanted(waiters, "removing a stale mount point")?;
+                ensure_wanted(waiters, "removing a stale mount point")?;
                 tracing::warn!(volume = %plan.volume, path, mounted = %there, "removing the mount point of a missing volume");
                 storage.rmdir(&path, false)?;
             }
             Owner::Volume(disk) | Owner::Other(disk) => {
-                return Err(Refused::OtherMount { found: format!("{there} of disk {disk}") }.into());
+                return Err(NodeRefusal::OtherMount { found: format!("{there} of disk {disk}") }.into());
             }
         },
-        found => free(&found)?,
+        found => ensure_free(&found)?,
     }
-    still_wanted(waiters, "mounting")?;
-    disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())?;
+    ensure_wanted(waiters, "mounting")?;
+    disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())?;
     storage.mkdir(&path)?;
     storage.mount_volume(&volume.to_string(), &path)?;
     tracing::debug!(volume = %plan.volume, %disk, path, "staged");
@@ -107,10 +96,10 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
 }
 
 /// Returns the Windows volume to mount, and formats it if that is necessary and safe.
-fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
+fn format_if_blank(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let storage = &disks.storage;
     for _ in 0..LOOKS {
-        match settled(disks, plan, disk)? {
+        match settled_contents(disks, plan, disk)? {
             Contents::FileSystem(volume) => return Ok(volume),
             Contents::Blank => {
                 may_write(disks, plan, disk, waiters)?;
@@ -118,8 +107,8 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
             }
             // Nothing is written: the partition of a previous call goes online.
             Contents::Offline => {
-                still_wanted(waiters, "bringing a partition online")?;
-                disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())?;
+                ensure_wanted(waiters, "bringing a partition online")?;
+                disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())?;
                 storage.partition_disk(disk)?;
             }
             Contents::BlankVolume(volume) => {
@@ -127,17 +116,17 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
                 tracing::info!(volume = %plan.volume, %disk, "formatting as NTFS");
                 storage.format_volume(&volume.to_string())?;
             }
-            Contents::Coming => return Err(Refused::VolumeNotShown { disk }.into()),
-            Contents::Foreign(contents) => return Err(Refused::NotBlank { contents }.into()),
+            Contents::Coming => return Err(NodeRefusal::VolumeNotShown { disk }.into()),
+            Contents::Foreign(contents) => return Err(NodeRefusal::NotBlank { contents }.into()),
         }
     }
-    Err(Refused::VolumeNotShown { disk }.into())
+    Err(NodeRefusal::VolumeNotShown { disk }.into())
 }
 
 /// Waits until Windows shows all contents of the disk, and returns them. Partitions, volumes and file systems appear
 /// some time after a disk has gone online or was partitioned. Until then, a disk with data may look like one with
 /// unknown contents, or blank if no call can read it.
-fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Cause> {
+fn settled_contents(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Cause> {
     let storage = &disks.storage;
     let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
     let mut unread: Option<(Contents, Duration)> = None;
@@ -147,14 +136,14 @@ fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Ca
             Seen::Read(Contents::Coming | Contents::Foreign(_)) if !is_late => {}
             Seen::Read(contents) => return Ok(contents),
             Seen::Unread { may_format: false, .. } if !is_late => {}
-            Seen::Unread { may_format: false, .. } => return Err(Refused::NotProvenBlank { disk }.into()),
+            Seen::Unread { may_format: false, .. } => return Err(NodeRefusal::NotProvenBlank { disk }.into()),
             Seen::Unread { contents, may_format: true } => {
                 let since = unread.filter(|(before, _)| *before == contents).map_or(waited, |(_, since)| since);
                 if waited - since >= UNCHANGED {
                     return Ok(contents);
                 }
                 if is_late {
-                    return Err(Refused::VolumeNotShown { disk }.into());
+                    return Err(NodeRefusal::VolumeNotShown { disk }.into());
                 }
                 unread = Some((contents, since));
             }
@@ -168,16 +157,16 @@ fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Ca
 /// Checks that a blank disk may be written: the volume was created empty, and the disk still belongs to it.
 fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
     if let Some(origin) = plan.attachment.restored_from().filter(|_| !plan.may_format_restored) {
-        return Err(Refused::BlankRestore { origin: origin.clone() }.into());
+        return Err(NodeRefusal::BlankRestore { origin: origin.clone() }.into());
     }
-    still_wanted(waiters, "formatting")?;
-    disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())
+    ensure_wanted(waiters, "formatting")?;
+    disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())
 }
 
 /// Takes a disk offline that this call has brought online and not mounted, because it may be detached next.
-fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
+fn take_offline(disks: &Disks, plan: &Stage, disk: DiskNumber) {
     let offline = || {
-        let is_mounted = disks.shown_at(&plan.staging.to_string())?.is_some();
+        let is_mounted = disks.volume_at(&plan.staging.to_string())?.is_some();
         if !is_mounted && disks.present(&plan.volume, device(&plan.attachment).as_deref())? == Some(disk) {
             disks.storage.set_disk_state(disk, false)?;
         }
@@ -186,30 +175,4 @@ fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
     if let Err(error) = offline() {
         tracing::warn!(volume = %plan.volume, %disk, error = ebs_driver::status::chain(&error), "keeping the disk online after a failure");
     }
-}
-
-/// Grows the file system to its disk if more than Windows' own tables is left over. Returns the usable size of the
-/// volume in bytes, or `None` if no growth was necessary.
-///
-/// Retries for `patience` while another service of Windows holds the volume.
-pub(crate) fn grow(
-    disks: &Disks,
-    disk: DiskNumber,
-    volume: &VolumeGuid,
-    patience: Duration,
-    waiters: &Waiters,
-) -> Result<Option<u64>, Cause> {
-    let storage = &disks.storage;
-    if let Err(error) = storage.rescan() {
-        tracing::warn!(%disk, %error, "failed to rescan before growing");
-    }
-    let (size, text) = (storage.disk_size(disk)?, volume.to_string());
-    let used = storage.volume_stats(&text)?.total;
-    if size <= used.saturating_add(TOLERANCE) {
-        return Ok(None);
-    }
-    still_wanted(waiters, "growing")?;
-    let grown = storage.resize_volume(&text, 0, patience)?;
-    tracing::info!(%disk, from = used, to = grown, "file system grown");
-    Ok(Some(grown))
 }

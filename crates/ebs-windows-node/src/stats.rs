@@ -1,25 +1,23 @@
 //! NodeGetVolumeStats: bytes, as Windows reports them at the path. NTFS has no limit of inodes.
 
-use std::sync::Arc;
-
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use ebs_driver::rpc::Rpc;
 use ebs_types::Bytes;
 
-use crate::Inner;
+use crate::WindowsNode;
 use crate::disks::Disks;
 use crate::error::{Cause, NodeError};
 use crate::request::At;
 
 /// Returns the usage of the volume at a path. A path that does not lead to the volume is not found.
 pub(crate) async fn run(
-    node: &Arc<Inner>,
+    node: &WindowsNode,
     request: NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, NodeError> {
     let plan = At::stats(&request)?;
     let ended = node.blocking(move |disks| {
-        look(disks, &plan).map_err(NodeError::of(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+        look(disks, &plan).map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
     });
     Ok(NodeGetVolumeStatsResponse { usage: vec![ended.await?] })
 }

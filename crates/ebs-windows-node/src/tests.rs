@@ -9,11 +9,13 @@ mod unstages;
 
 use std::collections::HashMap;
 
+use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::csi::{self, VolumeCapability};
 use ebs_metadata::{BlockDevices, NodeMetadata};
 use ebs_types::NodeId;
+use tonic::{Request, Status};
 use winstorage::fake::FakeHost;
 use winstorage::host::EntryKind;
 use winstorage::types::WinPath;
@@ -33,7 +35,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone)]
 struct World {
     host: FakeHost,
-    node: WindowsNode,
+    node: CsiNode<WindowsNode>,
 }
 
 impl World {
@@ -119,7 +121,7 @@ impl World {
     }
 }
 
-fn service(host: &FakeHost, instance_type: &str) -> WindowsNode {
+fn service(host: &FakeHost, instance_type: &str) -> CsiNode<WindowsNode> {
     let metadata = NodeMetadata {
         node: NodeId::parse("i-0123456789abcdef0").unwrap(),
         instance_type: instance_type.to_owned(),

@@ -8,9 +8,8 @@ use winstorage::service::Found;
 use winstorage::types::DiskNumber;
 
 use crate::disks::{Disks, Owner};
-use crate::error::{Cause, Refused};
+use crate::error::{Cause, NodeRefusal, ensure_wanted};
 use crate::request::At;
-use crate::stage::still_wanted;
 use crate::storage::Role;
 
 pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cause> {
@@ -18,7 +17,7 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
     let disk = match storage.look(&path, Role::Staging)? {
         Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, None)? {
             Owner::Volume(disk) => {
-                still_wanted(waiters, "unmounting")?;
+                ensure_wanted(waiters, "unmounting")?;
                 storage.unmount_volume(&guid.to_string(), &path)?;
                 Some(disk)
             }
@@ -28,11 +27,11 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
                 disks.present(&plan.volume, None)?
             }
             Owner::Other(disk) => {
-                return Err(Refused::OtherMount { found: format!("{guid} of disk {disk}") }.into());
+                return Err(NodeRefusal::OtherMount { found: format!("{guid} of disk {disk}") }.into());
             }
         },
         Found::Missing | Found::Directory { .. } => disks.present(&plan.volume, None)?,
-        found => return Err(Refused::InTheWay { found: found.to_string() }.into()),
+        found => return Err(NodeRefusal::InTheWay { found: found.to_string() }.into()),
     };
     remove_place(disks, &path)?;
     match disk {
@@ -58,13 +57,13 @@ fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
 
 /// Takes the disk offline, if it still belongs to the volume.
 fn offline(disks: &Disks, plan: &At, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
-    still_wanted(waiters, "taking the disk offline")?;
+    ensure_wanted(waiters, "taking the disk offline")?;
     if !disks.xen {
         match disks.present(&plan.volume, None)? {
             Some(now) if now == disk => {}
             // It was detached meanwhile.
             None => return Ok(()),
-            Some(now) => return Err(Refused::DiskChanged { was: disk, now: Some(now) }.into()),
+            Some(now) => return Err(NodeRefusal::DiskChanged { was: disk, now: Some(now) }.into()),
         }
     }
     match disks.storage.set_disk_state(disk, false) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use ebs_driver::csi_node::CsiNode;
 use ebs_driver::operation::Operations;
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_sim::api::SimInstance;
@@ -51,7 +52,7 @@ async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInsta
     Ok((host, ec2.instances().await.swap_remove(0), Policy::new(vec![directory])))
 }
 
-fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Result<WindowsNode> {
+fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Result<CsiNode<WindowsNode>> {
     let metadata = NodeMetadata {
         node: NodeId::parse(&instance.id)?,
         instance_type: instance.instance_type.clone(),

@@ -10,6 +10,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use ebs_driver::csi_node::CsiNode;
 use ebs_driver::operation::Operations;
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_types::{DriverName, NodeId, ZoneName};
@@ -36,7 +37,7 @@ const GIB: u64 = 1 << 30;
 /// A node service, its machine behind a proxy, and the proxy's tasks.
 struct World {
     host: FakeHost,
-    node: WindowsNode,
+    node: CsiNode<WindowsNode>,
     _proxy: JoinSet<()>,
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use csi_proxy_proto::pipes;
+use ebs_driver::csi_node::CsiNode;
 use ebs_telemetry::{Disks, UnhealthyVolumes};
 use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;
@@ -45,7 +46,7 @@ impl System {
 }
 
 /// The node service of this platform.
-pub(crate) type Service = WindowsNode;
+pub(crate) type Service = CsiNode<WindowsNode>;
 
 /// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
@@ -76,7 +77,7 @@ pub(crate) async fn build(
     _shown: &Shown,
     _background: &mut JoinSet<()>,
     system: System,
-) -> anyhow::Result<WindowsNode> {
+) -> anyhow::Result<CsiNode<WindowsNode>> {
     let Here { driver, machine, operations } = here;
     let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {

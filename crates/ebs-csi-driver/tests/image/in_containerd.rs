@@ -3,24 +3,23 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use ebs_image::contents::DRIVER_IMAGE;
-use ebs_image::oci::{About, Compression, Image, write};
 use ebs_testkit::containerd::{Containerd, ImagePod};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, new_volume, refused};
 use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::tool;
 use ebs_testkit::world::{World, with_mounts};
 
-use super::{DRIVER, HERE, with_tests_driver};
+use super::{BOUND, DRIVER, HERE, script, text};
 
 const DATA: u64 = 4 << 20;
 
 /// Writes the image with the driver that cargo has built as an archive.
 async fn archive(to: &Path) -> anyhow::Result<()> {
-    let about =
-        About { what: DRIVER_IMAGE, version: env!("CARGO_PKG_VERSION").to_owned(), commit: String::new(), epoch: 1 };
-    let image = Image::pack(HERE, &with_tests_driver().await?, &about, Compression::None)?;
-    write(&[&image], &about, to)
+    let driver = to.with_extension("driver");
+    tool("/usr/bin/strip", &["-o", text(&driver)?, DRIVER], BOUND).await?;
+    let driver = format!("{HERE}={}", driver.display());
+    script("deploy/image/pack", &["--newer", "--plain", text(to)?, &driver]).await.map(drop)
 }
 
 /// Formats, mounts, writes and grows a volume, and reads its data after another mount, all by the programs of the

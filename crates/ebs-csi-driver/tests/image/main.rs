@@ -1,38 +1,78 @@
-//! The container image: its content, its reproducible build, and the node service in a containerd. Needs root and the
+//! The container images: their content, their reproducible build, and the node service in a containerd. Needs root and the
 //! programs that `scripts/setup test` fetches. Every test that mounts has its own mount namespace.
 
 mod contents;
 mod in_containerd;
 mod on_arm64;
 mod reproducible;
+mod windows;
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
-use ebs_image::assemble::{Files, Texts, files};
-use ebs_image::lock::{Pinned, packages};
-use ebs_image::package::Package;
-use ebs_image::platform::Platform;
+use ebs_testkit::process::tool;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// The platform of this machine.
-const HERE: Platform = if cfg!(target_arch = "aarch64") { Platform::Arm64 } else { Platform::Amd64 };
+/// The architecture of this machine, as Debian and OCI name it.
+const HERE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+/// The programs of the image except the driver.
+const PROGRAMS: [&str; 8] = [
+    "usr/sbin/blkid",
+    "usr/sbin/dumpe2fs",
+    "usr/sbin/e2fsck",
+    "usr/sbin/mke2fs",
+    "usr/sbin/mkfs.xfs",
+    "usr/sbin/resize2fs",
+    "usr/sbin/xfs_growfs",
+    "usr/sbin/xfs_repair",
+];
+const BOUND: Duration = Duration::from_secs(300);
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn packages_directory() -> anyhow::Result<PathBuf> {
-    let named = std::env::var_os("EBS_TEST_IMAGE_PACKAGES");
-    Ok(named.context("EBS_TEST_IMAGE_PACKAGES: eval \"$(scripts/setup test)\" fetches packages and says where")?.into())
+fn variable(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("{name} is not set; run eval \"$(scripts/setup test)\""))
 }
 
-async fn packages_of(platform: Platform) -> anyhow::Result<Vec<Package>> {
-    packages(&packages_directory()?.join(platform.name()), platform, Pinned::ByName).await
+/// Runs a script of the repository with the environment of this process and a fixed time of all files.
+async fn script(path: &str, args: &[&str]) -> anyhow::Result<String> {
+    variable("EBS_CRANE")?;
+    let mut environment: BTreeMap<String, String> = std::env::vars().collect();
+    environment.insert("SOURCE_DATE_EPOCH".to_owned(), "1700000000".to_owned());
+    environment.insert("EBS_HELM".to_owned(), variable("EBS_TEST_HELM")?);
+    let environment: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let path = repository().join(path);
+    let words = environment.iter().map(String::as_str).chain(["/bin/bash", text(&path)?]);
+    tool("/usr/bin/env", &words.chain(args.iter().copied()).collect::<Vec<_>>(), BOUND).await
 }
 
-/// Returns the image's files with the driver that cargo has built for tests.
-async fn with_tests_driver() -> anyhow::Result<Files> {
-    let driver = std::fs::read(DRIVER).context("the driver's program")?;
-    files(HERE, &packages_of(HERE).await?, &driver, &Texts::new())
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path that is text")
+}
+
+/// The files of an image by their paths: permissions, and the target of a link.
+type Tree = BTreeMap<String, (u32, Option<PathBuf>)>;
+
+/// Assembles the files of an image with a program in place of the driver.
+async fn assembled(architecture: &str, driver: &str, to: &Path) -> anyhow::Result<Tree> {
+    script("deploy/image/assemble", &["--newer", "--plain", architecture, driver, text(to)?]).await?;
+    let mut tree = Tree::new();
+    let mut ahead = vec![to.to_owned()];
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory)? {
+            let path = entry?.path();
+            let metadata = path.symlink_metadata()?;
+            if metadata.is_dir() {
+                ahead.push(path.clone());
+            }
+            let link = metadata.is_symlink().then(|| std::fs::read_link(&path)).transpose()?;
+            tree.insert(text(path.strip_prefix(to)?)?.to_owned(), (metadata.mode(), link));
+        }
+    }
+    Ok(tree)
 }

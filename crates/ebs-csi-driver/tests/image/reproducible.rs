@@ -1,66 +1,102 @@
-//! The build of a release is reproducible.
+//! The build of a release is reproducible, and its documents are complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use ebs_image::contents::DRIVER_IMAGE;
-use ebs_image::lock::Pinned;
-use ebs_image::oci::About;
-use ebs_image::release::Inputs;
 use ebs_testkit::process::tool;
 use ebs_testkit::run_dir::OwnDir;
+use serde_json::{Value, json};
 
-use super::{HERE, packages_directory, repository};
+use super::{BOUND, HERE, repository, script, text, variable};
 
-const BOUND: Duration = Duration::from_secs(120);
-
-fn helm() -> anyhow::Result<String> {
-    std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM: eval \"$(scripts/setup test)\" builds Helm and says where")
+/// Creates a small program that lists two crates as `cargo auditable` does.
+async fn driver(place: &Path) -> anyhow::Result<(String, [String; 2])> {
+    let lock = std::fs::read_to_string(repository().join("Cargo.lock"))?;
+    let version = |name: &str| {
+        let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).context("a crate")?;
+        Ok::<_, anyhow::Error>(rest.split('"').next().unwrap_or_default().to_owned())
+    };
+    let (anyhow, bytes) = (version("anyhow")?, version("bytes")?);
+    let listed = json!({ "packages": [
+        { "name": "anyhow", "version": anyhow, "source": "crates.io" },
+        { "name": "bytes", "version": bytes, "source": "crates.io" },
+        { "name": "ebs-csi-driver", "version": env!("CARGO_PKG_VERSION"), "source": "local", "dependencies": [0, 1], "root": true },
+    ] });
+    let (list, program) = (place.join("list"), place.join("program"));
+    let mut compressed = flate2::write::ZlibEncoder::new(std::fs::File::create(&list)?, flate2::Compression::best());
+    compressed.write_all(listed.to_string().as_bytes())?;
+    compressed.finish()?;
+    let section = format!(".dep-v0={}", list.display());
+    tool("/usr/bin/objcopy", &["--add-section", &section, "/usr/bin/env", text(&program)?], BOUND).await?;
+    Ok((format!("{HERE}={}", program.display()), [format!("anyhow {anyhow}"), format!("bytes {bytes}")]))
 }
 
-/// Builds a release with a small program in place of the driver.
-async fn release(to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
-    let about = About {
-        what: DRIVER_IMAGE,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: "abc".to_owned(),
-        epoch: 1_700_000_000,
-    };
-    let drivers = vec![(HERE, "/usr/bin/env".into())];
-    let inputs = Inputs { root: repository(), packages: packages_directory()?, pinned: Pinned::ByName, drivers, about };
-    let names = inputs.release(&helm()?, to).await?;
-    names.into_iter().map(|name| Ok((name.clone(), std::fs::read(to.join(&name))?))).collect()
+async fn release(driver: &str, to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+    script("deploy/image/pack", &["--release", "--newer", text(to)?, driver]).await?;
+    let files = std::fs::read_dir(to)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?))
+    });
+    files.collect()
+}
+
+/// Each crate and each Debian package has a version, a licence and a package URL.
+fn bill_is_complete(bill: &[u8], crates: &[String; 2]) -> anyhow::Result<()> {
+    let bill: Value = serde_json::from_slice(bill)?;
+    let mut listed = BTreeSet::new();
+    let packages = bill["packages"].as_array().context("packages")?;
+    for package in packages.iter().filter(|package| package["primaryPackagePurpose"].is_null()) {
+        let (name, version) = (package["name"].as_str().context("a name")?, &package["versionInfo"]);
+        let title = format!("{name} {}", version.as_str().context("a version")?);
+        let licence = package["licenseDeclared"].as_str().unwrap_or("NOASSERTION");
+        ensure!(licence != "NOASSERTION", "{title} has no licence");
+        let purl = package["externalRefs"][0]["referenceLocator"].as_str().context("a package URL")?;
+        let kind = if purl.starts_with("pkg:deb/debian/") { "Debian" } else { "crate" };
+        ensure!(purl.contains(name) && !purl.contains('+'), "{title}: {purl}");
+        listed.insert((kind, if kind == "Debian" { name.to_owned() } else { title }));
+    }
+    ensure!(listed.iter().filter(|(kind, _)| *kind == "Debian").count() >= 14, "{listed:?}");
+    for title in crates {
+        ensure!(listed.contains(&("crate", title.clone())), "{title} is missing: {listed:?}");
+    }
+    Ok(())
 }
 
 /// The comparison covers the image, the chart and all other files, and their checksums match.
 #[tokio::test]
 async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
+    let (driver, crates) = driver(place.path()).await?;
     let (one, other) = (place.path().join("one"), place.path().join("other"));
-    let first = release(&one).await?;
-    let second = release(&other).await?;
+    let first = release(&driver, &one).await?;
+    let second = release(&driver, &other).await?;
     ensure!(first.keys().eq(second.keys()), "{:?} and {:?}", first.keys(), second.keys());
     for (name, bytes) in &first {
         ensure!(second[name] == *bytes, "{name} differs between two builds");
     }
     let version = env!("CARGO_PKG_VERSION");
-    for wanted in
-        ["linux-amd64.tar.gz", "image-amd64.tar", "amd64.spdx.json"].map(|name| name.replace("amd64", HERE.name()))
-    {
-        ensure!(first.contains_key(&format!("aws-ebs-csi-driver-{version}-{wanted}")), "{wanted}: {:?}", first.keys());
+    let named = |end: &str| format!("aws-ebs-csi-driver-{version}-{}", end.replace("amd64", HERE));
+    for wanted in ["linux-amd64.tar.gz", "image-amd64.tar", "amd64.spdx.json"] {
+        ensure!(first.contains_key(&named(wanted)), "{wanted}: {:?}", first.keys());
     }
+    bill_is_complete(&first[&named("amd64.spdx.json")], &crates)?;
     let sums = String::from_utf8(first["SHA256SUMS"].clone())?;
     ensure!(sums.lines().count() + 1 == first.len(), "{sums}");
-    let there = one.join("SHA256SUMS");
-    let checked = ["-c", "cd \"$1\" && sha256sum --check --strict SHA256SUMS", "sh", one.to_str().context("text")?];
-    tool("/bin/sh", &checked, BOUND).await.with_context(|| there.display().to_string())?;
+    let checked = ["-c", "cd \"$1\" && sha256sum --check --strict SHA256SUMS", "sh", text(&one)?];
+    tool("/bin/sh", &checked, BOUND).await?;
+    // The archive's licences have each text once, under the crates that it belongs to.
+    let archive = one.join(named("linux-amd64.tar.gz"));
+    let licences = ["-xzOf", text(&archive)?, "--wildcards", "*/THIRD-PARTY-LICENSES"];
+    let licences = tool("/usr/bin/tar", &licences, BOUND).await?;
+    ensure!(crates.iter().all(|title| licences.contains(&format!("\n{title}: "))), "{licences}");
+    ensure!(licences.matches("Permission is hereby granted").count() >= 1, "{licences}");
     // Helm accepts the repacked chart.
     let chart = one.join(format!("aws-ebs-csi-driver-{version}.tgz"));
     // Helm assumes an ancient cluster without an explicit version.
-    let render = ["template", "x", chart.to_str().context("text")?, "--kube-version", "1.34.0"];
-    let rendered = tool(&helm()?, &render, BOUND).await?;
+    let render = ["template", "x", text(&chart)?, "--kube-version", "1.34.0"];
+    let rendered = tool(&variable("EBS_TEST_HELM")?, &render, BOUND).await?;
     ensure!(rendered.contains(&format!("aws-ebs-csi-driver:v{version}")), "the chart asks for another image");
     Ok(())
 }
@@ -70,8 +106,9 @@ async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
 async fn directory_with_other_files_is_left_alone() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
     std::fs::write(place.path().join("photographs"), "of the holidays")?;
-    let error = release(place.path()).await.err().context("a release over something else")?;
-    ensure!(format!("{error:#}").contains("something else"), "{error:#}");
-    ensure!(place.path().join("photographs").is_file(), "they are gone");
+    let driver = format!("{HERE}=/usr/bin/env");
+    let error = release(&driver, place.path()).await.err().context("a release over other files")?;
+    ensure!(format!("{error:#}").contains("has files that are not from a release"), "{error:#}");
+    ensure!(place.path().join("photographs").is_file(), "the photographs are gone");
     Ok(())
 }

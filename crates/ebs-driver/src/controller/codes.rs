@@ -72,7 +72,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
 pub(super) fn settled<T: Default>(rpc: Rpc, result: Result<T, CloudError>) -> Result<T, ControllerError> {
     match result {
         Err(error) if meaning(rpc, &error.kind).is_none() => Ok(T::default()),
-        other => other.map_err(ControllerError::at(rpc)),
+        other => other.map_err(ControllerError::during(rpc)),
     }
 }
 

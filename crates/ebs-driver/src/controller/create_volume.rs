@@ -6,13 +6,13 @@ use csi_proto::csi::volume_content_source::Type as SourceType;
 use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
 use ebs_types::{DriverName, VolumeType};
+use tonic::Status;
 
 use super::handle::{not_node_local, require};
-use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, handle};
 use crate::capability::{self, Access, Capability};
-use crate::contract::VolumeContext;
-use crate::operation::{Key, OperationError};
+use crate::context::VolumeContext;
+use crate::operation::Key;
 use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, check_format_options, iops_request};
 use crate::rpc::Rpc;
 use crate::{capacity, topology};
@@ -57,17 +57,18 @@ impl Plan {
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: CreateVolumeRequest,
-) -> Result<CreateVolumeResponse, OperationError<ControllerError>> {
-    let plan = plan(&request, &service.options).map_err(refused)?;
+) -> Result<CreateVolumeResponse, Status> {
+    let plan = plan(&request, &service.options)?;
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
-        Ok(ensured.into_inner())
+        let ensured =
+            cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::during(Rpc::CreateVolume))?;
+        Ok::<_, ControllerError>(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);
-    let volume = service.operations.take_over(key, plan.content(), Rpc::CreateVolume.bound(), work).await?;
-    plan.reply(&volume, &service.options.driver).map_err(refused)
+    let volume = service.operations.run(key, plan.content(), Rpc::CreateVolume.timeout(), work).await?;
+    Ok(plan.reply(&volume, &service.options.driver)?)
 }
 
 /// Parses the request in the order of the reference driver, so that a request with several errors gets the same error.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use ebs_cloud::Ec2;
 use ebs_types::VolumeId;
+use tonic::Status;
 
+use super::ControllerService;
 use super::codes::settled;
 use super::handle::{is_node_local, require};
-use super::refusal::refused;
-use super::{ControllerError, ControllerService};
-use crate::operation::{Key, OperationError};
+use crate::operation::Key;
 use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
@@ -19,8 +19,8 @@ struct Delete;
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: DeleteVolumeRequest,
-) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
-    require(&request.volume_id, "volume_id").map_err(refused)?;
+) -> Result<DeleteVolumeResponse, Status> {
+    require(&request.volume_id, "volume_id")?;
     if is_node_local(&request.volume_id) {
         tracing::info!(handle = request.volume_id, "skipping DeleteVolume: node-local volume");
         return Ok(DeleteVolumeResponse {});
@@ -32,6 +32,6 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteVolume, cloud.volumes.delete(&id, &waiters).await) };
-    service.operations.take_over(key, Delete, Rpc::DeleteVolume.bound(), work).await?;
+    service.operations.run(key, Delete, Rpc::DeleteVolume.timeout(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

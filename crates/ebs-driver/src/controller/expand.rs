@@ -4,20 +4,19 @@ use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use ebs_cloud::{Ec2, ModifySpec};
 use ebs_types::{Gib, VolumeId};
+use tonic::Status;
 
 use super::handle::{not_node_local, require};
 use super::modification::{self, Change};
-use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle};
 use crate::capacity;
-use crate::operation::OperationError;
 use crate::rpc::Rpc;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerExpandVolumeRequest,
-) -> Result<ControllerExpandVolumeResponse, OperationError<ControllerError>> {
-    let (volume, size) = plan(&request).map_err(refused)?;
+) -> Result<ControllerExpandVolumeResponse, Status> {
+    let (volume, size) = plan(&request)?;
     let change = Change { rpc: Rpc::ControllerExpandVolume, spec: ModifySpec::size(size) };
     let size = modification::run(service, volume, change).await?;
     let access = request.volume_capability.and_then(|c| c.access_type);

@@ -17,7 +17,7 @@ pub(super) async fn run<E: Ec2>(
 ) -> Result<ListVolumesResponse, ControllerError> {
     let max = max_entries(request.max_entries)?;
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
-    let page = service.cloud.volumes.list(max, token).await.map_err(ControllerError::at(Rpc::ListVolumes))?;
+    let page = service.cloud.volumes.list(max, token).await.map_err(ControllerError::during(Rpc::ListVolumes))?;
     Ok(ListVolumesResponse {
         entries: page.items.iter().map(|volume| entry(volume, &service.options.driver)).collect(),
         next_token: page.next.unwrap_or_default(),

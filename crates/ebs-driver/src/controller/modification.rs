@@ -50,7 +50,7 @@ pub(super) async fn run<E: Ec2>(
     let gathering = Gathering::new(change.clone(), &caller, service.options.modification_window);
     let window = gathering.window();
     let cloud = Arc::clone(&service.cloud);
-    let (key, bound) = (Key::Volume(volume.clone()), change.rpc.bound());
+    let (key, bound) = (Key::Volume(volume.clone()), change.rpc.timeout());
     let work = move |waiters| async move {
         let mut wanted = window.gathered(&waiters).await;
         while let Some(changes) = wanted {
@@ -65,11 +65,11 @@ pub(super) async fn run<E: Ec2>(
         }
         Err(abandoned(&volume))
     };
-    let results = service.operations.take_over(key, gathering, bound, work).await?;
-    results.of(&change).map_err(OperationError::Failed)
+    let results = service.operations.run(key, gathering, bound, work).await?;
+    results.result_of(&change).map_err(OperationError::Failed)
 }
 
 fn abandoned(volume: &VolumeId) -> ControllerError {
     let message = format!("modify volume {volume}: no caller waits for the result, so nothing was started");
-    ControllerError::at(Rpc::ControllerModifyVolume)(CloudErrorKind::Abandoned.error(message))
+    ControllerError::during(Rpc::ControllerModifyVolume)(CloudErrorKind::Abandoned.error(message))
 }

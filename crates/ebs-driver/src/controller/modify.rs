@@ -6,21 +6,20 @@ use csi_proto::csi::{ControllerModifyVolumeRequest, ControllerModifyVolumeRespon
 use csi_proto::modify::{ModifyVolumePropertiesRequest, ModifyVolumePropertiesResponse};
 use ebs_cloud::{Ec2, ModifySpec};
 use ebs_types::VolumeId;
+use tonic::Status;
 
 use super::handle::{not_node_local, require};
 use super::modification::{self, Change};
-use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, handle};
-use crate::operation::OperationError;
 use crate::parameters::MutableParameters;
 use crate::rpc::Rpc;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerModifyVolumeRequest,
-) -> Result<ControllerModifyVolumeResponse, OperationError<ControllerError>> {
-    require(&request.volume_id, "volume_id").map_err(refused)?;
-    let (volume, spec) = plan(&request.volume_id, &request.mutable_parameters, &service.options).map_err(refused)?;
+) -> Result<ControllerModifyVolumeResponse, Status> {
+    require(&request.volume_id, "volume_id")?;
+    let (volume, spec) = plan(&request.volume_id, &request.mutable_parameters, &service.options)?;
     modification::run(service, volume, Change { rpc: Rpc::ControllerModifyVolume, spec }).await?;
     Ok(ControllerModifyVolumeResponse {})
 }
@@ -29,9 +28,9 @@ pub(super) async fn run<E: Ec2>(
 pub(super) async fn run_properties<E: Ec2>(
     service: &ControllerService<E>,
     request: ModifyVolumePropertiesRequest,
-) -> Result<ModifyVolumePropertiesResponse, OperationError<ControllerError>> {
-    require(&request.name, "name").map_err(refused)?;
-    let (volume, spec) = plan(&request.name, &request.parameters, &service.options).map_err(refused)?;
+) -> Result<ModifyVolumePropertiesResponse, Status> {
+    require(&request.name, "name")?;
+    let (volume, spec) = plan(&request.name, &request.parameters, &service.options)?;
     modification::run(service, volume, Change { rpc: Rpc::ModifyVolumeProperties, spec }).await?;
     Ok(ModifyVolumePropertiesResponse {})
 }

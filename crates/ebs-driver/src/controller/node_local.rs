@@ -6,10 +6,9 @@ use ebs_cloud::Ec2;
 use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId};
 
 use super::handle::require;
-use super::publish::log_read_only;
 use super::{ControllerError, ControllerService, handle};
 use crate::capability::{self, CapabilityError};
-use crate::contract::PublishContext;
+use crate::context::PublishContext;
 use crate::rpc::Rpc;
 
 pub(super) async fn publish<E: Ec2>(
@@ -19,7 +18,7 @@ pub(super) async fn publish<E: Ec2>(
 ) -> Result<ControllerPublishVolumeResponse, ControllerError> {
     let node = node(request)?;
     let found = service.cloud.attachments.volume_at(&node, &device).await;
-    let volume = found.map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
+    let volume = found.map_err(ControllerError::during(Rpc::ControllerPublishVolume))?;
     let mut context = publish_context(&device, volume).to_map(&service.options.driver);
     if request.readonly {
         PublishContext::set_read_only(&mut context, &service.options.driver);
@@ -40,6 +39,16 @@ fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, Controll
         NodeId::HyperPod(node) => {
             Err(ControllerError::NodeLocalOnHyperPod { handle: request.volume_id.clone(), node: node.to_string() })
         }
+    }
+}
+
+/// Logs the flag, which an orchestrator may set although the driver does not advertise PUBLISH_READONLY.
+pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
+    if request.readonly {
+        tracing::info!(
+            volume = request.volume_id,
+            "attaching a read-only volume for writing: the node mounts it read-only"
+        );
     }
 }
 

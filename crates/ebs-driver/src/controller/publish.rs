@@ -5,13 +5,13 @@ use std::sync::Arc;
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::{Attached, Cloud, Ec2};
 use ebs_types::{NodeId, VolumeId, Waiters};
+use tonic::Status;
 
 use super::handle::require;
-use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle, node_local};
 use crate::capability::{self, Capability, CapabilityError};
-use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
-use crate::operation::{Key, OperationError};
+use crate::context::{PublishContext, VolumeContext, VolumeOrigin};
+use crate::operation::Key;
 use crate::rpc::Rpc;
 
 /// The typed request.
@@ -27,21 +27,21 @@ struct Publish {
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerPublishVolumeRequest,
-) -> Result<ControllerPublishVolumeResponse, OperationError<ControllerError>> {
-    let local = handle::node_local_device(&request.volume_id, &service.options).map_err(refused)?;
+) -> Result<ControllerPublishVolumeResponse, Status> {
+    let local = handle::node_local_device(&request.volume_id, &service.options)?;
     if let Some(device) = local {
-        return node_local::publish(service, &request, device).await.map_err(refused);
+        return Ok(node_local::publish(service, &request, device).await?);
     }
-    let plan = plan(&request).map_err(refused)?;
+    let plan = plan(&request)?;
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Attachment { volume: plan.volume.clone(), node: plan.node.clone() };
     let work = {
         let plan = plan.clone();
         move |waiters| async move { attach(&cloud, &plan, &waiters).await }
     };
-    let bound = Rpc::ControllerPublishVolume.bound();
+    let bound = Rpc::ControllerPublishVolume.timeout();
     let read_only = plan.read_only;
-    let attached = service.operations.take_over(key, plan, bound, work).await?;
+    let attached = service.operations.run(key, plan, bound, work).await?;
     let mut publish_context = publish_context(&attached).to_map(&service.options.driver);
     if read_only {
         PublishContext::set_read_only(&mut publish_context, &service.options.driver);
@@ -56,20 +56,10 @@ fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerE
     capability::check_file_system(capability)?;
     capability::log_without_effect(std::slice::from_ref(capability));
     let capability = Capability::try_from(capability)?;
-    log_read_only(request);
+    node_local::log_read_only(request);
     let only_initialized = VolumeContext::attach_when_initialized(&request.volume_context);
     let (volume, node) = (handle::volume(&request.volume_id)?, handle::node(&request.node_id)?);
     Ok(Publish { volume, node, capability, only_initialized, read_only: request.readonly })
-}
-
-/// Logs the flag, which an orchestrator may set although the driver does not advertise PUBLISH_READONLY.
-pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
-    if request.readonly {
-        tracing::info!(
-            volume = request.volume_id,
-            "attaching a read-only volume for writing: the node mounts it read-only"
-        );
-    }
 }
 
 async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> Result<Attached, ControllerError> {
@@ -82,13 +72,13 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
             .volumes
             .await_initialized(&plan.volume, waiters)
             .await
-            .map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
+            .map_err(ControllerError::during(Rpc::ControllerPublishVolume))?;
     }
     cloud
         .attachments
         .attach(&plan.volume, &plan.node, waiters)
         .await
-        .map_err(ControllerError::at(Rpc::ControllerPublishVolume))
+        .map_err(ControllerError::during(Rpc::ControllerPublishVolume))
 }
 
 /// Refuses to publish a single-attach volume for several nodes.
@@ -97,7 +87,7 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
         Ok(volume) => volume,
         // EC2 may not list a new volume yet. The attach finds out.
         Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(ControllerError::at(Rpc::ControllerPublishVolume)(error)),
+        Err(error) => return Err(ControllerError::during(Rpc::ControllerPublishVolume)(error)),
     };
     if volume.multi_attach != Some(false) {
         return Ok(());

@@ -9,13 +9,13 @@ use csi_proto::csi::{
 };
 use ebs_cloud::{Ec2, Snapshot, SnapshotFeatures, SnapshotSpec, SnapshotState};
 use ebs_types::{SnapshotId, VolumeId};
+use tonic::Status;
 
 use super::codes::settled;
 use super::handle::{not_node_local, require};
 use super::list_volumes::max_entries;
-use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, handle};
-use crate::operation::{Key, OperationError};
+use crate::operation::Key;
 use crate::parameters::SnapshotParameters;
 use crate::rpc::Rpc;
 
@@ -25,15 +25,15 @@ struct Delete;
 pub(super) async fn create<E: Ec2>(
     service: &ControllerService<E>,
     request: CreateSnapshotRequest,
-) -> Result<CreateSnapshotResponse, OperationError<ControllerError>> {
-    let plan = plan(&request, &service.options).map_err(refused)?;
+) -> Result<CreateSnapshotResponse, Status> {
+    let plan = plan(&request, &service.options)?;
     let cloud = Arc::clone(&service.cloud);
     let Plan { spec, features } = plan.clone();
     let work = move |waiters| async move {
-        cloud.snapshots.provide(&spec, &features, &waiters).await.map_err(ControllerError::at(Rpc::CreateSnapshot))
+        cloud.snapshots.provide(&spec, &features, &waiters).await.map_err(ControllerError::during(Rpc::CreateSnapshot))
     };
     let key = Key::CreateSnapshot(request.name);
-    let snapshot = service.operations.take_over(key, plan, Rpc::CreateSnapshot.bound(), work).await?;
+    let snapshot = service.operations.run(key, plan, Rpc::CreateSnapshot.timeout(), work).await?;
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
@@ -59,8 +59,8 @@ fn plan(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<
 pub(super) async fn delete<E: Ec2>(
     service: &ControllerService<E>,
     request: DeleteSnapshotRequest,
-) -> Result<DeleteSnapshotResponse, OperationError<ControllerError>> {
-    require(&request.snapshot_id, "snapshot_id").map_err(refused)?;
+) -> Result<DeleteSnapshotResponse, Status> {
+    require(&request.snapshot_id, "snapshot_id")?;
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else {
         tracing::info!(handle = request.snapshot_id, "skipping DeleteSnapshot: the handle is not an EC2 snapshot id");
         return Ok(DeleteSnapshotResponse {});
@@ -68,7 +68,7 @@ pub(super) async fn delete<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Snapshot(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteSnapshot, cloud.snapshots.delete(&id, &waiters).await) };
-    service.operations.take_over(key, Delete, Rpc::DeleteSnapshot.bound(), work).await?;
+    service.operations.run(key, Delete, Rpc::DeleteSnapshot.timeout(), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn list<E: Ec2>(
     };
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
     let page =
-        service.cloud.snapshots.list(volume, max, token).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
+        service.cloud.snapshots.list(volume, max, token).await.map_err(ControllerError::during(Rpc::ListSnapshots))?;
     Ok(ListSnapshotsResponse {
         entries: page.items.iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect(),
         next_token: page.next.unwrap_or_default(),
@@ -119,7 +119,7 @@ pub(super) async fn get<E: Ec2>(
 ) -> Result<GetSnapshotResponse, ControllerError> {
     require(&request.snapshot_id, "snapshot_id")?;
     let id = handle::snapshot(&request.snapshot_id)?;
-    let found = service.cloud.snapshots.get(&id).await.map_err(ControllerError::at(Rpc::GetSnapshot))?;
+    let found = service.cloud.snapshots.get(&id).await.map_err(ControllerError::during(Rpc::GetSnapshot))?;
     let missing = || ControllerError::NoSuchSnapshot { snapshot: id.to_string() };
     Ok(GetSnapshotResponse { snapshot: Some(wire(&found.ok_or_else(missing)?)) })
 }

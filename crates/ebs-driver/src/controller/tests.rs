@@ -24,7 +24,13 @@ use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
-use csi_proto::csi::{self, CapacityRange, VolumeCapability};
+use csi_proto::csi::{
+    self, CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
+    ControllerGetCapabilitiesRequest, ControllerModifyVolumeRequest, ControllerPublishVolumeRequest,
+    ControllerUnpublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest,
+    DeleteVolumeRequest, GetSnapshotRequest, ListSnapshotsRequest, ListVolumesRequest,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, VolumeCapability,
+};
 use ebs_cloud::CloudConfig;
 use ebs_ec2::Action;
 use ebs_sim::api::SimVolume;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse};
 use ebs_cloud::Ec2;
 use ebs_types::{NodeId, VolumeId};
+use tonic::Status;
 
 use super::codes::settled;
 use super::handle::{is_node_local, require};
-use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle};
-use crate::operation::{Key, OperationError};
+use crate::operation::Key;
 use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
@@ -19,8 +19,8 @@ struct Unpublish;
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerUnpublishVolumeRequest,
-) -> Result<ControllerUnpublishVolumeResponse, OperationError<ControllerError>> {
-    let Some((volume, node)) = attachment(&request).map_err(refused)? else {
+) -> Result<ControllerUnpublishVolumeResponse, Status> {
+    let Some((volume, node)) = attachment(&request)? else {
         tracing::info!(
             volume = request.volume_id,
             node = request.node_id,
@@ -33,8 +33,8 @@ pub(super) async fn run<E: Ec2>(
     let work = move |waiters| async move {
         settled(Rpc::ControllerUnpublishVolume, cloud.attachments.detach(&volume, &node, &waiters).await)
     };
-    let bound = Rpc::ControllerUnpublishVolume.bound();
-    service.operations.take_over(key, Unpublish, bound, work).await?;
+    let bound = Rpc::ControllerUnpublishVolume.timeout();
+    service.operations.run(key, Unpublish, bound, work).await?;
     Ok(ControllerUnpublishVolumeResponse {})
 }
 

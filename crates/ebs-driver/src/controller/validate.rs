@@ -25,7 +25,7 @@ pub(super) async fn run<E: Ec2>(
         wanted.iter().try_for_each(capability::check_node_local)
     } else {
         let volume = handle::volume(&request.volume_id)?;
-        service.cloud.volumes.get(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
+        service.cloud.volumes.get(&volume).await.map_err(ControllerError::during(Rpc::ValidateVolumeCapabilities))?;
         capability::parse_all(wanted).map(drop)
     };
     Ok(match possible.and(mountable) {

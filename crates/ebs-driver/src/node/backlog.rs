@@ -7,14 +7,8 @@ use std::time::Duration;
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
-/// The time after which a file system that is smaller than its disk is reported without a failed growth. Until then, a
-/// process may be about to grow it.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// The driver does not soon repeat a growth before the mount that took longer than this and failed: each attempt keeps
-/// the volume from its pods.
-const LONG: Duration = Duration::from_secs(60);
-/// The time after which such a growth is tried again.
-const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};
+
 /// The reason that is reported when no growth was tried.
 const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next stage grows it";
 
@@ -42,7 +36,7 @@ impl Behind {
     }
 
     fn why(&self) -> Option<&str> {
-        let is_late = || self.since.elapsed() >= PATIENCE;
+        let is_late = || self.since.elapsed() >= GROWTH_DUE;
         self.failure.as_deref().or_else(|| is_late().then_some(NOT_TRIED))
     }
 }
@@ -72,7 +66,7 @@ impl Backlog {
     }
 
     /// Records that a growth failed.
-    pub(super) fn failed(&self, volume: &VolumeId, failure: Failure) {
+    pub(super) fn record_failure(&self, volume: &VolumeId, failure: Failure) {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(failure.missing));
         behind.missing = failure.missing;
@@ -82,7 +76,7 @@ impl Backlog {
     }
 
     /// Records that a file system is smaller than its disk. Returns the reason when it is time to report it.
-    pub(super) fn seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
+    pub(super) fn record_seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(missing));
         behind.missing = missing;
@@ -90,7 +84,7 @@ impl Backlog {
     }
 
     /// Records that a file system is as large as its disk.
-    pub(super) fn grown(&self, volume: &VolumeId) {
+    pub(super) fn record_grown(&self, volume: &VolumeId) {
         let mut volumes = self.volumes();
         volumes.behind.remove(volume);
         volumes.attempts.remove(volume);
@@ -110,20 +104,19 @@ impl Backlog {
 
     /// Records a failed growth before the mount that began at `start`. `sizes` are the bytes before and the wanted
     /// bytes.
-    pub(super) fn attempted(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
+    pub(super) fn record_attempt(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
         let ended = Instant::now();
         let attempt = Attempt { sizes, ended, took: ended - start };
         let mut volumes = self.volumes();
-        volumes.attempts.retain(|_, attempt| attempt.ended.elapsed() < PAUSE);
+        volumes.attempts.retain(|_, attempt| attempt.ended.elapsed() < LONG_GROWTH_PAUSE);
         volumes.attempts.insert(volume.clone(), attempt);
     }
 
     /// Returns true when the driver may try this growth before the mount.
     pub(super) fn is_due(&self, volume: &VolumeId, sizes: (u64, u64)) -> bool {
-        self.volumes()
-            .attempts
-            .get(volume)
-            .is_none_or(|attempt| attempt.sizes != sizes || attempt.took < LONG || attempt.ended.elapsed() >= PAUSE)
+        self.volumes().attempts.get(volume).is_none_or(|attempt| {
+            attempt.sizes != sizes || attempt.took < LONG_GROWTH || attempt.ended.elapsed() >= LONG_GROWTH_PAUSE
+        })
     }
 }
 
@@ -143,16 +136,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn volume_is_reported_at_once_after_failed_growth_else_late() {
         let backlog = Backlog::default();
-        assert_eq!(backlog.seen(&volume(1), 5), None);
+        assert_eq!(backlog.record_seen(&volume(1), 5), None);
         assert_eq!(backlog.reported(), []);
-        tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
-        assert_eq!(backlog.seen(&volume(1), 6), None);
+        tokio::time::advance(GROWTH_DUE - Duration::from_secs(1)).await;
+        assert_eq!(backlog.record_seen(&volume(1), 6), None);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(backlog.seen(&volume(1), 6).as_deref(), Some(NOT_TRIED));
-        backlog.failed(&volume(2), failure("broken", false));
-        assert_eq!(backlog.seen(&volume(2), 7).as_deref(), Some("broken"));
+        assert_eq!(backlog.record_seen(&volume(1), 6).as_deref(), Some(NOT_TRIED));
+        backlog.record_failure(&volume(2), failure("broken", false));
+        assert_eq!(backlog.record_seen(&volume(2), 7).as_deref(), Some("broken"));
         assert_eq!(backlog.reported(), [(volume(1), 6), (volume(2), 7)]);
-        backlog.grown(&volume(1));
+        backlog.record_grown(&volume(1));
         assert_eq!(backlog.reported(), [(volume(2), 7)]);
         backlog.retain(|at| *at == volume(1));
         assert_eq!(backlog.reported(), []);
@@ -161,13 +154,13 @@ mod tests {
     #[test]
     fn message_that_explains_less_does_not_replace_another() {
         let backlog = Backlog::default();
-        let message = || backlog.seen(&volume(1), 7).unwrap();
-        backlog.failed(&volume(1), failure("a right is missing", true));
+        let message = || backlog.record_seen(&volume(1), 7).unwrap();
+        backlog.record_failure(&volume(1), failure("a right is missing", true));
         assert_eq!(message(), "a right is missing");
-        backlog.failed(&volume(1), failure("the tool is broken", false));
-        backlog.failed(&volume(1), failure("a right is missing", true));
+        backlog.record_failure(&volume(1), failure("the tool is broken", false));
+        backlog.record_failure(&volume(1), failure("a right is missing", true));
         assert_eq!(message(), "the tool is broken");
-        backlog.failed(&volume(1), failure("the disk is broken", false));
+        backlog.record_failure(&volume(1), failure("the disk is broken", false));
         assert_eq!(message(), "the disk is broken");
     }
 
@@ -177,22 +170,22 @@ mod tests {
         let (backlog, sizes) = (Backlog::default(), (1, 2));
         assert!(backlog.is_due(&volume(1), sizes));
         let start = Instant::now();
-        tokio::time::advance(LONG - Duration::from_secs(1)).await;
-        backlog.attempted(&volume(1), sizes, start);
+        tokio::time::advance(LONG_GROWTH - Duration::from_secs(1)).await;
+        backlog.record_attempt(&volume(1), sizes, start);
         assert!(backlog.is_due(&volume(1), sizes), "it took less than a minute");
         tokio::time::advance(Duration::from_secs(1)).await;
-        backlog.attempted(&volume(1), sizes, start);
+        backlog.record_attempt(&volume(1), sizes, start);
         assert!(!backlog.is_due(&volume(1), sizes));
         assert!(backlog.is_due(&volume(1), (1, 3)), "the disk has grown again");
         assert!(backlog.is_due(&volume(2), sizes), "another volume");
         // The attempt stays recorded when the volume leaves the node.
         backlog.retain(|_| false);
         assert!(!backlog.is_due(&volume(1), sizes));
-        tokio::time::advance(PAUSE).await;
+        tokio::time::advance(LONG_GROWTH_PAUSE).await;
         assert!(backlog.is_due(&volume(1), sizes));
-        backlog.attempted(&volume(2), sizes, start);
+        backlog.record_attempt(&volume(2), sizes, start);
         assert_eq!(backlog.volumes().attempts.len(), 1, "what is too old is forgotten");
-        backlog.grown(&volume(2));
+        backlog.record_grown(&volume(2));
         assert!(backlog.is_due(&volume(2), sizes));
     }
 }

@@ -9,8 +9,8 @@ use ebs_mounter::{
     Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, Found, FsType, MountEntry, MountOptions, Superblock,
 };
 
-use super::error::Refused;
-use crate::contract::VolumeOrigin;
+use super::error::NodeRefusal;
+use crate::context::VolumeOrigin;
 
 /// Whether a path already shows the wanted mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +25,17 @@ pub(super) fn staged(
     device: DeviceNumber,
     fs_type: Option<FsType>,
     options: &MountOptions,
-) -> Result<Mounted, Refused> {
+) -> Result<Mounted, NodeRefusal> {
     let Some(entry) = entry else { return Ok(Mounted::No) };
     if entry.device != device {
-        return Err(Refused::OtherMount { found: describe(entry) });
+        return Err(NodeRefusal::OtherMount { found: describe(entry) });
     }
     let has = attributes(entry);
     let wants = distinguishing(options);
     let fs_fits = fs_type.is_none_or(|asked| asked.accepts_name(&entry.fs_type));
     if !fs_fits || has != wants {
         let named = |fs_type: &str, attributes| format!("{fs_type} {}", Attribute::words(attributes)).trim().to_owned();
-        return Err(Refused::MountedDifferently {
+        return Err(NodeRefusal::MountedDifferently {
             found: named(&entry.fs_type, &has),
             wanted: named(fs_type.map_or("", FsType::as_str), &wants),
         });
@@ -46,7 +46,7 @@ pub(super) fn staged(
 /// Compares the options of the file system that the mount table repeats as they were given, and on which data or
 /// secrecy depend. The mount table shows a label exactly when one is set, and `options` has no labels where the kernel
 /// ignores them.
-fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refused> {
+fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeRefusal> {
     const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
     // The default of each option when the table does not list it. `None` means that the default is unknown.
     const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
@@ -57,7 +57,7 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refus
     let (asked, has) = (|key| find(options.words(), key), |key| find(&entry.super_options, key));
     let differ = |key: &'static str, found: Option<String>, wanted: Option<String>| {
         let text = |value: Option<String>| value.map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"));
-        Err(Refused::MountedDifferently { found: text(found), wanted: text(wanted) })
+        Err(NodeRefusal::MountedDifferently { found: text(found), wanted: text(wanted) })
     };
     for key in LABELS {
         let (found, wanted) = (has(key), asked(key));
@@ -99,12 +99,12 @@ pub(super) fn published(
     staged: &MountEntry,
     fs_type: Option<FsType>,
     options: &MountOptions,
-) -> Result<Mounted, Refused> {
+) -> Result<Mounted, NodeRefusal> {
     if let Some(entry) = entry.filter(|entry| entry.device != staged.device) {
-        return Err(Refused::OtherMount { found: describe(entry) });
+        return Err(NodeRefusal::OtherMount { found: describe(entry) });
     }
     if let Some(asked) = fs_type.filter(|asked| !asked.accepts_name(&staged.fs_type)) {
-        return Err(Refused::MountedDifferently { found: staged.fs_type.clone(), wanted: asked.to_string() });
+        return Err(NodeRefusal::MountedDifferently { found: staged.fs_type.clone(), wanted: asked.to_string() });
     }
     compare_words(staged, options)?;
     let Some(entry) = entry else { return Ok(Mounted::No) };
@@ -119,10 +119,10 @@ pub(super) fn published_block(
     leads_to: Option<DeviceNumber>,
     device: DeviceNumber,
     options: &MountOptions,
-) -> Result<Mounted, Refused> {
+) -> Result<Mounted, NodeRefusal> {
     let Some(entry) = entry else { return Ok(Mounted::No) };
     if leads_to != Some(device) {
-        return Err(Refused::OtherMount { found: describe(entry) });
+        return Err(NodeRefusal::OtherMount { found: describe(entry) });
     }
     // A device node inherits the mount options of /dev (nosuid, noexec), so that only ro depends on the request.
     let is_read_only = attributes(entry).contains(&Attribute::ReadOnly);
@@ -130,29 +130,33 @@ pub(super) fn published_block(
         return Ok(Mounted::AsWanted);
     }
     let way = |read_only| if read_only { "ro" } else { "rw" }.to_owned();
-    Err(Refused::MountedDifferently { found: way(is_read_only), wanted: way(options.is_read_only()) })
+    Err(NodeRefusal::MountedDifferently { found: way(is_read_only), wanted: way(options.is_read_only()) })
 }
 
-fn compare_attributes(entry: &MountEntry, wants: &BTreeSet<Attribute>, same_root: bool) -> Result<Mounted, Refused> {
+fn compare_attributes(
+    entry: &MountEntry,
+    wants: &BTreeSet<Attribute>,
+    same_root: bool,
+) -> Result<Mounted, NodeRefusal> {
     let has = attributes(entry);
     if same_root && has == *wants {
         return Ok(Mounted::AsWanted);
     }
     let root = |same: bool| if same { String::new() } else { format!(" of {}", entry.root.display()) };
-    Err(Refused::MountedDifferently {
+    Err(NodeRefusal::MountedDifferently {
         found: format!("{}{}", Attribute::words(&has), root(same_root)),
         wanted: Attribute::words(wants),
     })
 }
 
 /// Accepts a path where a volume is to be mounted and nothing is mounted. It may be missing or empty.
-pub(super) fn place(found: &Found, for_file: bool) -> Result<(), Refused> {
+pub(super) fn check_mount_point(found: &Found, for_file: bool) -> Result<(), NodeRefusal> {
     match found {
-        Found::Symlink => Err(Refused::Symlink),
+        Found::Symlink => Err(NodeRefusal::Symlink),
         Found::Missing => Ok(()),
         Found::Directory { empty: true } if !for_file => Ok(()),
         Found::File { bytes: 0 } if for_file => Ok(()),
-        other => Err(Refused::InTheWay { found: other.to_string() }),
+        other => Err(NodeRefusal::InTheWay { found: other.to_string() }),
     }
 }
 
@@ -188,24 +192,24 @@ pub(super) struct Evidence<'a> {
 
 /// Mounts a complete file system of the right family. Formats a device that is proven blank, or whose format by this
 /// driver was interrupted. Refuses the rest.
-pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
+pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, NodeRefusal> {
     let may_write = || match evidence.restored_from {
-        _ if evidence.read_only => Err(Refused::BlankReadOnly),
-        Some(source) if !evidence.may_format_restored => Err(Refused::BlankRestore { origin: source.clone() }),
+        _ if evidence.read_only => Err(NodeRefusal::BlankReadOnly),
+        Some(source) if !evidence.may_format_restored => Err(NodeRefusal::BlankRestore { origin: source.clone() }),
         _ => Ok(()),
     };
     match evidence.contents {
         Contents::Filesystem(superblock) if superblock.is_complete() => {
             let found = superblock.fs_type();
             match evidence.asked.filter(|asked| !asked.accepts(found)) {
-                Some(asked) => Err(Refused::OtherFileSystem { found, asked }),
+                Some(asked) => Err(NodeRefusal::OtherFileSystem { found, asked }),
                 None => Ok(Plan::Mount(superblock.clone())),
             }
         }
         Contents::Blank(proof) => may_write().map(|()| Plan::Format(FormatPermit::of_blank(proof))),
         other => {
             let left_behind = evidence.left_behind.and_then(|left| evidence.record.permit_redo(left, other));
-            let permit = left_behind.ok_or_else(|| Refused::NotBlank {
+            let permit = left_behind.ok_or_else(|| NodeRefusal::NotBlank {
                 contents: other.to_string(),
                 partitions: evidence.partitions.to_vec(),
             })?;

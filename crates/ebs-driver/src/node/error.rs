@@ -7,9 +7,9 @@ use ebs_mounter::{
 use ebs_types::{Bytes, Gib};
 
 use super::request::{Handle, RequestError};
-use crate::contract::VolumeOrigin;
+use crate::context::VolumeOrigin;
 use crate::rpc::Rpc;
-use crate::status::{IntoStatus, Meaning};
+use crate::status::{IntoStatus, Meaning, into_status};
 
 /// A failed RPC, with its volume, path and cause.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum NodeError {
 
 impl NodeError {
     /// Returns a closure for `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+    pub(super) fn during(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
@@ -75,7 +75,7 @@ pub enum Cause {
     #[error(transparent)]
     Implausible(#[from] Implausible),
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] NodeRefusal),
     /// No client waits for the result any more, so the driver stopped.
     #[error("the client no longer waits, so the driver stopped before {before}")]
     Abandoned {
@@ -93,7 +93,7 @@ impl Cause {
 
 /// A request that a rule forbids. The driver has changed nothing, except where a variant documents it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum NodeRefusal {
     /// Another volume or file system is mounted at the path.
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
@@ -214,6 +214,8 @@ pub enum Refused {
     NotYetLarge { found: Bytes, wanted: Bytes },
 }
 
+into_status!(NodeError, RequestError);
+
 impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
@@ -320,32 +322,32 @@ fn of_probe(error: &ProbeError) -> Meaning {
     }
 }
 
-fn of_refused(refused: &Refused) -> Meaning {
+fn of_refused(refused: &NodeRefusal) -> Meaning {
     match refused {
-        Refused::MountedDifferently { .. } => Meaning::AlreadyExists,
-        Refused::Symlink => Meaning::InvalidArgument,
-        Refused::NotPublished { .. } => Meaning::NotFound,
-        Refused::FormatLeft { .. } => Meaning::Internal,
-        Refused::NotYetLarge { .. } => Meaning::Unavailable,
-        Refused::OtherMount { .. }
-        | Refused::TooSmall { .. }
-        | Refused::OtherFileSystem { .. }
-        | Refused::NotBlank { .. }
-        | Refused::BlankRestore { .. }
-        | Refused::BlankReadOnly
-        | Refused::BoundRaw { .. }
-        | Refused::MountedToo { .. }
-        | Refused::HeldBeforeRaw { .. }
-        | Refused::InUse { .. }
-        | Refused::Held { .. }
-        | Refused::DeadFileSystem { .. }
-        | Refused::ReadOnlyAfterErrors { .. }
-        | Refused::DamagedReadOnly { .. }
-        | Refused::InTheWay { .. }
-        | Refused::NotStaged { .. }
-        | Refused::GrowthNeedsPrivilege { .. }
-        | Refused::AtItsLimit { .. }
-        | Refused::CannotGrowReadOnly { .. } => Meaning::FailedPrecondition,
+        NodeRefusal::MountedDifferently { .. } => Meaning::AlreadyExists,
+        NodeRefusal::Symlink => Meaning::InvalidArgument,
+        NodeRefusal::NotPublished { .. } => Meaning::NotFound,
+        NodeRefusal::FormatLeft { .. } => Meaning::Internal,
+        NodeRefusal::NotYetLarge { .. } => Meaning::Unavailable,
+        NodeRefusal::OtherMount { .. }
+        | NodeRefusal::TooSmall { .. }
+        | NodeRefusal::OtherFileSystem { .. }
+        | NodeRefusal::NotBlank { .. }
+        | NodeRefusal::BlankRestore { .. }
+        | NodeRefusal::BlankReadOnly
+        | NodeRefusal::BoundRaw { .. }
+        | NodeRefusal::MountedToo { .. }
+        | NodeRefusal::HeldBeforeRaw { .. }
+        | NodeRefusal::InUse { .. }
+        | NodeRefusal::Held { .. }
+        | NodeRefusal::DeadFileSystem { .. }
+        | NodeRefusal::ReadOnlyAfterErrors { .. }
+        | NodeRefusal::DamagedReadOnly { .. }
+        | NodeRefusal::InTheWay { .. }
+        | NodeRefusal::NotStaged { .. }
+        | NodeRefusal::GrowthNeedsPrivilege { .. }
+        | NodeRefusal::AtItsLimit { .. }
+        | NodeRefusal::CannotGrowReadOnly { .. } => Meaning::FailedPrecondition,
     }
 }
 
@@ -356,7 +358,7 @@ const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, th
 /// Returns the next step for the user, where one is known.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
-        Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
+        Cause::Refused(NodeRefusal::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
         Cause::Refused(refused) => after_refusal(refused).map(str::to_owned),
         other => after_failure(other).map(str::to_owned),
     }
@@ -404,44 +406,44 @@ fn was_killed(cause: &Cause) -> bool {
     matches!(tool, ToolError::Killed { .. })
 }
 
-fn after_refusal(refused: &Refused) -> Option<&'static str> {
+fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
     Some(match refused {
-        Refused::OtherMount { .. } => "unmount it, then call again",
-        Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
-        Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-        Refused::OtherFileSystem { .. } => "the volume may hold data: request the file system that it has",
-        Refused::NotBlank { .. } => NOT_BLANK,
-        Refused::BlankRestore { .. } => {
+        NodeRefusal::OtherMount { .. } => "unmount it, then call again",
+        NodeRefusal::MountedDifferently { .. } => "unpublish or unstage the volume there first",
+        NodeRefusal::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+        NodeRefusal::OtherFileSystem { .. } => "the volume may hold data: request the file system that it has",
+        NodeRefusal::NotBlank { .. } => NOT_BLANK,
+        NodeRefusal::BlankRestore { .. } => {
             "if the source is blank on purpose, set formatBlankRestore: \"true\" in the StorageClass"
         }
-        Refused::BlankReadOnly | Refused::DamagedReadOnly { .. } => "stage it once without ro",
-        Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
-        Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
-        Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
-        Refused::Held { .. } | Refused::HeldBeforeRaw { .. } => {
+        NodeRefusal::BlankReadOnly | NodeRefusal::DamagedReadOnly { .. } => "stage it once without ro",
+        NodeRefusal::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
+        NodeRefusal::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
+        NodeRefusal::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
+        NodeRefusal::Held { .. } | NodeRefusal::HeldBeforeRaw { .. } => {
             "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
         }
-        Refused::DeadFileSystem { .. } => {
+        NodeRefusal::DeadFileSystem { .. } => {
             "check the kernel log and end the pods that use the volume on this node: the next stage then mounts it again"
         }
-        Refused::ReadOnlyAfterErrors { .. } => {
+        NodeRefusal::ReadOnlyAfterErrors { .. } => {
             "check the kernel log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
         }
-        Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
-        Refused::NotStaged { .. } => "stage the volume there first",
-        Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
+        NodeRefusal::InTheWay { .. } | NodeRefusal::Symlink => "remove it or choose another path",
+        NodeRefusal::NotStaged { .. } => "stage the volume there first",
+        NodeRefusal::GrowthNeedsPrivilege { has_clusters: false, .. } => {
             "give the driver CAP_SYS_RESOURCE; without it, the file system grows before its next mount, after its pods on this node have ended"
         }
-        Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
+        NodeRefusal::GrowthNeedsPrivilege { has_clusters: true, .. } => {
             "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
         }
-        Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
-        Refused::CannotGrowReadOnly { .. } => {
+        NodeRefusal::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
+        NodeRefusal::CannotGrowReadOnly { .. } => {
             "check the kernel log and end the pods that use the volume on this node: the next stage then checks it"
         }
-        Refused::NotYetLarge { .. } => {
+        NodeRefusal::NotYetLarge { .. } => {
             "call again; if the size does not change, compare the volume's size in EC2 with `lsblk --bytes` on the node"
         }
-        Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
+        NodeRefusal::FormatLeft { .. } | NodeRefusal::NotPublished { .. } => return None,
     })
 }

@@ -4,39 +4,39 @@
 use std::path::PathBuf;
 
 use ebs_mounter::{Device, DeviceNumber, Found, FsType, MountEntry, MountTable};
-use ebs_types::{Bytes, Waiters};
+use ebs_types::{Bytes, VolumeId, Waiters};
 
-use super::Inner;
-use super::error::{Cause, Refused};
+use super::LinuxNode;
+use super::error::{Cause, NodeRefusal};
 use super::growth;
 use super::owner::{self, Owner};
 use super::repair;
 use super::request::Expand;
 
 /// Grows the file system and returns the size of the device in bytes.
-pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
+pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     match plan.path.look().await.map_err(Cause::io("examine the volume path"))? {
-        Found::BlockDevice => return raw(node, plan, waiters).await,
+        Found::BlockDevice => return raw(node, volume, plan, waiters).await,
         Found::Directory { .. } => {}
         found => return Err(not_published(found.to_string())),
     }
-    let device = node.mounter.open_mounted(&plan.volume, mounted(node, plan).await?.entry.device).await?;
+    let device = node.mounter.open_mounted(volume, mounted(node, volume, plan).await?.entry.device).await?;
     let size = awaited_size(node, plan, &device, waiters).await?;
     // Read again, because the wait may have been long.
-    let mount = mounted(node, plan).await?;
+    let mount = mounted(node, volume, plan).await?;
     if mount.entry.device != device.number() {
         return Err(not_published("the mount changed during the call".to_owned()));
     }
     let place = match mount.writable(device.number()) {
         Writable::At(place) => place,
         Writable::NotAskedFor => {
-            tracing::info!(volume = %plan.volume, "skipping growth: the volume is mounted read-only");
+            tracing::info!(volume = %volume, "skipping growth: the volume is mounted read-only");
             return Ok(size);
         }
         Writable::NoMore => {
             let look = node.mounter.recorded_errors(&mount.entry).await;
             let errors = look.map_err(Cause::io("read the errors that the kernel has recorded"))?;
-            return Err(Refused::CannotGrowReadOnly { errors: errors.map(|errors| errors.to_string()) }.into());
+            return Err(NodeRefusal::CannotGrowReadOnly { errors: errors.map(|errors| errors.to_string()) }.into());
         }
     };
     growth::in_place(node, &device, &place, mount.fs_type, waiters).await?;
@@ -44,7 +44,7 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
 }
 
 fn not_published(found: String) -> Cause {
-    Cause::Refused(Refused::NotPublished { found })
+    Cause::Refused(NodeRefusal::NotPublished { found })
 }
 
 /// The mount of the volume at the path of the request.
@@ -82,11 +82,11 @@ impl Mount {
     }
 }
 
-async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
+async fn mounted(node: &LinuxNode, volume: &VolumeId, plan: &Expand) -> Result<Mount, Cause> {
     let (table, at) = owner::topmost(&plan.path).await?;
     let nothing = || not_published("a directory where nothing is mounted".to_owned());
     let entry = table.topmost(&at).ok_or_else(nothing)?.clone();
-    match owner::owner(&node.mounter, &entry, &plan.volume).await? {
+    match owner::owner(&node.mounter, &entry, volume).await? {
         Owner::Volume | Owner::Silent => {}
         Owner::Vanished => return Err(not_published("a mount whose device has vanished".to_owned())),
         Owner::Other(found) => return Err(not_published(found)),
@@ -99,23 +99,23 @@ async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
 /// its disk, so its size is not awaited.
 ///
 /// Cancellation: the wait ends early for another operation on the volume when no caller waits for this one.
-async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
+async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
     let size = tokio::select! {
         size = node.mounter.size_of_at_least(device, least) => size,
         () = waiters.superseded() => return Err(Cause::Abandoned { before: "growing" }),
     };
     let size = size.map_err(Cause::io("get the size of the device"))?;
-    if size < least { Err(Refused::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
+    if size < least { Err(NodeRefusal::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
 /// Returns the size of a raw device after it is proven to be this volume. A raw device follows its volume, so nothing
 /// has to grow.
-async fn raw(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
+async fn raw(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;
     let number = number.ok_or_else(|| not_published("no longer a block device".to_owned()))?;
-    match owner::of_device(&node.mounter, number, &plan.volume).await? {
+    match owner::of_device(&node.mounter, number, volume).await? {
         Owner::Volume | Owner::Silent => {}
         Owner::Vanished => return Err(not_published("a device that has vanished".to_owned())),
         Owner::Other(found) => return Err(not_published(found)),
@@ -125,6 +125,6 @@ async fn raw(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Ca
     if plan.required.is_none_or(|least| size >= least) {
         return Ok(size);
     }
-    let device = node.mounter.open_mounted(&plan.volume, number).await?;
+    let device = node.mounter.open_mounted(volume, number).await?;
     awaited_size(node, plan, &device, waiters).await
 }

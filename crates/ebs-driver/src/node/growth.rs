@@ -12,11 +12,12 @@ use ebs_mounter::{CheckError, Contents, Device, FsType, GrowError, Growth, Headr
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
-use super::Inner;
+use super::LinuxNode;
 use super::backlog::Failure;
-use super::error::{Cause, Refused};
-use super::other_use;
+use super::error::{Cause, NodeRefusal};
+use super::in_use;
 use super::request::Stage;
+use super::wanted::ensure_wanted;
 use crate::status::chain;
 
 /// Grows an unmounted ext file system, where the kernel would not let this process grow it later. A failure is
@@ -25,7 +26,7 @@ use crate::status::chain;
 /// # Errors
 /// The file system has damage that e2fsck does not repair by itself, or no caller waits for the stage any more.
 pub(super) async fn before_mount(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Stage,
     device: &Device,
     superblock: &Superblock,
@@ -38,9 +39,7 @@ pub(super) async fn before_mount(
     // When the size cannot be read, the growth after the mount reads it again and reports it.
     let Ok(headroom) = node.mounter.headroom_of_unmounted(device, superblock).await else { return Ok(()) };
     let Some(growth) = headroom.growth.filter(|growth| may_try(node, &plan.volume, growth)) else { return Ok(()) };
-    if !waiters.any() {
-        return Err(Cause::Abandoned { before: "growing" });
-    }
+    ensure_wanted(waiters, "growing")?;
     let start = Instant::now();
     match node.mounter.grow_unmounted_ext(device, ext, growth).await {
         Ok(()) => {
@@ -50,7 +49,7 @@ pub(super) async fn before_mount(
         // A damaged file system must not be mounted, even when the check ran only for the growth.
         Err(GrowError::Check(damage @ CheckError::Uncorrected(_))) => Err(damage.into()),
         Err(error) => {
-            node.backlog.attempted(&plan.volume, (growth.from, growth.to), start);
+            node.backlog.record_attempt(&plan.volume, (growth.from, growth.to), start);
             failed(node, &plan.volume, Some(&headroom), &error.into());
             check_again(node, device, waiters).await
         }
@@ -58,7 +57,7 @@ pub(super) async fn before_mount(
 }
 
 /// Returns false for a growth before the mount that took long for this volume recently, and failed.
-fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
+fn may_try(node: &LinuxNode, volume: &VolumeId, growth: &Growth) -> bool {
     let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
     if !is_due {
         tracing::warn!(%volume, %growth, "skipping growth before the mount: the last attempt took long and failed");
@@ -67,27 +66,30 @@ fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
 }
 
 /// Checks the file system before the mount when a growth that broke off has marked the superblock.
-async fn check_again(node: &Inner, device: &Device, waiters: &Waiters) -> Result<(), Cause> {
+async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Result<(), Cause> {
     if let Contents::Filesystem(superblock) = node.mounter.probe(device).await? {
-        if !waiters.any() {
-            return Err(Cause::Abandoned { before: "checking the file system" });
-        }
+        ensure_wanted(waiters, "checking the file system")?;
         node.mounter.check_if_needed(device, &superblock).await?;
     }
     Ok(())
 }
 
-/// Grows the staged file system. A failure is recorded and does not fail the stage.
+/// Grows the staged file system, if it is mounted for writing and the driver supports its type. A failure is recorded
+/// and does not fail the stage.
 ///
 /// # Errors
 /// No caller waits for the stage any more.
 pub(super) async fn after_mount(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Stage,
     device: &Device,
-    fs_type: FsType,
+    fs_type: &str,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
+    let Ok(fs_type) = FsType::parse(fs_type) else { return Ok(()) };
+    if plan.options.is_read_only() {
+        return Ok(());
+    }
     match in_place(node, device, plan.staging.as_path(), fs_type, waiters).await {
         Err(abandoned @ Cause::Abandoned { .. }) => Err(abandoned),
         Ok(()) | Err(_) => Ok(()),
@@ -99,7 +101,7 @@ pub(super) async fn after_mount(
 /// # Errors
 /// The reason why the file system is not as large as its disk.
 pub(super) async fn in_place(
-    node: &Inner,
+    node: &LinuxNode,
     device: &Device,
     at: &Path,
     fs_type: FsType,
@@ -107,7 +109,7 @@ pub(super) async fn in_place(
 ) -> Result<(), Cause> {
     let outcome = grow_mounted(node, device, at, fs_type, waiters).await;
     match &outcome {
-        Ok(()) => node.backlog.grown(device.volume()),
+        Ok(()) => node.backlog.record_grown(device.volume()),
         Err(Cause::Abandoned { .. }) => {}
         Err(cause) => {
             // Measured again, because a part of the growth may have succeeded.
@@ -119,7 +121,7 @@ pub(super) async fn in_place(
 }
 
 async fn grow_mounted(
-    node: &Inner,
+    node: &LinuxNode,
     device: &Device,
     at: &Path,
     fs_type: FsType,
@@ -128,20 +130,18 @@ async fn grow_mounted(
     let headroom = node.mounter.headroom_of_mounted(device, at, fs_type).await?;
     if let Some(growth) = headroom.growth {
         if !node.mounter.can_grow_mounted(fs_type) {
-            return Err(Refused::GrowthNeedsPrivilege { growth, has_clusters: headroom.has_clusters }.into());
+            return Err(NodeRefusal::GrowthNeedsPrivilege { growth, has_clusters: headroom.has_clusters }.into());
         }
-        other_use::refuse_raw_binds(node, device.number(), at).await?;
+        in_use::refuse_raw_binds(node, device.number(), at).await?;
         refuse_frozen(node, at).await?;
-        if !waiters.any() {
-            return Err(Cause::Abandoned { before: "growing" });
-        }
+        ensure_wanted(waiters, "growing")?;
         node.mounter.grow_mounted(device, at, fs_type, growth).await?;
         tracing::info!(volume = %device.volume(), %growth, "file system grown");
     }
     match headroom.limit {
         Some(limit) => {
             let size = headroom.growth.map_or(headroom.size, |growth| growth.to);
-            Err(Refused::AtItsLimit { size, device: headroom.device, limit }.into())
+            Err(NodeRefusal::AtItsLimit { size, device: headroom.device, limit }.into())
         }
         None => Ok(()),
     }
@@ -150,7 +150,7 @@ async fn grow_mounted(
 /// Refuses to grow a file system that accepts no writes now, for example a frozen one. The driver could not end the
 /// tool, and the growth would block the volume until the thaw. The tool reports other errors better, so they are
 /// ignored here.
-async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
+async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             Err(Cause::io("test a write before the growth, because a frozen file system cannot grow")(error))
@@ -159,19 +159,19 @@ async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
     }
 }
 
-fn failed(node: &Inner, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
+fn failed(node: &LinuxNode, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
     let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
     tracing::warn!(%volume, size, device, error = message, "file system could not grow to its disk: using the volume at its present size");
     // A missing privilege explains less than an attempt before the mount.
-    let explains_less = matches!(cause, Cause::Refused(Refused::GrowthNeedsPrivilege { .. }));
+    let explains_less = matches!(cause, Cause::Refused(NodeRefusal::GrowthNeedsPrivilege { .. }));
     let missing = headroom.map_or(0, Headroom::unused);
-    node.backlog.failed(volume, Failure { missing, message, explains_less });
+    node.backlog.record_failure(volume, Failure { missing, message, explains_less });
 }
 
 /// Returns the message for the health of a mount whose file system is smaller than its disk. Other checks report a disk
 /// that cannot be read.
-pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
+pub(super) async fn shortfall(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
     if entry.device.major == 0 || entry.is_read_only() || entry.is_file_system_read_only() {
         return None;
     }
@@ -179,9 +179,9 @@ pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntr
     let device = node.mounter.open_mounted(volume, entry.device).await.ok()?;
     let headroom = node.mounter.headroom_of_mounted(&device, &entry.target, fs_type).await.ok()?;
     if headroom.is_used_up() {
-        node.backlog.grown(volume);
+        node.backlog.record_grown(volume);
         return None;
     }
-    let why = node.backlog.seen(volume, headroom.unused())?;
+    let why = node.backlog.record_seen(volume, headroom.unused())?;
     Some(format!("the file system uses {} of the {} bytes of its disk: {why}", headroom.size, headroom.device))
 }

@@ -5,9 +5,9 @@ use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, Vo
 use ebs_mounter::{DeviceQuery, Found, MountEntry, MountTable, NodePath};
 use ebs_types::VolumeId;
 
-use super::Inner;
-use super::corrupted;
-use super::error::{Cause, NodeError, Refused};
+use super::LinuxNode;
+use super::dead_mounts;
+use super::error::{Cause, NodeError, NodeRefusal};
 use super::growth;
 use super::owner::{self, Owner};
 use super::repair;
@@ -35,25 +35,25 @@ impl Ailment {
 
 /// Returns the health of the volume. A response without entries means that it is healthy.
 pub(super) async fn run(
-    node: &Inner,
+    node: &LinuxNode,
     request: &NodeGetVolumeHealthRequest,
 ) -> Result<NodeGetVolumeHealthResponse, NodeError> {
     let plan = Health::parse(request)?;
     let rpc = Rpc::NodeGetVolumeHealth;
-    look(node, &plan).await.map_err(|cause| match &plan.path {
-        Some(path) => NodeError::of(rpc, &plan.volume, path)(cause),
+    find_problem(node, &plan).await.map_err(|cause| match &plan.path {
+        Some(path) => NodeError::during(rpc, &plan.volume, path)(cause),
         None => NodeError::Anywhere { rpc, volume: plan.volume.clone(), cause },
     })
 }
 
-async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
+async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
     let ailment = match &plan.path {
-        Some(path) => at(node, &plan.volume, path).await?,
+        Some(path) => problem_at(node, &plan.volume, path).await?,
         None => match &plan.volume {
-            Handle::Volume(volume) => anywhere(node, volume).await?,
+            Handle::Volume(volume) => problem_anywhere(node, volume).await?,
             Handle::NodeLocal(_) => {
                 let found = "a node-local volume needs a path in the request".to_owned();
-                return Err(Refused::NotPublished { found }.into());
+                return Err(NodeRefusal::NotPublished { found }.into());
             }
         },
     };
@@ -66,10 +66,10 @@ async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse
 }
 
 /// Returns the problem with the mount of a volume at a path.
-pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
+pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.look().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
-    let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
+    let not_published = || NodeRefusal::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
     let owner = owner::of_handle(&node.mounter, entry, volume).await?;
     if let Some(ailment) = examine(node, entry, &owner, &found).await? {
@@ -86,14 +86,14 @@ pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result
 }
 
 /// Checked last, because all data of such a volume can still be used.
-async fn not_grown(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
+async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::Degraded { reason: "NotGrown", message })
 }
 
 /// Examines the mount first, and then the metadata errors that the kernel has recorded, which only a check clears. Some
 /// kernels stop writing after such an error and do not change the mount table.
-async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
+async fn examine(node: &LinuxNode, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
     if let Some(ailment) = diagnose(entry, owner, found) {
         return Ok(Some(ailment));
     }
@@ -109,7 +109,7 @@ async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found)
 
 /// Examines every mount of the volume when the request has no path. A raw block volume has no such mount: it is healthy
 /// when its device is present.
-async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
+async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
@@ -143,7 +143,7 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
         Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
         Owner::Volume | Owner::Silent => {}
     }
-    if let Some(error) = corrupted::death(entry, found) {
+    if let Some(error) = dead_mounts::evidence_of_death(entry, found) {
         return inaccessible("InputOutputError", format!("the file system is unusable: {error}"));
     }
     if repair::turned_read_only(entry) {

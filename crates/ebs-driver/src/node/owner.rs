@@ -6,7 +6,7 @@ use ebs_mounter::{DeviceNumber, DeviceQuery, Identity, MountEntry, MountTable, M
 use ebs_types::VolumeId;
 
 use super::decide::describe;
-use super::error::{Cause, Refused};
+use super::error::{Cause, NodeRefusal};
 use super::request::Handle;
 
 /// The owner of a mount.
@@ -52,7 +52,7 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
     if let Handle::Volume(volume) = handle {
         return Ok(volume.clone());
     }
-    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let (table, at) = topmost(path).await?;
     let entry = table.topmost(&at).ok_or_else(|| not_published("nothing is mounted there".to_owned()))?;
     named_by(mounter, entry).await
@@ -60,7 +60,7 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
 
 /// Returns the volume that a mount shows, by the identity of its disk.
 pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
-    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let number = match entry.device.major {
         0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the volume path"))?,
         _ => Some(entry.device),
@@ -129,7 +129,7 @@ pub(super) async fn staged(
     volume: &VolumeId,
     device: Option<&Path>,
 ) -> Result<MountEntry, Cause> {
-    let not_staged = |found: String| Cause::Refused(Refused::NotStaged { staging: staging.clone(), found });
+    let not_staged = |found: String| Cause::Refused(NodeRefusal::NotStaged { staging: staging.clone(), found });
     let (table, at) = topmost(staging).await?;
     let entry = table.topmost(&at).ok_or_else(|| not_staged("nothing is mounted there".to_owned()))?;
     match owner(mounter, entry, volume).await? {
@@ -137,9 +137,9 @@ pub(super) async fn staged(
         Owner::Silent => {
             let query = DeviceQuery { volume: volume.clone(), hint: device.map(Path::to_owned), partition: None };
             let disk = mounter.find(&query).await?;
-            let is_it = mounter.disk_of(entry.device).await.map_err(Cause::io("find the disk of the mount"))?
+            let is_same_disk = mounter.disk_of(entry.device).await.map_err(Cause::io("find the disk of the mount"))?
                 == Some(disk.number());
-            if is_it { Ok(entry.clone()) } else { Err(not_staged(describe(entry))) }
+            if is_same_disk { Ok(entry.clone()) } else { Err(not_staged(describe(entry))) }
         }
         Owner::Volume => Err(not_staged(format!("a raw device is mounted there ({})", describe(entry)))),
         Owner::Vanished => Err(not_staged(format!("the device of its mount has vanished ({})", describe(entry)))),

@@ -10,11 +10,11 @@
 
 use ebs_mounter::{MountTable, NodePath};
 
-use super::Inner;
-use super::error::{Cause, NodeError, Refused};
+use super::LinuxNode;
+use super::error::{Cause, NodeError, NodeRefusal};
 use super::owner::{self, Owner};
 use super::request::Handle;
-use crate::status::{IntoStatus, Meaning, Unsettled};
+use crate::status::{IntoStatus, Meaning, Unsettled, into_status};
 
 /// A failed NodeStageVolume or NodePublishVolume.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ impl NothingToForget {
     }
 
     /// Proves that the only mount at the target does not belong to the volume.
-    async fn over_foreign(node: &Inner, volume: Option<&Handle>, target: Option<&NodePath>) -> Option<Self> {
+    async fn over_foreign(node: &LinuxNode, volume: Option<&Handle>, target: Option<&NodePath>) -> Option<Self> {
         let (volume, (table, at)) = (volume?, owner::topmost(target?).await.ok()?);
         let entry = table.topmost(&at).filter(|_| table.depth(&at) == 1)?;
         match owner::of_handle(&node.mounter, entry, volume).await {
@@ -77,16 +77,16 @@ impl PlaceError {
     /// Does the same for a NodePublishVolume and its target path. AlreadyExists keeps its code: the mount was made for
     /// another request, which the kubelet has recorded.
     pub(super) async fn of_publish(
-        node: &Inner,
+        node: &LinuxNode,
         error: NodeError,
         volume: Option<&Handle>,
         target: Option<&NodePath>,
     ) -> Self {
         let proof = match &error {
-            NodeError::Work { cause: Cause::Refused(Refused::MountedDifferently { .. }), .. } => {
+            NodeError::Work { cause: Cause::Refused(NodeRefusal::MountedDifferently { .. }), .. } => {
                 Some(NothingToForget(()))
             }
-            NodeError::Work { cause: Cause::Refused(Refused::OtherMount { .. }), .. } => {
+            NodeError::Work { cause: Cause::Refused(NodeRefusal::OtherMount { .. }), .. } => {
                 NothingToForget::over_foreign(node, volume, target).await
             }
             _ => NothingToForget::at(target).await,
@@ -103,6 +103,8 @@ impl PlaceError {
         Self { error, left }
     }
 }
+
+into_status!(PlaceError);
 
 impl IntoStatus for PlaceError {
     fn meaning(&self) -> Meaning {

@@ -3,20 +3,21 @@
 use ebs_mounter::{DeviceQuery, Found, FsType, MountEntry, NodePath, Shown};
 use ebs_types::{Gib, Waiters};
 
-use super::Inner;
-use super::corrupted;
+use super::LinuxNode;
+use super::dead_mounts;
 use super::decide::{self, Mounted};
-use super::error::{Cause, Refused};
-use super::other_use;
+use super::error::{Cause, NodeRefusal};
+use super::in_use;
 use super::owner;
 use super::repair;
 use super::request::{Publish, PublishWhat};
-use super::stage::large_enough;
+use super::stage::ensure_large_enough;
+use super::wanted::ensure_wanted;
 
-pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
+pub(super) async fn run(node: &LinuxNode, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
     let found = plan.target.look().await.map_err(Cause::io("examine the target path"))?;
     if found == Found::Symlink {
-        return Err(Refused::Symlink.into());
+        return Err(NodeRefusal::Symlink.into());
     }
     match &plan.what {
         PublishWhat::Filesystem { staging, fs_type } => {
@@ -30,7 +31,7 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
 }
 
 async fn file_system(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Publish,
     (staging, fs_type): (&NodePath, Option<FsType>),
     found: &Found,
@@ -38,9 +39,9 @@ async fn file_system(
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
     let at_staging = staging.look().await.map_err(Cause::io("examine the staging path"))?;
-    corrupted::refuse_dead(staging, &staged, &at_staging)?;
+    dead_mounts::refuse_dead(staging, &staged, &at_staging)?;
     let options = node.mounter.effective(&plan.options);
-    corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
+    dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     if decide::published(entry, &staged, fs_type, &options)? == Mounted::AsWanted {
@@ -50,9 +51,9 @@ async fn file_system(
         thaw_unused(node, plan, staging, &staged).await;
         repair::refuse_read_only(node, staging, &staged).await?;
     }
-    decide::place(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, false)?;
-    other_use::refuse_raw_binds(node, staged.device, &at).await?;
-    check_still_wanted(waiters)?;
+    decide::check_mount_point(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, false)?;
+    in_use::refuse_raw_binds(node, staged.device, &at).await?;
+    ensure_wanted(waiters, "mounting")?;
     plan.target.create_directory().await.map_err(Cause::io("create the target directory"))?;
     let shown = Shown::Filesystem(staged.device);
     let bound = node.mounter.bind(staging.as_path(), &plan.target, &plan.options.of_one_mount(), shown).await;
@@ -61,24 +62,24 @@ async fn file_system(
 
 /// Thaws a file system that no pod uses, because a pod that writes to it would hang. The program that froze it either ended
 /// with the last pod or works at the staging path. A freeze while a pod uses the volume may belong to a running backup.
-async fn thaw_unused(node: &Inner, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
+async fn thaw_unused(node: &LinuxNode, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
         tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before the publish");
     }
 }
 
 async fn block(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Publish,
     (query, promised): (DeviceQuery, Option<Gib>),
     found: &Found,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
-    large_enough(&device, promised).await?;
+    ensure_large_enough(&device, promised).await?;
     // The pod writes to the disk from now on, so the record of an interrupted format must not permit another format.
     node.mounter.forget_format(&plan.volume).await?;
-    corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
+    dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     let leads_to = match entry {
@@ -88,17 +89,13 @@ async fn block(
     if decide::published_block(entry, leads_to, device.number(), &plan.options)? == Mounted::AsWanted {
         return Ok(());
     }
-    decide::place(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, true)?;
-    other_use::refuse_before_raw(node, device.number()).await?;
-    check_still_wanted(waiters)?;
+    decide::check_mount_point(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, true)?;
+    in_use::refuse_before_raw(node, device.number()).await?;
+    ensure_wanted(waiters, "mounting")?;
     plan.target.create_file().await.map_err(Cause::io("create the target file"))?;
     let shown = Shown::Device(device.number());
     let bound = node.mounter.bind(device.path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
-}
-
-fn check_still_wanted(waiters: &Waiters) -> Result<(), Cause> {
-    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before: "mounting" }) }
 }
 
 /// Removes the target after a failed bind, if this call created it.

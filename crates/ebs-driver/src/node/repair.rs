@@ -9,16 +9,17 @@ use ebs_mounter::{
 };
 use ebs_types::Waiters;
 
-use super::Inner;
-use super::corrupted;
-use super::error::{Cause, Refused};
-use super::other_use;
+use super::LinuxNode;
+use super::dead_mounts;
+use super::error::{Cause, NodeRefusal};
+use super::in_use;
 use super::owner;
 use super::request::Stage;
+use super::wanted::ensure_wanted;
 use crate::status::chain;
 
 /// The result of an attempt to mount.
-enum Tried {
+enum MountAttempt {
     Mounted,
     /// The kernel refused the mount, and a check may help.
     Refused {
@@ -48,7 +49,7 @@ pub(super) enum Check {
 /// and the kernel would mount that. Also a check that could not run, if a growth that broke off may have set the mark: the
 /// kernel would mount a file system that resize2fs has moved in part.
 pub(super) async fn check_if_needed(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Stage,
     device: &Device,
     superblock: &Superblock,
@@ -86,26 +87,26 @@ fn warn_unchecked(plan: &Stage, why: &str) {
 /// # Errors
 /// The errors of the mount and of the check. Nothing is mounted then, unless the unmount failed.
 pub(super) async fn mount(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Stage,
     (device, fs_type): (&Device, FsType),
     check: Check,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let mounts = match attempt(node, plan, device, fs_type).await? {
-        Tried::Mounted => return Ok(()),
-        Tried::WithErrors if check == Check::Impossible => return Ok(()),
-        Tried::Refused { error, .. } => {
+        MountAttempt::Mounted => return Ok(()),
+        MountAttempt::WithErrors if check == Check::Impossible => return Ok(()),
+        MountAttempt::Refused { error, .. } => {
             warn(plan, &chain(&error));
             false
         }
-        Tried::WithErrors => {
+        MountAttempt::WithErrors => {
             warn(plan, "the mount found errors");
             unmount(node, plan, device).await?;
             true
         }
     };
-    check_still_wanted(waiters, "checking the file system")?;
+    ensure_wanted(waiters, "checking the file system")?;
     match node.mounter.check(device).await {
         // The superblock was not marked before the mount, so no growth has broken off.
         Err(error @ CheckError::Tool(_)) if mounts => warn_unchecked(plan, &chain(&error)),
@@ -113,16 +114,16 @@ pub(super) async fn mount(
     }
     match attempt(node, plan, device, fs_type).await? {
         // It was just checked, or cannot be checked. The health also reports errors that remain.
-        Tried::Mounted | Tried::WithErrors => return Ok(()),
-        Tried::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
-        Tried::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
+        MountAttempt::Mounted | MountAttempt::WithErrors => return Ok(()),
+        MountAttempt::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
+        MountAttempt::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
     }
     // The superblock was marked clean, so e2fsck did not check the whole file system.
-    check_still_wanted(waiters, "checking the whole file system")?;
+    ensure_wanted(waiters, "checking the whole file system")?;
     node.mounter.check_in_full(device).await?;
     match attempt(node, plan, device, fs_type).await? {
-        Tried::Mounted | Tried::WithErrors => Ok(()),
-        Tried::Refused { error, .. } => Err(error.into()),
+        MountAttempt::Mounted | MountAttempt::WithErrors => Ok(()),
+        MountAttempt::Refused { error, .. } => Err(error.into()),
     }
 }
 
@@ -130,13 +131,13 @@ fn warn(plan: &Stage, why: &str) {
     tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "checking the file system, then mounting it again");
 }
 
-async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -> Result<Tried, Cause> {
+async fn attempt(node: &LinuxNode, plan: &Stage, device: &Device, fs_type: FsType) -> Result<MountAttempt, Cause> {
     let is_for_writing = fs_type.is_ext() && !plan.options.is_read_only();
     let error = match node.mounter.mount(device, &plan.staging, fs_type, &plan.options).await {
         Ok(()) => {
             refuse_shared_failure(node, plan, device).await?;
             let needs_check = is_for_writing && shows_errors(node, device).await && is_only_mount(device).await?;
-            return Ok(if needs_check { Tried::WithErrors } else { Tried::Mounted });
+            return Ok(if needs_check { MountAttempt::WithErrors } else { MountAttempt::Mounted });
         }
         Err(error) => error,
     };
@@ -144,7 +145,7 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("check whether the device is read-only"))?;
     if !is_for_writing || is_read_only_disk {
         return Err(match suspicion {
-            Suspicion::Damage => Refused::DamagedReadOnly { why: chain(&error) }.into(),
+            Suspicion::Damage => NodeRefusal::DamagedReadOnly { why: chain(&error) }.into(),
             Suspicion::PerhapsDamage => error.into(),
         });
     }
@@ -152,12 +153,12 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
     if MountTable::read().await?.of_device(device.number()).next().is_some() {
         return Err(error.into());
     }
-    Ok(Tried::Refused { error, suspicion })
+    Ok(MountAttempt::Refused { error, suspicion })
 }
 
 /// Returns true when the superblock has recorded errors. An unreadable superblock counts as one without errors: that
 /// does not justify an unmount.
-async fn shows_errors(node: &Inner, device: &Device) -> bool {
+async fn shows_errors(node: &LinuxNode, device: &Device) -> bool {
     node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
         tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "failed to read the superblock of the mounted file system");
         false
@@ -170,14 +171,16 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
 
 /// Refuses a mount of a file system that already died or turned read-only: another mount namespace still uses it, and
 /// every further mount shows the same. Unmounts it again.
-async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let Some(entry) = table.topmost(&at) else { return Ok(()) };
     let (at, also) = (plan.staging.clone(), "in use in another mount namespace".to_owned());
-    let refused = match corrupted::death(entry, &found) {
-        Some(error) => Refused::DeadFileSystem { at, error, also },
-        None if !plan.options.is_read_only() && turned_read_only(entry) => Refused::ReadOnlyAfterErrors { at, also },
+    let refused = match dead_mounts::evidence_of_death(entry, &found) {
+        Some(error) => NodeRefusal::DeadFileSystem { at, error, also },
+        None if !plan.options.is_read_only() && turned_read_only(entry) => {
+            NodeRefusal::ReadOnlyAfterErrors { at, also }
+        }
         None => return Ok(()),
     };
     unmount(node, plan, device).await?;
@@ -185,7 +188,7 @@ async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> R
 }
 
 /// Unmounts the mount that this call made.
-async fn unmount(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+async fn unmount(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let (table, at) = owner::topmost(&plan.staging).await?;
     match table.topmost(&at).filter(|entry| entry.device == device.number()) {
         Some(entry) => Ok(node.mounter.unmount_top(&plan.staging, entry, false).await.map(drop)?),
@@ -210,7 +213,7 @@ pub(super) fn is_emergency(entry: &MountEntry) -> bool {
 ///
 /// A writable file system in use stays mounted. When it is not writable, a stage for writing is refused.
 pub(super) async fn clear_unchecked(
-    node: &Inner,
+    node: &LinuxNode,
     plan: &Stage,
     device: &Device,
     waiters: &Waiters,
@@ -225,19 +228,19 @@ pub(super) async fn clear_unchecked(
     if !turned && !shows_errors(node, device).await {
         return Ok(false);
     }
-    let also = other_use::elsewhere(node, device.number(), &at).await?;
+    let also = in_use::other_uses(node, device.number(), &at).await?;
     if !also.is_empty() {
         refuse_unwritable(node, &plan.staging, turned, also).await?;
         tracing::warn!(volume = %plan.volume, path = %plan.staging, "file system needs a check but is in use: a stage checks it when no pod uses it");
         return Ok(false);
     }
-    // Tried before the unmount, because the result decides what a holder in another mount namespace means.
+    // MountAttempt before the unmount, because the result decides what a holder in another mount namespace means.
     let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "unmounting the unused staged file system to check it");
-    match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
+    match dead_mounts::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
         // It cannot be checked but is usable, so the stage mounts it again.
-        Err(Cause::Refused(Refused::Held { .. })) if can_write => Ok(true),
+        Err(Cause::Refused(NodeRefusal::Held { .. })) if can_write => Ok(true),
         Err(Cause::Unmount(UnmountError::Busy { .. })) => {
             refuse_unwritable(node, &plan.staging, turned, "in use by a process".to_owned()).await.map(|()| false)
         }
@@ -246,7 +249,7 @@ pub(super) async fn clear_unchecked(
 }
 
 /// Refuses to publish for writing when the file system is no longer writable.
-pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
+pub(super) async fn refuse_read_only(node: &LinuxNode, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
     let turned = turned_read_only(staged);
     // When the record is unreadable, a test write decides.
     let has_errors = turned || node.mounter.recorded_errors(staged).await.map_or(true, |errors| errors.is_some());
@@ -255,28 +258,7 @@ pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &
 
 /// Refuses a file system that does not accept a test write. Some kernels (6.12 to 6.14, and older ones with the same
 /// change) end all writes after an error and do not show it.
-async fn refuse_unwritable(node: &Inner, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
+async fn refuse_unwritable(node: &LinuxNode, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
     let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("test a write"))?;
-    if can_write { Ok(()) } else { Err(Refused::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
-}
-
-fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
-    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_system_is_turned_read_only_unless_mount_asked_for_it() {
-        let entry = |options: &str, super_options: &str| {
-            let line = format!("36 35 259:2 / /staging {options} - ext4 /dev/nvme2n1 {super_options}\n");
-            MountTable::parse(line.as_bytes()).entries()[0].clone()
-        };
-        assert!(turned_read_only(&entry("rw,relatime", "ro")));
-        assert!(turned_read_only(&entry("rw", "rw,emergency_ro")));
-        assert!(!turned_read_only(&entry("rw", "rw")));
-        assert!(!turned_read_only(&entry("ro", "ro")));
-    }
+    if can_write { Ok(()) } else { Err(NodeRefusal::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
 }

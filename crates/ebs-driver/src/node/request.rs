@@ -12,7 +12,7 @@ use ebs_mounter::{
 use ebs_types::{Bytes, DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{self, Access, Capability, CapabilityError};
-use crate::contract::{ContextError, PublishContext, VolumeContext};
+use crate::context::{ContextError, PublishContext, VolumeContext};
 use crate::status::{IntoStatus, Meaning};
 
 use crate::volume_handle::NODE_LOCAL;
@@ -178,20 +178,26 @@ impl Publish {
     }
 }
 
-/// The target of NodeUnstageVolume or NodeUnpublishVolume.
+/// A path of a volume, in NodeUnstageVolume, NodeUnpublishVolume or NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unmount {
+pub(super) struct VolumePath {
     pub(super) volume: Handle,
     pub(super) path: NodePath,
 }
 
-impl Unmount {
+impl VolumePath {
     pub(super) fn unstage(request: &csi::NodeUnstageVolumeRequest) -> Result<Self, RequestError> {
         Self::parse(&request.volume_id, &request.staging_target_path, "staging_target_path")
     }
 
     pub(super) fn unpublish(request: &csi::NodeUnpublishVolumeRequest) -> Result<Self, RequestError> {
         Self::parse(&request.volume_id, &request.target_path, "target_path")
+    }
+
+    pub(super) fn stats(request: &csi::NodeGetVolumeStatsRequest) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.volume_path, "volume_path")?;
+        Ok(Self { volume: handle(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
     }
 
     fn parse(id: &str, text: &str, field: &'static str) -> Result<Self, RequestError> {
@@ -201,18 +207,9 @@ impl Unmount {
     }
 }
 
-/// The growth of the file system or device at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Expand {
-    pub(super) volume: VolumeId,
-    pub(super) path: NodePath,
-    /// As in [`ExpandRequest`].
-    pub(super) required: Option<Bytes>,
-}
-
 /// NodeExpandVolume. The mount at the path decides which volume a node-local handle names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ExpandRequest {
+pub(super) struct Expand {
     pub(super) handle: Handle,
     pub(super) path: NodePath,
     /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify it.
@@ -221,7 +218,7 @@ pub(super) struct ExpandRequest {
     pub(super) required: Option<Bytes>,
 }
 
-impl ExpandRequest {
+impl Expand {
     pub(super) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
         require(&request.volume_path, "volume_path")?;
@@ -235,21 +232,6 @@ impl ExpandRequest {
         let required = request.capacity_range.and_then(|range| u64::try_from(range.required_bytes).ok());
         let required = required.filter(|bytes| *bytes > 0).map(Bytes);
         Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block, required })
-    }
-}
-
-/// NodeGetVolumeStats of one path of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) volume: Handle,
-    pub(super) path: NodePath,
-}
-
-impl Look {
-    pub(super) fn stats(request: &csi::NodeGetVolumeStatsRequest) -> Result<Self, RequestError> {
-        require(&request.volume_id, "volume_id")?;
-        require(&request.volume_path, "volume_path")?;
-        Ok(Self { volume: handle(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
     }
 }
 

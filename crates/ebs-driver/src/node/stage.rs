@@ -1,109 +1,109 @@
 //! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
 //! grows the file system to its device as far as possible.
 
-use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
+use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, MountTable, Superblock};
 use ebs_types::{Gib, Waiters};
 use tokio::time::Instant;
 
-use super::Inner;
-use super::corrupted;
+use super::LinuxNode;
+use super::dead_mounts;
 use super::decide::{self, Evidence, Mounted, Plan};
-use super::error::{Cause, Refused};
+use super::error::{Cause, NodeRefusal};
 use super::growth;
-use super::other_use;
+use super::in_use;
 use super::owner;
 use super::repair::{self, Check};
 use super::request::Stage;
-use super::wanted;
+use super::wanted::{ensure_wanted, ensure_wanted_after};
 
 /// Stages a volume. A previous call may have done any of the steps.
-pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
-    look_at_place(plan).await?;
+pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
+    inspect_staging_path(plan).await?;
     let query =
         DeviceQuery { volume: plan.volume.clone(), hint: plan.attachment.device.clone(), partition: plan.partition };
     let device = node.mounter.find(&query).await?;
-    if already_staged(node, plan, &device, waiters).await? {
-        return Ok(());
-    }
-    decide::place(&look_at_place(plan).await?, false)?;
-    large_enough(&device, plan.attachment.size).await?;
-    refuse_raw_binds(node, plan, &device).await?;
-    let superblock = with_file_system(node, plan, &device, waiters).await?;
-    node.mounter.forget_format_if_known(&plan.volume).await?;
-    let check = prepare(node, plan, &device, &superblock, waiters).await?;
-    check_still_wanted(waiters, "mounting")?;
-    plan.staging.create_directory().await.map_err(Cause::io("create the staging directory"))?;
-    let fs_type = superblock.fs_type();
-    repair::mount(node, plan, (&device, fs_type), check, waiters).await?;
-    node.mounter.thaw_new_mount(&device, &plan.staging).await;
-    tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
-    if plan.options.is_read_only() {
-        return Ok(());
-    }
-    growth::after_mount(node, plan, &device, fs_type, waiters).await
+    let fs_type = match already_staged(node, plan, &device, waiters).await? {
+        Some(fs_type) => fs_type,
+        None => mount(node, plan, &device, waiters).await?,
+    };
+    growth::after_mount(node, plan, &device, &fs_type, waiters).await
 }
 
-/// Stops before a change when no client waits for it any more.
-fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
-    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
+/// Mounts the volume at the staging path, where nothing is mounted. Returns the type of its file system.
+async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<String, Cause> {
+    decide::check_mount_point(&inspect_staging_path(plan).await?, false)?;
+    ensure_large_enough(device, plan.attachment.size).await?;
+    refuse_raw_binds(node, plan, device).await?;
+    let superblock = format_if_blank(node, plan, device, waiters).await?;
+    node.mounter.forget_format_if_known(&plan.volume).await?;
+    let check = check_and_grow(node, plan, device, &superblock, waiters).await?;
+    ensure_wanted(waiters, "mounting")?;
+    plan.staging.create_directory().await.map_err(Cause::io("create the staging directory"))?;
+    let fs_type = superblock.fs_type();
+    repair::mount(node, plan, (device, fs_type), check, waiters).await?;
+    node.mounter.thaw_new_mount(device, &plan.staging).await;
+    tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
+    Ok(fs_type.to_string())
 }
 
 /// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
 /// there.
-async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
+async fn inspect_staging_path(plan: &Stage) -> Result<Found, Cause> {
     let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
     if found == Found::Symlink {
-        return Err(Refused::Symlink.into());
+        return Err(NodeRefusal::Symlink.into());
     }
     Ok(found)
 }
 
-/// Returns true when the volume is already staged as requested. Also finishes a growth that a previous call did not
-/// finish, as far as that is possible without an unmount, after which the mount might fail.
-async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
-    corrupted::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
+/// Returns the type of the file system when the volume is already staged as requested. Unmounts a dead file system, and
+/// one that needs a check.
+async fn already_staged(
+    node: &LinuxNode,
+    plan: &Stage,
+    device: &Device,
+    waiters: &Waiters,
+) -> Result<Option<String>, Cause> {
+    dead_mounts::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let entry = table.topmost(&at);
     if let Some(entry) = entry.filter(|entry| entry.device == device.number())
-        && let Some(error) = corrupted::death(entry, &look_at_place(plan).await?)
+        && let Some(error) = dead_mounts::evidence_of_death(entry, &inspect_staging_path(plan).await?)
     {
-        corrupted::clear_dead(node, device, &plan.staging, error, waiters).await?;
-        return Ok(false);
+        dead_mounts::clear_dead(node, device, &plan.staging, error, waiters).await?;
+        return Ok(None);
     }
-    if decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))? == Mounted::No {
-        return Ok(false);
+    let mounted = decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))?;
+    if mounted == Mounted::No || repair::clear_unchecked(node, plan, device, waiters).await? {
+        return Ok(None);
     }
-    if repair::clear_unchecked(node, plan, device, waiters).await? {
-        return Ok(false);
-    }
-    // `decide::staged` has compared the type, so it is a supported one.
-    let Some(fs_type) = entry.and_then(|entry| FsType::parse(&entry.fs_type).ok()) else { return Ok(true) };
-    if plan.options.is_read_only() {
-        return Ok(true);
-    }
-    growth::after_mount(node, plan, device, fs_type, waiters).await?;
-    Ok(true)
+    Ok(entry.map(|entry| entry.fs_type.clone()))
 }
 
 /// Refuses a device that is smaller than EC2 promised: it is not the whole volume. A larger one is normal after an
 /// expansion.
-pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
+pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("get the size of the device"))?;
     if found < promised.bytes() && !device.is_partition() {
-        return Err(Refused::TooSmall { found, promised }.into());
+        return Err(NodeRefusal::TooSmall { found, promised }.into());
     }
     Ok(())
 }
 
 /// Refuses to format, check, grow or mount while the device is bound raw elsewhere.
-async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+async fn refuse_raw_binds(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
-    other_use::refuse_raw_binds(node, device.number(), &at).await
+    in_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
 /// Returns the superblock to mount. Formats the device first where that is needed and right.
-async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<Superblock, Cause> {
+async fn format_if_blank(
+    node: &LinuxNode,
+    plan: &Stage,
+    device: &Device,
+    waiters: &Waiters,
+) -> Result<Superblock, Cause> {
     let began = Instant::now();
     let contents = node.mounter.probe(device).await?;
     let record = record(node, plan, device).await?;
@@ -127,15 +127,15 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
         Plan::Mount(superblock) => return Ok(superblock),
         Plan::Format(permit) => permit,
     };
-    wanted::after_work(waiters, began.elapsed(), "formatting").await?;
+    ensure_wanted_after(waiters, began.elapsed(), "formatting").await?;
     node.mounter.format(device, &plan.format, &record, permit).await?;
     match node.mounter.probe(device).await? {
         Contents::Filesystem(made) if made.is_complete() && record.fs_type.accepts(made.fs_type()) => Ok(made),
-        other => Err(Refused::FormatLeft { contents: other.to_string(), asked: record.fs_type }.into()),
+        other => Err(NodeRefusal::FormatLeft { contents: other.to_string(), asked: record.fs_type }.into()),
     }
 }
 
-async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
+async fn record(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
     let (fs_type, attach_time) = (plan.format.fs_type, plan.attachment.attach_time);
     let attach_time = attach_time.map(|time| humantime::format_rfc3339(time).to_string());
     let record = node.mounter.format_record(device, fs_type, plan.partition, attach_time).await;
@@ -144,8 +144,8 @@ async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRec
 
 /// Checks a file system that is not mounted yet and, where the kernel would not let it grow later, grows it. Returns
 /// whether e2fsck can still help.
-async fn prepare(
-    node: &Inner,
+async fn check_and_grow(
+    node: &LinuxNode,
     plan: &Stage,
     device: &Device,
     superblock: &Superblock,
@@ -160,7 +160,7 @@ async fn prepare(
         // No tool may write to a device that is mounted elsewhere.
         return Ok(Check::Possible);
     }
-    check_still_wanted(waiters, "checking the file system")?;
+    ensure_wanted(waiters, "checking the file system")?;
     let check = repair::check_if_needed(node, plan, device, superblock).await?;
     if check == Check::Possible {
         growth::before_mount(node, plan, device, superblock, waiters).await?;

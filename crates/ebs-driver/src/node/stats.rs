@@ -5,23 +5,23 @@ use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, Volu
 use ebs_mounter::{Counts, Found, Usage};
 use ebs_types::Bytes;
 
-use super::Inner;
-use super::error::{Cause, NodeError, Refused};
+use super::LinuxNode;
+use super::error::{Cause, NodeError, NodeRefusal};
 use super::owner::{self, Owner};
-use super::request::{Handle, Look};
+use super::request::{Handle, VolumePath};
 use crate::rpc::Rpc;
 
 /// Returns the usage of the volume at a path. A path that is not a mount of the volume is NotFound.
 pub(super) async fn run(
-    node: &Inner,
+    node: &LinuxNode,
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, NodeError> {
-    let plan = Look::stats(request)?;
-    look(node, &plan).await.map_err(NodeError::of(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+    let plan = VolumePath::stats(request)?;
+    measure(node, &plan).await.map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
 }
 
-async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, Cause> {
-    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeStatsResponse, Cause> {
+    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let found = plan.path.look().await.map_err(Cause::io("examine the volume path"))?;
     if found == Found::Missing {
         return Err(not_published("it is missing".to_owned()));

@@ -9,34 +9,35 @@
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
 use ebs_types::{VolumeId, Waiters};
 
-use super::Inner;
-use super::error::{Cause, Refused};
-use super::other_use;
+use super::LinuxNode;
+use super::error::{Cause, NodeRefusal};
+use super::in_use;
 use super::owner::{self, Owner};
-use super::request::{Handle, Unmount};
+use super::request::{Handle, VolumePath};
+use super::wanted::ensure_wanted;
 
 /// More mounts on top of each other than this are a mistake of a person or program.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Unmounts the staging path and removes it. Leaves a directory with files where nothing is mounted. Also deletes the
 /// record of an interrupted format.
-pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
-    let found = look(plan).await?;
+pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<(), Cause> {
+    let found = inspect(plan).await?;
     let disk = match &plan.volume {
-        Handle::Volume(volume) => disk_to_let_go(node, volume, &plan.path).await?,
+        Handle::Volume(volume) => disk_to_release(node, volume, &plan.path).await?,
         // No controller detaches it.
         Handle::NodeLocal(_) => None,
     };
     if let Some(disk) = disk {
         let staging = plan.path.in_table().await.map_err(Cause::io("resolve the path"))?;
-        other_use::refuse_other_uses(node, disk, &staging).await?;
+        in_use::refuse_other_uses(node, disk, &staging).await?;
     }
     let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
-    if unmounted || look(plan).await? == (Found::Directory { empty: true }) {
+    if unmounted || inspect(plan).await? == (Found::Directory { empty: true }) {
         plan.path.remove().await.map_err(Cause::io("remove the staging directory"))?;
     }
     if let Some(disk) = disk {
-        other_use::let_go(node, disk, plan, unmounted).await?;
+        in_use::ensure_released(node, disk, plan, unmounted).await?;
     }
     if let Handle::Volume(volume) = &plan.volume {
         node.mounter.abandon_format(volume).await;
@@ -48,7 +49,7 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
 /// the kernel and blocks the operation that unstage waits for. Does nothing on errors, which unstage itself reports.
 ///
 /// Cancellation: a thaw that has begun continues.
-pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
+pub(super) async fn thaw_unused(node: &LinuxNode, plan: &VolumePath) {
     let Ok((table, at)) = owner::topmost(&plan.path).await else { return };
     let Some(entry) = table.topmost(&at).filter(|entry| entry.device.major != 0) else { return };
     let Ok(Owner::Volume | Owner::Silent) = owner::of_handle(&node.mounter, entry, &plan.volume).await else { return };
@@ -58,17 +59,17 @@ pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
 }
 
 /// Unmounts the target and removes it. The target must be empty afterwards.
-pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
-    if look(plan).await? == Found::Missing {
+pub(super) async fn unpublish(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<(), Cause> {
+    if inspect(plan).await? == Found::Missing {
         return Ok(());
     }
     unmount_all(node, plan, waiters).await?;
     plan.path.remove().await.map_err(Cause::io("remove the target path, which must be empty"))
 }
 
-async fn look(plan: &Unmount) -> Result<Found, Cause> {
+async fn inspect(plan: &VolumePath) -> Result<Found, Cause> {
     match plan.path.look().await.map_err(Cause::io("examine the path"))? {
-        Found::Symlink => Err(Refused::Symlink.into()),
+        Found::Symlink => Err(NodeRefusal::Symlink.into()),
         found => Ok(found),
     }
 }
@@ -76,13 +77,13 @@ async fn look(plan: &Unmount) -> Result<Found, Cause> {
 /// Returns the disk that must be free when the volume is unstaged. It is the disk that is mounted at the path. When
 /// nothing is mounted (a raw block volume, or a repeated call), it is the disk of the volume. Returns `None` when this
 /// machine does not have the disk any more.
-async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
+async fn disk_to_release(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
     let (table, at) = owner::topmost(path).await?;
     if let Some(entry) = table.topmost(&at) {
         return match owner::owner(&node.mounter, entry, volume).await? {
             Owner::Volume | Owner::Silent => Ok(Some(number_of(node, entry).await?)),
             Owner::Vanished => Ok(None),
-            Owner::Other(found) => Err(Refused::OtherMount { found }.into()),
+            Owner::Other(found) => Err(NodeRefusal::OtherMount { found }.into()),
         };
     }
     // On Xen, only the device name from EC2 leads to the disk of a volume.
@@ -100,17 +101,17 @@ async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Res
 }
 
 /// Returns the device of a mount. For a bound node, this is the device that the node leads to.
-async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cause> {
+async fn number_of(node: &LinuxNode, entry: &MountEntry) -> Result<DeviceNumber, Cause> {
     if entry.device.major != 0 {
         return Ok(entry.device);
     }
     let number = node.mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the path"))?;
-    number.ok_or_else(|| Refused::NotPublished { found: "no longer a block device".to_owned() }.into())
+    number.ok_or_else(|| NodeRefusal::NotPublished { found: "no longer a block device".to_owned() }.into())
 }
 
 /// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each first, and
 /// stops at a mount of another owner.
-async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<usize, Cause> {
+async fn unmount_all(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<usize, Cause> {
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
         let Some(entry) = table.topmost(&at) else { return Ok(taken) };
@@ -120,11 +121,9 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
         };
         if let Owner::Other(found) = owner {
             tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "leaving the mount of another volume or file system in place");
-            return Err(Refused::OtherMount { found }.into());
+            return Err(NodeRefusal::OtherMount { found }.into());
         }
-        if !waiters.any() {
-            return Err(Cause::Abandoned { before: "unmounting" });
-        }
+        ensure_wanted(waiters, "unmounting")?;
         if entry.device.major == 0 && owner != Owner::Vanished {
             // Writes the unsynced data of the pod to the raw device.
             let number = number_of(node, entry).await?;

@@ -2,18 +2,15 @@
 //! the metrics show the results.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ebs_mounter::{Attacher, MountTable, NodePath};
 use ebs_types::VolumeId;
 
 use super::health::{self, Ailment};
 use super::request::Handle;
-use super::{Inner, NodeService, error, owner};
+use super::{LinuxNode, NodeService, error, owner};
 use crate::status::{Meaning, chain};
-
-/// The interval between two checks of all volumes.
-const INTERVAL: Duration = Duration::from_secs(60);
+use crate::timeouts;
 
 /// A volume that is not healthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,22 +34,22 @@ pub struct NotGrownVolume {
 impl NodeService {
     /// Checks all volumes periodically, until dropped.
     pub async fn watch_health(self) {
-        adopt(&self.inner).await;
+        adopt(self.implementation()).await;
         loop {
-            self.look_at_volumes().await;
-            tokio::time::sleep(INTERVAL).await;
+            self.check_volumes().await;
+            tokio::time::sleep(timeouts::HEALTH_INTERVAL).await;
         }
     }
 
     /// Checks all volumes once, and logs the changes since the last check.
-    pub async fn look_at_volumes(&self) {
-        let node = &self.inner;
+    pub async fn check_volumes(&self) {
+        let node = self.implementation();
         let mut found = BTreeMap::new();
         let here = node.mounter.registered();
         node.backlog.retain(|volume| here.contains_key(volume));
         for (volume, registered) in here {
             for path in &registered.paths {
-                if let Some(ailment) = look(node, &volume, path).await {
+                if let Some(ailment) = check_volume(node, &volume, path).await {
                     found.insert(volume.clone(), (ailment, path.clone()));
                     break;
                 }
@@ -72,13 +69,13 @@ impl NodeService {
     /// Returns the volumes whose file systems are smaller than their disks, by ID: those whose growth failed, and those
     /// that a check found more than five minutes ago.
     pub fn volumes_not_grown(&self) -> Vec<NotGrownVolume> {
-        let all = self.inner.backlog.reported().into_iter();
+        let all = self.implementation().backlog.reported().into_iter();
         all.map(|(volume, missing)| NotGrownVolume { volume, missing }).collect()
     }
 
     /// Returns the volumes that the last check found unhealthy, by ID.
     pub fn unhealthy_volumes(&self) -> Vec<UnhealthyVolume> {
-        let unhealthy = self.inner.unhealthy();
+        let unhealthy = self.implementation().unhealthy();
         let all = unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason));
         all.map(|(volume, status, reason)| UnhealthyVolume { volume, status, reason }).collect()
     }
@@ -89,8 +86,8 @@ fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, 
 }
 
 /// Returns the problem of a volume at a registered path, or `None` when it is not mounted there any more.
-async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailment> {
-    match health::at(node, &Handle::Volume(volume.clone()), path).await {
+async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> Option<Ailment> {
+    match health::problem_at(node, &Handle::Volume(volume.clone()), path).await {
         Ok(ailment) => ailment,
         Err(cause) if error::meaning(&cause) == Meaning::Unavailable => {
             Some(Ailment::Inaccessible { reason: "NoAnswer", message: chain(&cause) })
@@ -104,7 +101,7 @@ async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailmen
 
 /// Registers the volumes of a previous driver: they are mounted in the kubelet's directories for CSI volumes, but
 /// missing in the register. Which driver attached them is unknown.
-async fn adopt(node: &Inner) {
+async fn adopt(node: &LinuxNode) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();
     for entry in table.entries() {

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use super::{Key, Operations};
-
-/// How often a shutdown looks for operations without callers.
-const DRAIN_GLANCE: Duration = Duration::from_millis(100);
+use crate::timeouts;
 
 impl Operations {
     /// Refuses new operations from now on and waits until the running ones have ended, for at most `limit`. Asks
@@ -17,7 +15,7 @@ impl Operations {
         let ended = async {
             loop {
                 let _asked_to_end = self.slots().supersede_unawaited();
-                if tokio::time::timeout(DRAIN_GLANCE, self.tasks.wait()).await.is_ok() {
+                if tokio::time::timeout(timeouts::DRAIN_INTERVAL, self.tasks.wait()).await.is_ok() {
                     return;
                 }
             }

@@ -77,7 +77,7 @@ async fn run(
     result: Result<u32, Fire>,
 ) -> Result<u32, OperationError<Fire>> {
     let gate = gate.clone();
-    operations.run(key(), plan, MINUTE, move |_| gate.pass(result)).await
+    operations.run_exclusive(key(), plan, MINUTE, move |_| gate.pass(result)).await
 }
 
 /// The operation runs to its end and holds its key until then.
@@ -137,7 +137,7 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
         let other = run(&operations, "b", &gate, Ok(2)).await.expect_err("another plan");
         assert!(matches!(other, OperationError::Busy(_)));
         assert_eq!(other.meaning(), Meaning::InProgress);
-        let other = operations.run(key(), 1_u8, MINUTE, |_| async { Ok::<u32, Fire>(3) }).await;
+        let other = operations.run_exclusive(key(), 1_u8, MINUTE, |_| async { Ok::<u32, Fire>(3) }).await;
         assert!(matches!(other, Err(OperationError::Busy(_))));
         gate.open.notify_one();
     });
@@ -151,10 +151,12 @@ async fn keys_of_different_kinds_never_collide() {
     let nested = {
         let operations = operations.clone();
         move |_| async move {
-            operations.run(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await
+            operations
+                .run_exclusive(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) })
+                .await
         }
     };
-    let got = operations.run(key(), "a", MINUTE, nested).await.expect("no collision");
+    let got = operations.run_exclusive(key(), "a", MINUTE, nested).await.expect("no collision");
     assert_eq!(got, 2);
 }
 
@@ -169,8 +171,8 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
         Ok::<u32, Fire>(1)
     };
     let (one, other) = tokio::join!(
-        operations.run(key(), "a", MINUTE, broken),
-        operations.run(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(1) })
+        operations.run_exclusive(key(), "a", MINUTE, broken),
+        operations.run_exclusive(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(1) })
     );
     for got in [one, other] {
         let error = got.expect_err("it panicked");
@@ -179,7 +181,7 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
         );
         assert_eq!(error.meaning(), Meaning::InProgress, "never a final code");
     }
-    let again = operations.run(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+    let again = operations.run_exclusive(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
     assert_eq!(again.expect("the key is free"), 2);
 }
 
@@ -207,7 +209,7 @@ async fn work_sees_whether_a_caller_waits() {
             gate.pass(Ok(1)).await
         }
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), operations.run(key(), "a", MINUTE, work)).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), operations.run_exclusive(key(), "a", MINUTE, work)).await;
     let waiters = seen.lock().expect("not poisoned").clone().expect("the work has started");
     assert!(!waiters.any() && !operations.is_awaited(&key()));
     let joined = run(&operations, "a", &gate, Ok(2));
@@ -226,20 +228,20 @@ async fn finished_success_is_not_replayed() {
     for expected in 1..=3 {
         let runs = Arc::clone(&runs);
         let work = move |_| async move { Ok::<usize, Fire>(runs.fetch_add(1, Ordering::SeqCst) + 1) };
-        assert_eq!(operations.run(key(), "a", MINUTE, work).await.expect("runs"), expected);
+        assert_eq!(operations.run_exclusive(key(), "a", MINUTE, work).await.expect("runs"), expected);
     }
 }
 
 /// As Unpublish does with a Publish without callers. Meanwhile, no call can join the Publish.
 #[tokio::test(start_paused = true)]
-async fn take_over_waits_for_an_operation_without_callers() {
+async fn run_waits_for_an_operation_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
     let left = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &publish, Ok(1))).await;
     assert!(left.is_err());
     unpublish.open.notify_one();
     let taker = {
         let unpublish = unpublish.clone();
-        operations.take_over(key(), 2_u8, MINUTE, move |_| unpublish.pass(Ok(2)))
+        operations.run(key(), 2_u8, MINUTE, move |_| unpublish.pass(Ok(2)))
     };
     let (taken, ()) = tokio::join!(taker, async {
         settle().await;
@@ -254,11 +256,11 @@ async fn take_over_waits_for_an_operation_without_callers() {
 
 /// As Unpublish with a Publish that has a caller.
 #[tokio::test(start_paused = true)]
-async fn take_over_does_not_interrupt_an_operation_with_callers() {
+async fn run_does_not_interrupt_an_operation_with_callers() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let (held, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(1)), async {
         until("started", || gate.starts() == 1).await;
-        let taker = operations.take_over(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+        let taker = operations.run(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
         assert!(matches!(taker, Err(OperationError::Busy(_))));
         gate.open.notify_one();
     });
@@ -266,10 +268,10 @@ async fn take_over_does_not_interrupt_an_operation_with_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn take_over_waits_no_longer_than_its_bound() {
+async fn run_waits_no_longer_than_its_timeout() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &gate, Ok(1))).await;
-    let taker = operations.take_over(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+    let taker = operations.run(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
     assert!(matches!(taker, Err(OperationError::StillRunning { .. })));
     let (joined, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(3)), async { gate.open.notify_one() });
     assert_eq!(joined.expect("can be joined again"), 1);
@@ -284,7 +286,8 @@ async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     assert_eq!(operations.drain(Duration::from_secs(20)).await, [key()]);
     assert_eq!(start.elapsed().as_secs(), 20);
     let other = Key::CreateVolume("pvc-2".to_owned());
-    let error = operations.run(other, "a", MINUTE, |_| async { Ok::<u32, Fire>(1) }).await.expect_err("refused");
+    let error =
+        operations.run_exclusive(other, "a", MINUTE, |_| async { Ok::<u32, Fire>(1) }).await.expect_err("refused");
     assert!(matches!(error, OperationError::ShuttingDown(_)));
     assert_eq!(error.meaning(), Meaning::Unavailable);
     let (joined, left) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
@@ -318,7 +321,7 @@ async fn stage_excludes_targets_which_do_not_exclude_each_other() {
         let (operations, gate) = (Operations::new(), Gate::default());
         let first = start(&operations, held, &gate);
         until("the first has started", || gate.starts() == 1).await;
-        let second = operations.run(wanted.clone(), "second", MINUTE, |_| async { Ok::<_, Fire>(2) }).await;
+        let second = operations.run_exclusive(wanted.clone(), "second", MINUTE, |_| async { Ok::<_, Fire>(2) }).await;
         match second {
             Ok(2) => assert!(may, "{wanted} ran beside {held}"),
             Err(OperationError::Busy(by)) => assert!(!may && by == *held, "{wanted} was refused by {by}"),
@@ -338,7 +341,7 @@ async fn unstage_waits_for_a_publish_without_callers() {
     until("the publish has started", || gate.starts() == 1).await;
     let unstage = |operations: Operations| {
         let whole = whole.clone();
-        async move { operations.take_over(whole, "unstage", MINUTE, |_| async { Ok::<_, Fire>(2) }).await }
+        async move { operations.run(whole, "unstage", MINUTE, |_| async { Ok::<_, Fire>(2) }).await }
     };
     assert!(matches!(unstage(operations.clone()).await, Err(OperationError::Busy(by)) if by == a));
     publish.abort();
@@ -360,7 +363,7 @@ fn start(
 ) -> tokio::task::JoinHandle<Result<u32, OperationError<Fire>>> {
     let (operations, key, gate) = (operations.clone(), key.clone(), gate.clone());
     #[expect(clippy::disallowed_methods, reason = "the caller of a test, aborted or joined by it")]
-    tokio::spawn(async move { operations.run(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
+    tokio::spawn(async move { operations.run_exclusive(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,7 +411,7 @@ async fn caller_that_joins_abandoned_work_runs_it_again() {
                 _ => Ok(2),
             }
         };
-        operations.run(key(), "a", MINUTE, work)
+        operations.run_exclusive(key(), "a", MINUTE, work)
     };
     assert!(tokio::time::timeout(Duration::from_secs(1), call()).await.is_err(), "the first caller leaves");
     let (answer, ()) = tokio::join!(call(), async { stops.notify_one() });
@@ -425,7 +428,7 @@ async fn abandoned_work_is_repeated_only_once() {
         counted.fetch_add(1, Ordering::SeqCst);
         Err::<u32, _>(Unheard)
     };
-    let answer = operations.run(key(), "a", MINUTE, work).await;
+    let answer = operations.run_exclusive(key(), "a", MINUTE, work).await;
     assert!(matches!(answer, Err(OperationError::Failed(_))), "{answer:?}");
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }

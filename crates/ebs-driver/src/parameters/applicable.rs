@@ -11,7 +11,7 @@ use ebs_types::VolumeType;
 
 use super::{MutableParameters, VolumeParameters};
 use crate::capability::Access;
-use crate::contract::FormatKey;
+use crate::context::FormatKey;
 
 /// A parameter of the class that is left out of a request, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

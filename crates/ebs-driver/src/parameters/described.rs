@@ -22,17 +22,17 @@ impl Described {
     }
 
     /// Sets the default.
-    pub(super) const fn or(self, default: &'static str) -> Self {
+    pub(super) const fn with_default(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
 
     /// Sets the conflicts.
-    pub(super) const fn not(self, conflicts: &'static str) -> Self {
+    pub(super) const fn with_conflicts(self, conflicts: &'static str) -> Self {
         Self { conflicts, ..self }
     }
 
     /// Returns true for this key in lower case.
-    pub(super) fn is(&self, lower: &str) -> bool {
+    pub(super) fn has_key(&self, lower: &str) -> bool {
         self.key.eq_ignore_ascii_case(lower)
     }
 }

@@ -4,7 +4,6 @@ use ebs_mounter::FsType;
 use ebs_types::VolumeType;
 
 use crate::status::{IntoStatus, Meaning};
-use crate::tags::TagError;
 
 /// A refused parameter, with its key, its value and the rule. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,8 +53,6 @@ pub enum ParameterError {
         /// Which parameter is wrong, why, and what to do.
         rule: &'static str,
     },
-    #[error(transparent)]
-    Tag(#[from] TagError),
 }
 
 impl IntoStatus for ParameterError {

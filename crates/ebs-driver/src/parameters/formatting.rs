@@ -6,7 +6,7 @@ use ebs_mounter::{FormatOptions, FsType};
 
 use super::ParameterError;
 use crate::capability::Access;
-use crate::contract::FormatKey;
+use crate::context::FormatKey;
 
 /// The default size of a block in bytes.
 const DEFAULT_BLOCK: u64 = 4096;

@@ -7,8 +7,7 @@ use ebs_cloud::ModifySpec;
 use ebs_types::VolumeType;
 
 use super::mutable_keys::{KEYS, Parameter};
-use super::{ClaimNames, Described, Entry, ParameterError, Sorted, VolumeParameters, iops_request};
-use crate::tags::TagTemplate;
+use super::{ClaimNames, Described, Entry, ParameterError, Sorted, TagTemplate, VolumeParameters, iops_request};
 
 /// The parameters of a VolumeAttributesClass. The outer `Option` is `Some` when the key is present. A key without a
 /// value unsets the value of the StorageClass, and does not change an existing volume.
@@ -34,11 +33,11 @@ impl MutableParameters {
     /// # Errors
     /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
-        let sorted = Sorted::of(map)?;
+        let sorted = Sorted::parse(map)?;
         let mut read = Self { tags: sorted.tags, deletions: sorted.deletions, ..Self::default() };
         let mut deprecated_type = None;
         for (lower, entry) in &sorted.entries {
-            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.has_key(lower)).ok_or_else(|| entry.unknown())?;
             match parameter {
                 Parameter::DeprecatedType => deprecated_type = Some(entry.volume_type()),
                 parameter => read.set(*parameter, entry)?,

@@ -23,7 +23,7 @@ const FROM_SIDECAR: &str = "text; added by the resizer (`--extra-modify-metadata
 pub(super) const KEYS: [(Parameter, Described); 9] = [
     (
         Parameter::Type,
-        Described::new("type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type").or("unchanged"),
+        Described::new("type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type").with_default("unchanged"),
     ),
     (
         Parameter::DeprecatedType,
@@ -32,8 +32,8 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
     (
         Parameter::Iops,
         Described::new("iops", COUNT, "IOPS of the volume; capped at the maximum of the type, with a warning in the log")
-            .or("unchanged")
-            .not("`iopsPerGB`"),
+            .with_default("unchanged")
+            .with_conflicts("`iopsPerGB`"),
     ),
     (
         Parameter::IopsPerGib,
@@ -42,7 +42,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             COUNT,
             "IOPS for each GiB of the volume, recorded in the tag `ebs.csi.aws.com/IOPSPerGb`, within the type's limits",
         )
-        .not("`iops`"),
+        .with_conflicts("`iops`"),
     ),
     (
         Parameter::AutoIopsOnModify,
@@ -52,11 +52,11 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "raise IOPS by the recorded `iopsPerGB` with each expansion and modification, recorded in the tag \
              `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
         )
-        .or("as recorded"),
+        .with_default("as recorded"),
     ),
     (
         Parameter::Throughput,
-        Described::new("throughput", COUNT, "MiB/s of the volume; gp3 only").or("unchanged"),
+        Described::new("throughput", COUNT, "MiB/s of the volume; gp3 only").with_default("unchanged"),
     ),
     (Parameter::PvcName, Described::new(PVC_NAME_KEY, FROM_SIDECAR, "`.PVCName` in templates")),
     (Parameter::PvcNamespace, Described::new(PVC_NAMESPACE_KEY, FROM_SIDECAR, "`.PVCNamespace` in templates")),

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
-use go_template::Data;
 
 use super::lock::LockParameters;
 use super::snapshot_keys::{KEYS, Parameter};
-use super::{Described, ParameterError, Sorted};
-use crate::tags::TagTemplate;
+use super::{Described, ParameterError, Sorted, TagTemplate};
+use crate::go_template::Data;
 
 /// The parameters of a VolumeSnapshotClass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,11 +28,11 @@ impl SnapshotParameters {
     /// # Errors
     /// [`ParameterError`] for the first invalid key in alphabetical order, then for an invalid lock.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
-        let sorted = Sorted::of(map)?.without_deletions()?;
+        let sorted = Sorted::parse(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
         let mut lock = LockParameters::default();
         for (lower, entry) in &sorted.entries {
-            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.has_key(lower)).ok_or_else(|| entry.unknown())?;
             let text = || entry.value.to_owned();
             match parameter {
                 Parameter::Name => read.name = text(),

@@ -35,7 +35,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "ARN of an Outpost",
             "keep the snapshot on that Outpost, where its volume must be",
         )
-        .or("the region"),
+        .with_default("the region"),
     ),
     (
         Parameter::LockMode,
@@ -44,7 +44,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "`governance` or `compliance`",
             "lock the snapshot; needs one of `lockDuration` and `lockExpirationDate`",
         )
-        .or("no lock"),
+        .with_default("no lock"),
     ),
     (
         Parameter::LockDuration,
@@ -53,7 +53,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "days, 1 to 36500",
             "how long the lock lasts, from the completion of the snapshot",
         )
-        .not("`lockExpirationDate`; no `lockMode`"),
+        .with_conflicts("`lockExpirationDate`; no `lockMode`"),
     ),
     (
         Parameter::LockExpirationDate,
@@ -62,7 +62,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "a time such as `2040-12-31T23:59:59Z`, in the future",
             "when the lock ends",
         )
-        .not("`lockDuration`; no `lockMode`"),
+        .with_conflicts("`lockDuration`; no `lockMode`"),
     ),
     (
         Parameter::LockCoolOffPeriod,
@@ -71,7 +71,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
             "hours, 1 to 72",
             "how long a compliance lock can still be lifted or changed; without it, never",
         )
-        .not("`lockMode: governance`; no `lockMode`"),
+        .with_conflicts("`lockMode: governance`; no `lockMode`"),
     ),
     (
         Parameter::Name,

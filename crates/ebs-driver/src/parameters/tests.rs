@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::capability::Access;
-use crate::contract::{FormatKey, VolumeContext};
+use crate::context::{FormatKey, VolumeContext};
 
 fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
@@ -95,27 +95,9 @@ fn booleans_accept_any_go_spelling_and_nothing_else() {
     }
 }
 
-/// The error names the useful range and the meaning of zero, but no limits of a machine word.
-#[test]
-fn error_for_a_number_names_its_useful_range() {
-    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
-        let error = volume(&[(key, "abc")]).expect_err("no number").to_string();
-        assert!(error.contains(key) && error.contains("abc") && error.contains("whole number"), "{error}");
-        assert!(!error.contains("-2147483648") && error.contains("0 for none"), "{error}");
-    }
-}
-
 /// Numbers are signed.
 #[test]
 fn numbers_are_32_bit_and_zero_or_less_is_unset() {
-    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
-        for garbage in ["", "x", "1.5", "2147483648", "-2147483649", "0x10", " 1"] {
-            assert!(
-                matches!(volume(&[(key, garbage)]), Err(ParameterError::Malformed { wanted, .. }) if wanted.contains("whole number")),
-                "{key}={garbage}"
-            );
-        }
-    }
     assert_eq!(volume(&[("iops", "2147483647")]).expect("fits").iops, NonZeroU32::new(2_147_483_647));
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
@@ -124,7 +106,7 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
 #[test]
 fn text_in_place_of_a_number_is_refused_with_an_example() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
-        for text in ["abc", "", "3,000", "1.5", " 3000", "3000 IOPS"] {
+        for text in ["abc", "", "3,000", "1.5", " 3000", "3000 IOPS", "0x10"] {
             let message = volume(&[(key, text)]).expect_err("not a number").to_string();
             assert!(message.contains(key) && message.contains("whole number such as"), "{message}");
             assert!(!message.contains("2147483647") && !message.contains("-2147483648"), "{message}");
@@ -322,15 +304,6 @@ proptest! {
                     prop_assert!(entries.keys().any(|key| message.contains(&format!("{key:?}")) || (!key.is_empty() && message.contains(key.as_str()))), "{message}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn case_of_a_key_is_irrelevant(upper in proptest::collection::vec(any::<bool>(), 30)) {
-        for (key, value) in [("allowautoiopspergbincrease", "true"), ("iopspergb", "7"), ("kmskeyid", "k"), ("blocksize", "1")] {
-            let spelt: String =
-                key.chars().zip(&upper).map(|(c, up)| if *up { c.to_ascii_uppercase() } else { c }).collect();
-            prop_assert_eq!(volume(&[(&spelt, value)]), volume(&[(key, value)]));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use ebs_mounter::SizeWord;
 use ebs_types::{VolumeType, ZoneName};
 
-use super::{Entry, ParameterError};
+use super::{Entry, ParameterError, TagTemplate};
 
 impl Entry<'_> {
     /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors: a wrong guess for
@@ -64,6 +64,12 @@ impl Entry<'_> {
         let without_spaces = self.value.replace(' ', "");
         let zones = without_spaces.split(',').map(ZoneName::parse).collect::<Result<_, _>>();
         zones.map_err(|_| self.malformed("a list of zones such as us-west-2a,us-west-2b"))
+    }
+
+    /// Splits a tag at its first `=`.
+    pub(super) fn tag(&self) -> Result<TagTemplate, ParameterError> {
+        let (key, template) = self.value.split_once('=').ok_or_else(|| self.malformed("of the form key=value"))?;
+        Ok(TagTemplate { key: key.to_owned(), template: template.to_owned() })
     }
 
     /// Checks the form of an ARN. EC2 checks the rest.

@@ -7,9 +7,8 @@ use ebs_mounter::FormatOptions;
 use ebs_types::VolumeType;
 
 use super::volume_keys::{KEYS, Parameter};
-use super::{ClaimNames, Described, Entry, ParameterError, Sorted};
-use crate::contract::FormatKey;
-use crate::tags::TagTemplate;
+use super::{ClaimNames, Described, Entry, ParameterError, Sorted, TagTemplate};
+use crate::context::FormatKey;
 
 /// The parameters of a StorageClass. `None` means that the parameter is not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,10 +44,10 @@ impl VolumeParameters {
     /// # Errors
     /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
-        let sorted = Sorted::of(map)?.without_deletions()?;
+        let sorted = Sorted::parse(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
         for (lower, entry) in &sorted.entries {
-            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.has_key(lower)).ok_or_else(|| entry.unknown())?;
             read.set(*parameter, entry)?;
         }
         Ok(read)

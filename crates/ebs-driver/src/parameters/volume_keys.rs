@@ -1,7 +1,7 @@
 //! The keys of a StorageClass for the parser, with their documentation.
 
 use super::{Described, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY};
-use crate::contract::FormatKey;
+use crate::context::FormatKey;
 
 /// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +40,13 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             "`gp3`, `gp2`, `io2`, `io1`, `st1`, `sc1`, `standard`; EC2 checks any other type",
             "EBS volume type",
         )
-        .or("`gp3`"),
+        .with_default("`gp3`"),
     ),
     (
         Parameter::Iops,
         Described::new("iops", COUNT, "IOPS of the volume (gp3, io1, io2; ignored for other types), capped at the maximum of the type with a warning in the log")
-            .or("EC2's")
-            .not("`iopsPerGB`"),
+            .with_default("EC2's")
+            .with_conflicts("`iopsPerGB`"),
     ),
     (
         Parameter::IopsPerGib,
@@ -56,12 +56,12 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             "IOPS for each GiB of the volume (gp3, io1, io2; ignored for other types), within the type's limits, recorded in the tag \
              `ebs.csi.aws.com/IOPSPerGb`",
         )
-        .not("`iops`"),
+        .with_conflicts("`iops`"),
     ),
     (
         Parameter::RaiseIops,
         Described::new("allowAutoIOPSPerGBIncrease", FLAG, "raise IOPS to the minimum of the type when they are below it")
-            .or("`false`"),
+            .with_default("`false`"),
     ),
     (
         Parameter::AutoIopsOnModify,
@@ -71,11 +71,11 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             "raise IOPS by the recorded `iopsPerGB` when the volume grows, recorded in the tag \
              `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
         )
-        .or("`false`"),
+        .with_default("`false`"),
     ),
     (
         Parameter::Throughput,
-        Described::new("throughput", COUNT, "throughput in MiB/s (gp3); ignored for other types").or("EC2's, 125"),
+        Described::new("throughput", COUNT, "throughput in MiB/s (gp3); ignored for other types").with_default("EC2's, 125"),
     ),
     (
         Parameter::InitializationRate,
@@ -92,7 +92,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             FLAG,
             "encrypt the volume; with `false`, the account's setting, an encrypted source or `kmsKeyId` still encrypts it",
         )
-        .or("the account's setting"),
+        .with_default("the account's setting"),
     ),
     (
         Parameter::KmsKeyId,
@@ -101,7 +101,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             "a KMS key by its ARN or id, or an alias or its ARN",
             "encryption key, which encrypts the volume even with `encrypted: false`; the clone of an encrypted volume must use the key of its source",
         )
-        .or("the account's default key"),
+        .with_default("the account's default key"),
     ),
     (
         Parameter::Format(FormatKey::BlockSize),
@@ -113,23 +113,23 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
     ),
     (
         Parameter::Format(FormatKey::BytesPerInode),
-        Described::new("bytesPerInode", SIZE, "bytes for each inode: 1024 to 67108864").not(EXT_ONLY),
+        Described::new("bytesPerInode", SIZE, "bytes for each inode: 1024 to 67108864").with_conflicts(EXT_ONLY),
     ),
     (
         Parameter::Format(FormatKey::NumberOfInodes),
-        Described::new("numberOfInodes", SIZE, "number of inodes").not(EXT_ONLY),
+        Described::new("numberOfInodes", SIZE, "number of inodes").with_conflicts(EXT_ONLY),
     ),
     (
         Parameter::Format(FormatKey::Bigalloc),
-        Described::new("ext4BigAlloc", FLAG, "ext4 with clusters of blocks").or("`false`").not(EXT4_ONLY),
+        Described::new("ext4BigAlloc", FLAG, "ext4 with clusters of blocks").with_default("`false`").with_conflicts(EXT4_ONLY),
     ),
     (
         Parameter::Format(FormatKey::ClusterSize),
-        Described::new("ext4ClusterSize", SIZE, "bytes of a cluster; needs `ext4BigAlloc: \"true\"`").not(EXT4_ONLY),
+        Described::new("ext4ClusterSize", SIZE, "bytes of a cluster; needs `ext4BigAlloc: \"true\"`").with_conflicts(EXT4_ONLY),
     ),
     (
         Parameter::Format(FormatKey::Encryption),
-        Described::new("ext4EncryptionSupport", FLAG, "ext4 that can encrypt directories").or("`false`").not(EXT4_ONLY),
+        Described::new("ext4EncryptionSupport", FLAG, "ext4 that can encrypt directories").with_default("`false`").with_conflicts(EXT4_ONLY),
     ),
     (
         Parameter::FormatBlankRestore,
@@ -138,7 +138,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             FLAG,
             "a volume from a snapshot or a clone may be formatted when it is proven blank; otherwise never",
         )
-        .or("`false`"),
+        .with_default("`false`"),
     ),
     (
         Parameter::BlockUntilInitialized,
@@ -147,7 +147,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
             FLAG,
             "attach the volume only when EC2 has loaded all data of its snapshot",
         )
-        .or("`false`"),
+        .with_default("`false`"),
     ),
     (
         Parameter::PvcName,

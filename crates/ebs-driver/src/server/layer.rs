@@ -17,7 +17,7 @@ use tracing::Instrument;
 use crate::operation::panic_text;
 use crate::request_log;
 use crate::rpc::Rpc;
-use crate::status::{Answer, broken_off};
+use crate::status::{ResponseStatus, broken_off};
 
 /// Observes every RPC that has ended.
 pub trait RpcObserver: Send + Sync + 'static {
@@ -79,7 +79,7 @@ where
                 Ok(Ok(response)) => response,
                 Err(panic) => broken_off(&panic_text(panic.as_ref())).into_http(),
             };
-            let answer = Answer::of(response.headers());
+            let answer = ResponseStatus::from_headers(response.headers());
             if let Some(message) = &answer.failure {
                 request_log::failed(rpc, answer.code, message, answer.definite_fault);
             }
@@ -98,7 +98,7 @@ struct Running {
 }
 
 impl Running {
-    fn end(&mut self, answer: &Answer) {
+    fn end(&mut self, answer: &ResponseStatus) {
         if let Some(observer) = self.observer.take() {
             observer.finished(self.rpc, answer.code, self.started.elapsed());
             request_log::traced(answer);
@@ -111,13 +111,13 @@ impl Drop for Running {
         if self.observer.is_some() {
             tracing::info!(rpc = self.rpc, "the client stopped waiting");
         }
-        self.end(&Answer::client_left());
+        self.end(&ResponseStatus::client_left());
     }
 }
 
 /// Returns the name of an RPC in logs and metric labels, from a closed set.
 fn method(path: &str) -> &'static str {
-    Rpc::of_path(path).map_or("unknown", Rpc::name)
+    Rpc::from_path(path).map_or("unknown", Rpc::name)
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@ use std::sync::Mutex;
 
 use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
+use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
-    ProbeRequest, ProbeResponse,
+    NodeGetInfoRequest, ProbeRequest, ProbeResponse,
 };
+use csi_proto::modify::GetCsiDriverModificationCapabilityRequest;
+use csi_proto::modify::modify_client::ModifyClient;
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -24,6 +27,8 @@ use ebs_types::ConnectionId;
 
 use super::*;
 use crate::controller::ControllerService;
+use crate::csi_node::CsiNode;
+use crate::not_ec2::NotEc2;
 
 /// An Identity service that panics, waits or answers, as the test requires.
 #[derive(Clone, Default)]
@@ -83,12 +88,23 @@ struct World {
 }
 
 fn start(limit: Duration) -> World {
+    let stub = Stub::default();
+    start_with(Routes::new(IdentityServer::new(stub.clone())), stub, limit)
+}
+
+/// Starts a server that has only Identity, until the gate opens.
+fn starting() -> (World, StartupGate) {
+    let stub = Stub::default();
+    let (routes, gate) = startup_gate(stub.clone());
+    (start_with(routes, stub, Duration::from_secs(120)), gate)
+}
+
+fn start_with(routes: Routes, stub: Stub, limit: Duration) -> World {
     listen_everywhere();
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
     let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
-    let (stub, seen, stop) = (Stub::default(), Arc::new(Seen::default()), Arc::new(Notify::new()));
-    let routes = Routes::new(IdentityServer::new(stub.clone()));
+    let (seen, stop) = (Arc::new(Seen::default()), Arc::new(Notify::new()));
     let mut serving = JoinSet::new();
     let (observer, stopping) = (Arc::clone(&seen), Arc::clone(&stop));
     serving.spawn(async move { serve(bound, routes, observer, stopping.notified(), limit).await });
@@ -267,14 +283,9 @@ pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
 async fn failed_rpc_is_logged_once_without_secrets() {
     let (lines, _logging) = captured_log();
     let controller = controller().await;
-    let directory = tempfile::tempdir().expect("a directory");
-    let socket = directory.path().join("csi.sock");
-    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
     let routes = Routes::new(IdentityServer::new(Stub::default())).add_service(ControllerServer::new(controller));
-    let mut serving = JoinSet::new();
-    let limit = Duration::from_secs(1);
-    serving.spawn(serve(bound, routes, Arc::new(Seen::default()), std::future::pending(), limit));
-    let channel = channel(&socket).await;
+    let world = start_with(routes, Stub::default(), Duration::from_secs(1));
+    let channel = channel(&world.socket).await;
     let request = csi_proto::csi::CreateVolumeRequest {
         name: "pvc-1".to_owned(),
         secrets: [("key".to_owned(), "canary-7f3a".to_owned())].into(),
@@ -383,4 +394,47 @@ async fn client_with_a_path_as_authority_is_served() {
         client.write_all(sent).await.expect("it reads");
         until("three calls", || world.stub.connections.lock().expect("not poisoned").len() == calls).await;
     }
+}
+
+async fn identity_answers(world: &World) {
+    let info = within("info", client(&world.socket).await.get_plugin_info(GetPluginInfoRequest {})).await;
+    assert_eq!(info.expect("answered").into_inner().name, "stub");
+}
+
+/// An RPC that no service has is Unimplemented after the start.
+#[tokio::test]
+async fn identity_answers_at_once_and_other_calls_wait() {
+    let (world, gate) = starting();
+    identity_answers(&world).await;
+    let channel = channel(&world.socket).await;
+    let mut calls = JoinSet::new();
+    let mut modify = ModifyClient::new(channel.clone());
+    calls.spawn(async move {
+        let request = GetCsiDriverModificationCapabilityRequest {};
+        modify.get_csi_driver_modification_capability(request).await.map(drop)
+    });
+    // This call is sent later and answered earlier.
+    identity_answers(&world).await;
+    assert!(calls.try_join_next().is_none(), "no service could have answered it");
+    gate.open(services(Some(controller().await), None::<CsiNode<NotEc2>>));
+    within("the call that waited", calls.join_next()).await.expect("one").expect("no panic").expect("answered");
+    let status = within("no node", NodeClient::new(channel).node_get_info(NodeGetInfoRequest {})).await;
+    assert_eq!(format!("{:?}", status.expect_err("no such service").code()), "Unimplemented");
+}
+
+/// The code is Unavailable.
+#[tokio::test]
+async fn waiting_call_ends_when_the_driver_stops_before_its_start() {
+    let (mut world, gate) = starting();
+    let mut node = NodeClient::new(channel(&world.socket).await);
+    let mut calls = JoinSet::new();
+    calls.spawn(async move { node.node_get_info(NodeGetInfoRequest {}).await });
+    identity_answers(&world).await;
+    drop(gate);
+    let status = within("the call", calls.join_next()).await.expect("one").expect("no panic").expect_err("no service");
+    assert_eq!(format!("{:?}", status.code()), "Unavailable");
+    assert!(status.message().contains("call again"), "{status}");
+    world.stop.notify_one();
+    let ended = within("the server ends", world.serving.join_next()).await;
+    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
 }

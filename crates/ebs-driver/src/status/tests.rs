@@ -85,11 +85,11 @@ fn unsupported_rpc_is_named() {
 #[test]
 fn code_of_a_response_is_parsed_from_its_headers() {
     let failed: http::Response<()> = Status::aborted("busy: 100 %").into_http();
-    let answer = Answer::of(failed.headers());
+    let answer = ResponseStatus::from_headers(failed.headers());
     assert_eq!(
         (answer.code, answer.failure.as_deref(), answer.definite_fault),
         ("Aborted", Some("busy: 100 %"), false)
     );
-    let answer = Answer::of(&http::HeaderMap::new());
+    let answer = ResponseStatus::from_headers(&http::HeaderMap::new());
     assert_eq!((answer.code, answer.failure), ("OK", None));
 }

@@ -213,10 +213,10 @@ fn snapshot_templates_have_their_own_three_fields() {
     ];
     let snapshot = SnapshotParameters::parse(&map(&names)).expect("parameters are fine").template_data();
     let all = "{{.VolumeSnapshotName}} {{.VolumeSnapshotNamespace}} {{.VolumeSnapshotContentName}}";
-    assert_eq!(go_template::render(all, &snapshot).unwrap(), "snap team-b snapcontent-1");
-    let error = go_template::render("{{.PVCName}}", &snapshot).unwrap_err().to_string();
+    assert_eq!(crate::go_template::render(all, &snapshot).unwrap(), "snap team-b snapcontent-1");
+    let error = crate::go_template::render("{{.PVCName}}", &snapshot).unwrap_err().to_string();
     assert!(error.contains(".PVCName") && error.contains(".VolumeSnapshotName"), "{error}");
     let claim = ClaimNames { pvc_name: "data".into(), pvc_namespace: "team-a".into(), pv_name: "pvc-1".into() };
     let all = "{{.PVCName}} {{.PVCNamespace}} {{.PVName}}";
-    assert_eq!(go_template::render(all, &claim.template_data()).unwrap(), "data team-a pvc-1");
+    assert_eq!(crate::go_template::render(all, &claim.template_data()).unwrap(), "data team-a pvc-1");
 }

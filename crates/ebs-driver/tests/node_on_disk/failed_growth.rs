@@ -212,7 +212,7 @@ fn watch_reports_a_failed_growth_of_a_volume_in_use() {
         let missing =
             |volumes: Vec<NotGrownVolume>| volumes.into_iter().map(|volume| volume.missing).collect::<Vec<_>>();
         assert_eq!(missing(node.service.volumes_not_grown()), [SIZE]);
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         let found = node.service.unhealthy_volumes();
         assert_eq!(
             found.iter().map(|found| (found.status, found.reason)).collect::<Vec<_>>(),
@@ -221,7 +221,7 @@ fn watch_reports_a_failed_growth_of_a_volume_in_use() {
         drop(tools);
         node.expand(node.text("target")).await.unwrap();
         assert_eq!(node.service.volumes_not_grown(), []);
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();
@@ -237,17 +237,17 @@ fn restarted_driver_finds_a_file_system_that_has_not_grown() {
         node.staged("xfs").await;
         drop(tools);
         let next = node.again(|_| {});
-        next.look_at_volumes().await;
+        next.check_volumes().await;
         assert_eq!((next.unhealthy_volumes(), next.volumes_not_grown()), (vec![], vec![]));
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(301)).await;
         tokio::time::resume();
-        next.look_at_volumes().await;
+        next.check_volumes().await;
         assert_eq!(next.unhealthy_volumes()[0].reason, "NotGrown");
         assert_eq!(next.volumes_not_grown()[0].missing, SIZE);
         // Volumes that are not on this node any more are not reported.
         node.unstage().await.unwrap();
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
     });
 }

@@ -2,18 +2,14 @@
 //! ignores another use.
 
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
 
 use crate::node::{MIB, Node, block, context, mount, refused, with_node, with_staged_node};
 use crate::release::sysfs_with;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use tonic::{Code, Request};
-
-const BOUND: Duration = Duration::from_secs(20);
 
 /// Publish, unpublish, expand, statistics and health report on a raw device only when it is this volume's.
 #[test]
@@ -221,32 +217,5 @@ fn second_pod_gets_a_raw_device_that_a_pod_holds() {
         let second =
             csi::NodePublishVolumeRequest { target_path: node.text("second"), ..node.publish_request(block()) };
         node.publish(second).await.unwrap();
-    });
-}
-
-#[test]
-fn raw_device_smaller_than_the_volume_is_refused() {
-    with_node(async |node| {
-        let mut request = node.publish_request(block());
-        request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "1".to_owned());
-        refused(node.publish(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
-        assert!(!node.path("target").exists());
-    });
-}
-
-#[test]
-fn file_system_after_shutdown_is_not_reported_as_staged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(600 * MIB);
-        node.staged("xfs").await;
-        node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
-        run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &node.text("staging")], BOUND).unwrap();
-        let words = ["is unusable"];
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &words);
-        let publish = node.publish(node.publish_request(mount("xfs", &[])));
-        refused(publish.await, Code::Unavailable, &words);
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
-        node.staged("xfs").await;
     });
 }

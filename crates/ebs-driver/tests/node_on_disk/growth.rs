@@ -66,24 +66,6 @@ fn file_system_grows_under_a_writer_and_keeps_every_byte() {
     });
 }
 
-/// The volume grew while it was unstaged. All data is intact.
-#[test]
-fn unstaged_file_system_grows_at_the_next_stage() {
-    in_mount_namespace(|| async {
-        for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
-            let node = Node::new(SIZE);
-            node.staged(fs_type).await;
-            let kept = content::write_file(&node.path("staging/kept"), 13, 4 * MIB).unwrap();
-            node.unstage().await.unwrap();
-            node.disk.grow(2 * SIZE).unwrap();
-            node.staged(fs_type).await;
-            assert!(total(&node, "staging").await > wire(SIZE), "{fs_type} has not grown");
-            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{fs_type}");
-            node.unstage().await.unwrap();
-        }
-    });
-}
-
 /// The tool reports success. The error names both sizes and does not fail the stage. The next attempt grows the file
 /// system.
 #[test]

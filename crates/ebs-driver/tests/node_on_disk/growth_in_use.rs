@@ -7,7 +7,6 @@ use rustix::mount::{MountFlags, mount_remount};
 use tonic::Code;
 
 use crate::failed_growth::give_up_growth_of_mounted_ext;
-use crate::growth::may_grow_mounted_ext;
 use crate::node::{MIB, Node, block, context, mount, refused, with_staged_node};
 use crate::traced_tools::TracedTools;
 
@@ -162,22 +161,6 @@ fn ext4_in_use_does_not_grow_without_the_capability() {
         node.unstage().await.unwrap();
         node.staged("ext4").await;
         assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
-    });
-}
-
-/// Without this capability the test proves nothing and reports that. `make vm-test` has it.
-#[test]
-#[expect(clippy::print_stderr, reason = "tells what this run does not prove")]
-fn ext4_in_use_grows_with_the_capability() {
-    if !may_grow_mounted_ext() {
-        eprintln!("skipped: this process lacks CAP_SYS_RESOURCE; make vm-test has it");
-        return;
-    }
-    in_mount_namespace(|| async {
-        let node = published("ext4", &[], SIZE).await;
-        node.disk.grow(2 * SIZE).unwrap();
-        assert_eq!(node.expand(node.text("target")).await.unwrap(), wire(2 * SIZE));
-        assert!(node.stats(node.text("target")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
     });
 }
 

@@ -21,19 +21,19 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<Unh
 #[test]
 fn watch_finds_a_vanished_volume_and_logs_it_once() {
     with_staged_node(async |node| {
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
         let sys = sysfs_with(node, "sda", "8:0");
         let blind = node.again(|config| config.sys = sys);
         let log = Log::listen();
         for _ in 0..2 {
-            blind.look_at_volumes().await;
+            blind.check_volumes().await;
             assert_eq!(blind.unhealthy_volumes(), unhealthy(node, "Inaccessible", "DeviceVanished"));
         }
         assert_eq!(log.lines_with(&["WARN", "unhealthy", node.volume.as_str()]).len(), 1);
         blind.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
         for _ in 0..2 {
-            blind.look_at_volumes().await;
+            blind.check_volumes().await;
             assert_eq!(blind.unhealthy_volumes(), []);
         }
         assert_eq!(log.lines_with(&["INFO", "healthy again", node.volume.as_str()]).len(), 1);
@@ -47,7 +47,7 @@ fn watch_finds_a_file_system_turned_read_only() {
         let node = Node::new(64 * MIB);
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), unhealthy(&node, "Degraded", "ReadOnlyAfterErrors"));
     });
 }
@@ -60,11 +60,11 @@ fn file_system_with_counted_errors_is_degraded_until_checked() {
         let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let line = table.lines().find(|line| line.contains(&format!("/dev/{} ", node.disk.name()))).unwrap();
         assert!(line.contains(" rw") && !line.contains("emergency_ro"), "{line}");
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), unhealthy(node, "Degraded", "FileSystemErrors"));
         node.service.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
         node.staged("ext4").await;
-        node.service.look_at_volumes().await;
+        node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
     });
 }
@@ -78,7 +78,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         raw.publish(raw.publish_request(block())).await.unwrap();
         let sys = sysfs_with(&raw, "sda", "8:0");
         let blind = raw.again(|config| config.sys = sys);
-        blind.look_at_volumes().await;
+        blind.check_volumes().await;
         assert_eq!(blind.unhealthy_volumes().len(), 1, "{:?}", blind.unhealthy_volumes());
 
         let node = Node::new(64 * MIB);

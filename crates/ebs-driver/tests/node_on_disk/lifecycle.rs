@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::node::{MIB, Node, block, mount, options, refused};
 use csi_proto::csi;
-use ebs_driver::contract::FormatKey;
+use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
 use ebs_mounter::FsType;
 use ebs_testkit::content;

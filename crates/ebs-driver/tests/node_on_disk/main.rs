@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod abandoned;
 #[cfg(test)]
-mod corrupted;
+mod dead_mounts;
 #[cfg(test)]
 mod exclusion;
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn repeated_read_only_stage_changes_nothing() {
             assert_eq!(node.mounts_at("staging").await, before, "{fs_type}");
             assert_eq!(tools.started(), [] as [&str; 0], "{fs_type}");
             // A requested read-only mount is not reported.
-            node.service.look_at_volumes().await;
+            node.service.check_volumes().await;
             assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
             node.unstage().await.unwrap();
         }

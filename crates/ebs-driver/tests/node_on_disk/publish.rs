@@ -210,23 +210,6 @@ fn statistics_count_bytes_and_inodes_of_the_volume() {
     });
 }
 
-/// The response has the size of the device.
-#[test]
-fn published_xfs_grows_while_it_is_used() {
-    in_mount_namespace(|| async {
-        let node = Node::new(600 * MIB);
-        node.staged("xfs").await;
-        node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
-        let file = std::fs::File::create(node.path("target/file")).unwrap();
-        node.disk.grow(900 * MIB).unwrap();
-        let expected = i64::try_from(900 * MIB).unwrap();
-        assert_eq!(node.expand(node.text("target")).await.unwrap(), expected);
-        assert_eq!(node.expand(node.text("staging")).await.unwrap(), expected);
-        file.write_all_at(&[1; 4096], 0).unwrap();
-        assert!(node.stats(node.text("target")).await.unwrap()[0].total > i64::try_from(700 * MIB).unwrap());
-    });
-}
-
 #[test]
 fn growth_at_a_path_without_the_volume_is_not_found() {
     in_mount_namespace(|| async {
@@ -261,29 +244,6 @@ fn foreign_volume_is_inaccessible_and_a_healthy_one_is_not() {
         let foreign = health(other.volume.to_string()).await;
         assert_eq!(foreign[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(foreign[0].message.contains(node.volume.as_str()));
-    });
-}
-
-/// The status is DEGRADED, and the next stage repairs it.
-#[test]
-fn file_system_turned_read_only_is_degraded() {
-    with_node(async |node| {
-        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
-        // The kernel's own interface to simulate an error.
-        let device = node.disk.name().to_owned();
-        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test").unwrap();
-        let request = csi::NodeGetVolumeHealthRequest {
-            volume_id: node.volume.to_string(),
-            volume_publish_path: node.text("staging"),
-            ..csi::NodeGetVolumeHealthRequest::default()
-        };
-        let reply = node.service.node_get_volume_health(Request::new(request)).await.unwrap().into_inner();
-        let statuses = reply.volume_health.unwrap().health_statuses;
-        assert_eq!(statuses[0].status(), csi::VolumeHealthErrorType::Degraded);
-        // The next stage after an unstage repairs it.
-        node.unstage().await.unwrap();
-        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
-        std::fs::write(node.path("staging/file"), "x").unwrap();
     });
 }
 

@@ -7,7 +7,7 @@ use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::mount::mount_bind;
 use tonic::Code;
 
-use crate::corrupted::shut_down;
+use crate::dead_mounts::shut_down;
 use crate::node::{MIB, Node, block, mount, with_staged_node};
 
 /// Returns requests that fail for every mount, with names.

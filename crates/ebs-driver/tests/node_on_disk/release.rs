@@ -218,24 +218,6 @@ async fn cover(node: &Node, name: &str) {
     unmount(node.path("second")).await;
 }
 
-/// Only a mount without a disk cannot be its mount.
-#[test]
-fn node_local_volume_of_the_reference_driver_is_unstaged() {
-    with_staged_node(async |node| {
-        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        let volume_id = "local-ebs://dev/xvdbz".to_owned();
-        let target_path = node.text("target");
-        let request = csi::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path };
-        node.service.node_unpublish_volume(Request::new(request)).await.unwrap();
-        assert!(!node.path("target").exists());
-        let staging_target_path = node.text("staging");
-        let request = csi::NodeUnstageVolumeRequest { volume_id, staging_target_path };
-        node.service.node_unstage_volume(Request::new(request.clone())).await.unwrap();
-        assert!(!node.path("staging").exists());
-        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
-    });
-}
-
 #[test]
 fn node_local_unpublish_keeps_a_mount_without_a_disk() {
     in_mount_namespace(|| async {

@@ -58,15 +58,3 @@ fn rejected_mount_option_is_named_alone() {
         }
     });
 }
-
-/// The request differs from the mount.
-#[test]
-fn error_for_other_attributes_uses_the_names_of_the_user() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
-        let said =
-            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["noatime", " ro"]);
-        assert!(!said.contains('{') && !said.contains("NoAtime"), "{said}");
-    });
-}

@@ -30,19 +30,6 @@ fn blank_volume_is_formatted_and_mounted_once() {
     });
 }
 
-#[test]
-fn data_survives_unstage_and_stage() {
-    with_staged_node(async |node| {
-        let uuid = node.ext_uuid();
-        std::fs::write(node.path("staging/file"), "kept").unwrap();
-        node.unstage().await.unwrap();
-        assert!(!node.path("staging").exists());
-        node.staged("ext4").await;
-        assert_eq!(node.ext_uuid(), uuid);
-        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
-    });
-}
-
 /// With or without this flag in the request. A clone has the same UUID.
 #[test]
 fn xfs_is_mounted_with_nouuid_for_clones() {
@@ -62,32 +49,11 @@ fn stage_with_other_flags_than_the_mount_is_refused() {
     with_node(async |node| {
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["noatime", " ro"]);
+        let said =
+            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["noatime", " ro"]);
+        assert!(!said.contains('{') && !said.contains("NoAtime"), "{said}");
         refused(node.stage(node.stage_request("xfs", &["noatime"])).await, Code::Unavailable, &["ext4", "xfs"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
-    });
-}
-
-/// The error names both. ext2, ext3 and ext4 are mounted as found.
-#[test]
-fn other_file_system_than_requested_is_refused() {
-    in_mount_namespace(|| async {
-        let node = Node::new(600 * MIB);
-        node.staged("ext4").await;
-        let uuid = node.ext_uuid();
-        node.unstage().await.unwrap();
-        let volume = node.volume.to_string();
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &["ext4", "xfs", &volume]);
-        assert_eq!(node.ext_uuid(), uuid);
-        assert!(node.mounts_at("staging").await.is_empty());
-    });
-}
-
-#[test]
-fn ntfs_is_refused_before_the_device_is_read() {
-    with_node(async |node| {
-        refused(node.stage(node.stage_request("ntfs", &[])).await, Code::InvalidArgument, &["ntfs"]);
-        assert!(node.is_untouched());
     });
 }
 
@@ -105,35 +71,6 @@ fn blank_restore_is_formatted_only_if_its_class_allows_it() {
         request.publish_context.insert(SOURCE.to_owned(), "snapshot".to_owned());
         request.volume_context.insert("formatblankrestore".to_owned(), "true".to_owned());
         node.stage(request).await.unwrap();
-    });
-}
-
-#[test]
-fn blank_volume_is_not_formatted_for_a_read_only_mount() {
-    with_node(async |node| {
-        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::FailedPrecondition, &["read-only"]);
-        assert!(node.is_untouched());
-    });
-}
-
-/// The error names the offset and the next step.
-#[test]
-fn volume_with_unknown_data_is_refused_with_its_offset() {
-    with_node(async |node| {
-        node.disk.write_at(b"precious", 40_960).unwrap();
-        let outcome = node.stage(node.stage_request("ext4", &[])).await;
-        refused(outcome, Code::FailedPrecondition, &["40960", "not blank", "wipe"]);
-        assert_eq!(node.disk.read_at(8, 40_960).unwrap(), b"precious");
-    });
-}
-
-#[test]
-fn device_smaller_than_the_volume_is_refused() {
-    with_node(async |node| {
-        let mut request = node.stage_request("ext4", &[]);
-        request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
-        refused(node.stage(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
-        assert!(node.is_untouched());
     });
 }
 
@@ -200,21 +137,6 @@ fn repeated_stage_finds_one_file_system_and_one_mount() {
     });
 }
 
-/// ext without CAP_SYS_RESOURCE grows before the mount.
-#[test]
-fn file_system_smaller_than_its_device_grows_at_stage() {
-    in_mount_namespace(|| async {
-        for (fs_type, bytes) in [("ext4", 300 * MIB), ("ext2", 300 * MIB), ("xfs", 600 * MIB)] {
-            let node = Node::new(bytes);
-            node.staged(fs_type).await;
-            node.unstage().await.unwrap();
-            node.disk.grow(2 * bytes).unwrap();
-            node.staged(fs_type).await;
-            assert!(total(&node).await > bytes, "{fs_type} has not grown");
-        }
-    });
-}
-
 async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
@@ -237,19 +159,6 @@ fn next_stage_finishes_an_unfinished_growth() {
             assert_eq!(node.mounts_at("staging").await.len(), 1);
             assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
         }
-    });
-}
-
-#[test]
-fn read_only_stage_does_not_grow() {
-    in_mount_namespace(|| async {
-        let node = Node::new(300 * MIB);
-        node.staged("ext4").await;
-        node.unstage().await.unwrap();
-        node.disk.grow(600 * MIB).unwrap();
-        node.stage(node.stage_request("ext4", &["ro"])).await.unwrap();
-        assert!(total(&node).await < 300 * MIB);
-        assert!(node.mounts_at("staging").await[0].is_read_only());
     });
 }
 
@@ -324,16 +233,6 @@ fn volume_in_use_is_not_unstaged() {
     });
 }
 
-#[test]
-fn format_option_for_another_file_system_is_refused() {
-    with_node(async |node| {
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_capability = Some(mount("xfs", &[]));
-        request.volume_context.insert("numberofinodes".to_owned(), "100".to_owned());
-        refused(node.stage(request).await, Code::InvalidArgument, &["numberofinodes", "xfs"]);
-    });
-}
-
 /// blkid runs once. Publish, unpublish and unstage start no process.
 #[test]
 fn plain_stage_of_a_clean_volume_starts_only_blkid() {
@@ -359,21 +258,6 @@ fn plain_stage_of_a_clean_volume_starts_only_blkid() {
             assert_eq!(std::fs::read_to_string(&trace).unwrap(), "blkid\n", "{fs_type}");
             drop(replaced);
         }
-    });
-}
-
-/// The file system comes from fsType.
-#[test]
-fn volume_attribute_without_effect_is_logged() {
-    with_node(async |node| {
-        let log = Log::listen();
-        let mut request = node.stage_request("", &[]);
-        request.volume_context.insert("ebs.csi.aws.com/fsType".to_owned(), "xfs".to_owned());
-        request.volume_context.insert("storage.kubernetes.io/csiProvisionerIdentity".to_owned(), "x".to_owned());
-        node.stage(request).await.unwrap();
-        assert_eq!(node.mounts_at("staging").await[0].fs_type, "ext4");
-        let said = log.lines_with(&["WARN", "ignoring volume attribute"]);
-        assert!(said.len() == 1 && said[0].contains("ebs.csi.aws.com/fsType"), "{said:?}");
     });
 }
 

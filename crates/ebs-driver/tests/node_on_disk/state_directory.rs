@@ -43,7 +43,7 @@ async fn lives(node: &Node, service: &NodeService) {
     in_time("stage", stage).await.unwrap();
     let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
     in_time("publish", publish).await.unwrap();
-    in_time("the look at the volumes", service.look_at_volumes()).await;
+    in_time("the look at the volumes", service.check_volumes()).await;
     let request =
         csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
     in_time("unpublish", service.node_unpublish_volume(Request::new(request))).await.unwrap();
@@ -66,7 +66,7 @@ fn node_with_a_hanging_state_directory_answers_every_call() {
         let hung = Thawed::after(&store, "staging").await;
         let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
         in_time("publish", publish).await.unwrap();
-        in_time("the look at the volumes", service.look_at_volumes()).await;
+        in_time("the look at the volumes", service.check_volumes()).await;
         let capabilities = service.node_get_capabilities(Request::new(csi::NodeGetCapabilitiesRequest {}));
         in_time("NodeGetCapabilities", capabilities).await.unwrap();
         in_time("NodeGetInfo", service.node_get_info(Request::new(csi::NodeGetInfoRequest {}))).await.unwrap();

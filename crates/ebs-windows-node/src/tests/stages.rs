@@ -121,7 +121,7 @@ async fn disk_smaller_than_in_ec2_is_rejected() {
     let system = csi::NodeStageVolumeRequest { volume_id: "vol-00000000000000000".to_owned(), ..stage_request() };
     let refused = world.stage_as(system).await.unwrap_err();
     assert_eq!(code(&refused), "FailedPrecondition");
-    assert!(refused.message().contains("Windows"), "{refused}");
+    assert!(refused.message().contains("boot or system disk"), "{refused}");
     assert!(world.host.is_online(0) && world.host.kind_at(STAGING).is_none());
 }
 
@@ -161,7 +161,7 @@ async fn reused_disk_number_is_not_written_to() {
 async fn mount_point_of_an_offline_disk_is_staged_again() {
     let world = World::new();
     world.stage().await.unwrap();
-    let storage = Arc::clone(&world.node.inner.disks.storage);
+    let storage = Arc::clone(&world.node.implementation().disks.storage);
     storage.set_disk_state(winstorage::types::DiskNumber(1), false).unwrap();
     world.host.clear_log();
     world.stage().await.unwrap();
@@ -175,7 +175,7 @@ async fn mount_point_of_an_offline_disk_is_staged_again() {
 async fn only_a_stale_mount_point_is_replaced_at_staging_path() {
     let world = World::new();
     world.host.add_disk(7, "vol0aaaaaaaaaaaaaaaa_00000001.", GIB, true);
-    let storage = Arc::clone(&world.node.inner.disks.storage);
+    let storage = Arc::clone(&world.node.implementation().disks.storage);
     storage.partition_disk(winstorage::types::DiskNumber(7)).unwrap();
     let other = world.host.volumes_of(7).remove(0);
     world.host.add_mount_point(STAGING, &other);

@@ -142,87 +142,47 @@ impl<N, M: Machine> Attached<N, M> {
     }
 }
 
-#[tonic::async_trait]
-impl<N: Node + Clone, M: Machine> Node for Attached<N, M> {
-    async fn node_stage_volume(
-        &self,
-        request: Request<csi::NodeStageVolumeRequest>,
-    ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
-        self.sync().await;
-        self.node.node_stage_volume(request).await
-    }
+macro_rules! synchronise_first {
+    ($($method:ident($request:ident) -> $response:ident;)+) => {
+        #[tonic::async_trait]
+        impl<N: Node + Clone, M: Machine> Node for Attached<N, M> {
+            $(async fn $method(&self, request: Request<csi::$request>) -> Result<Response<csi::$response>, Status> {
+                self.sync().await;
+                self.node.$method(request).await
+            })+
 
-    async fn node_unstage_volume(
-        &self,
-        request: Request<csi::NodeUnstageVolumeRequest>,
-    ) -> Result<Response<csi::NodeUnstageVolumeResponse>, Status> {
-        self.sync().await;
-        self.node.node_unstage_volume(request).await
-    }
+            async fn node_publish_volume(
+                &self,
+                request: Request<csi::NodePublishVolumeRequest>,
+            ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
+                self.sync().await;
+                let target = request.get_ref().target_path.clone();
+                let published = self.node.node_publish_volume(request).await?;
+                self.show(&target);
+                Ok(published)
+            }
 
-    async fn node_publish_volume(
-        &self,
-        request: Request<csi::NodePublishVolumeRequest>,
-    ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
-        self.sync().await;
-        let target = request.get_ref().target_path.clone();
-        let published = self.node.node_publish_volume(request).await?;
-        self.show(&target);
-        Ok(published)
-    }
+            async fn node_unpublish_volume(
+                &self,
+                request: Request<csi::NodeUnpublishVolumeRequest>,
+            ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
+                self.sync().await;
+                let target = request.get_ref().target_path.clone();
+                let unpublished = self.node.node_unpublish_volume(request).await?;
+                self.show(&target);
+                Ok(unpublished)
+            }
+        }
+    };
+}
 
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<csi::NodeUnpublishVolumeRequest>,
-    ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
-        self.sync().await;
-        let target = request.get_ref().target_path.clone();
-        let unpublished = self.node.node_unpublish_volume(request).await?;
-        self.show(&target);
-        Ok(unpublished)
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<csi::NodeExpandVolumeRequest>,
-    ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
-        self.sync().await;
-        self.node.node_expand_volume(request).await
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        request: Request<csi::NodeGetVolumeStatsRequest>,
-    ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
-        self.sync().await;
-        self.node.node_get_volume_stats(request).await
-    }
-
-    async fn node_get_volume_health(
-        &self,
-        request: Request<csi::NodeGetVolumeHealthRequest>,
-    ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
-        self.node.node_get_volume_health(request).await
-    }
-
-    async fn node_get_storage_health(
-        &self,
-        request: Request<csi::NodeGetStorageHealthRequest>,
-    ) -> Result<Response<csi::NodeGetStorageHealthResponse>, Status> {
-        self.node.node_get_storage_health(request).await
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        request: Request<csi::NodeGetCapabilitiesRequest>,
-    ) -> Result<Response<csi::NodeGetCapabilitiesResponse>, Status> {
-        self.node.node_get_capabilities(request).await
-    }
-
-    async fn node_get_info(
-        &self,
-        request: Request<csi::NodeGetInfoRequest>,
-    ) -> Result<Response<csi::NodeGetInfoResponse>, Status> {
-        self.node.node_get_info(request).await
-    }
+synchronise_first! {
+    node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
+    node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
+    node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
+    node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
+    node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
+    node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
+    node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
 }

@@ -116,7 +116,7 @@ pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     let controller = ControllerService::new(cloud, ControllerOptions::default(), Operations::new());
     let (config, identity) = identity(&socket)?;
     let bound = server::bind(&config.endpoint, config.endpoint_mode)?;
-    let (routes, opening) = server::early(identity);
+    let (routes, opening) = server::startup_gate(identity);
     opening.open(server::services(Some(controller), Some(node.clone())));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = JoinSet::new();

@@ -97,7 +97,7 @@ fn unproven_outcome_never_has_a_final_code() {
         for rpc in Rpc::ALL {
             let code = code(*rpc, kind.clone());
             assert!(code == "Aborted" || code == "Unavailable", "{rpc}: {kind:?} is {code}");
-            let error = ControllerError::at(*rpc)(kind.clone().error("m"));
+            let error = ControllerError::during(*rpc)(kind.clone().error("m"));
             assert!(error.next_step().is_some_and(|next| next.contains("again")), "{rpc}: {error}");
         }
     }

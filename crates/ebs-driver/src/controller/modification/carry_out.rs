@@ -24,7 +24,7 @@ impl Results {
     }
 
     /// Returns the result of one of the changes.
-    pub(super) fn of(&self, change: &Change) -> ChangeResult {
+    pub(super) fn result_of(&self, change: &Change) -> ChangeResult {
         let own = self.0.iter().find(|(carried_out, _)| carried_out == change);
         own.expect("the results contain the change of every caller").1.clone()
     }
@@ -71,6 +71,6 @@ fn is_about_values(kind: &CloudErrorKind) -> bool {
 }
 
 fn result(change: &Change, ended: Result<Gib, CloudError>) -> (Change, ChangeResult) {
-    let result = ended.map_err(|error| Arc::new(ControllerError::at(change.rpc)(error)));
+    let result = ended.map_err(|error| Arc::new(ControllerError::during(change.rpc)(error)));
     (change.clone(), result)
 }

@@ -10,10 +10,7 @@ use tokio::time::timeout;
 use super::Change;
 use super::merge::merged;
 use crate::operation::Content;
-
-/// How long a window waits for callers to come back. Without it, a client with a deadline shorter than a window would
-/// open a window with each attempt. It is longer than the pauses of sidecars, which grow to half an hour.
-const RETURN: Duration = Duration::from_secs(3600);
+use crate::timeouts;
 
 /// The content of a gathering operation: one request, and the requests that have joined it.
 #[derive(Clone)]
@@ -144,7 +141,7 @@ impl Window {
     /// length of a window. Returns `None` like [`Window::gathered`].
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         let returned = async {
-            timeout(RETURN, waiters.awaited()).await.ok()?;
+            timeout(timeouts::MODIFICATION_RETURN, waiters.awaited()).await.ok()?;
             let all = async {
                 while self.presence() == Presence::Some {
                     self.callers_changed.notified().await;

@@ -85,7 +85,7 @@ fn templates() -> String {
         "{{ if contains \"data\" .PVCName }}database{{ else }}other{{ end }}",
         "{{ printf \"%s-%04d\" .PVCNamespace (len .PVCName) }}",
     ];
-    let render = |template: &str| go_template::render(template, &data.template_data()).expect("a template");
+    let render = |template: &str| crate::go_template::render(template, &data.template_data()).expect("a template");
     let rows = rows.into_iter().map(|template| [format!("`{template}`"), format!("`{}`", render(template))]);
     markdown(["template", "value"], rows)
 }
@@ -115,7 +115,7 @@ fn attachment_limits() -> String {
 fn rpcs() -> String {
     let rows = Rpc::ALL.iter().filter_map(|rpc| {
         let (effect, key) = what_it_does(*rpc)?;
-        let bound = rpc.bound();
+        let bound = rpc.timeout();
         let waits = if bound.is_zero() { "–".to_owned() } else { humantime::format_duration(bound).to_string() };
         Some([format!("`{rpc}`"), effect.to_owned(), key.to_owned(), waits])
     });
@@ -300,7 +300,7 @@ fn every_key_is_documented_once() {
             assert_eq!(twin, None, "documented twice");
         }
     }
-    for key in crate::contract::FormatKey::ALL {
+    for key in crate::context::FormatKey::ALL {
         let documented = VolumeParameters::described().any(|row| row.key.eq_ignore_ascii_case(key.as_str()));
         assert!(documented, "{key}");
     }

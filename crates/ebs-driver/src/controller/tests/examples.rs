@@ -1,14 +1,12 @@
 //! Applies the examples of the documentation.
 
-mod yaml;
-
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType};
+use serde_json::Value;
 
 use super::documents::repository;
 use super::modifications::modify;
 use super::snapshots::take;
 use super::*;
-use yaml::Yaml;
 
 /// The pages with examples.
 const PAGES: [&str; 5] =
@@ -16,22 +14,38 @@ const PAGES: [&str; 5] =
 /// The ARN in the examples, in the simulated account.
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
+/// Returns the objects of a YAML text.
+fn documents(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).expect("the example is YAML")
+}
+
+/// Returns the text at a JSON pointer, or an empty text when it is missing.
+fn text<'a>(object: &'a Value, at: &str) -> &'a str {
+    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the map of strings at a key. Panics for a value that Kubernetes would not read as a string.
+fn strings(object: &Value, at: &str) -> Vec<(String, String)> {
+    let entries = object.pointer(at).and_then(Value::as_object).into_iter().flatten();
+    entries.map(|(key, value)| (key.clone(), value.as_str().expect("a quoted string").to_owned())).collect()
+}
+
 /// Returns the objects in the ```yaml blocks of a page.
-fn objects(page: &str) -> Vec<Yaml> {
+fn objects(page: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(repository().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
     let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a first part"));
-    blocks.flat_map(Yaml::documents).collect()
+    blocks.flat_map(documents).collect()
 }
 
 /// Returns the objects of each file in `examples/`.
-fn example_files() -> Vec<(String, Vec<Yaml>)> {
+fn example_files() -> Vec<(String, Vec<Value>)> {
     let mut files = Vec::new();
     for folder in std::fs::read_dir(repository().join("examples")).expect("examples").flatten() {
         if folder.path().is_dir() {
             for file in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
                 let text = std::fs::read_to_string(file.path()).expect("a text");
                 let name = file.path().strip_prefix(repository()).unwrap_or(&file.path()).display().to_string();
-                files.push((name, Yaml::documents(&text)));
+                files.push((name, documents(&text)));
             }
         }
     }
@@ -40,8 +54,8 @@ fn example_files() -> Vec<(String, Vec<Yaml>)> {
 }
 
 /// Returns the provisioner's request for a class and a claim.
-fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
-    let mut parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
+fn volume_of(class: &Value, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
+    let mut parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
     for (key, value) in [("pvc/name", "data-0"), ("pvc/namespace", "shop"), ("pv/name", name)] {
         parameters.insert(format!("csi.storage.k8s.io/{key}"), value.to_owned());
@@ -57,17 +71,17 @@ fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolu
 }
 
 /// Returns the terms of `allowedTopologies`, one for each combination of values.
-fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
-    let Some(Yaml::List(terms)) = class.at(&["allowedTopologies"]) else { return None };
+fn topology_of(class: &Value) -> Option<csi::TopologyRequirement> {
+    let terms = class["allowedTopologies"].as_array()?;
     let mut requisite = Vec::new();
     for term in terms {
-        let Some(Yaml::List(expressions)) = term.at(&["matchLabelExpressions"]) else { panic!("{term:?}") };
+        let expressions = term["matchLabelExpressions"].as_array().expect("expressions");
         let mut combinations = vec![HashMap::new()];
         for expression in expressions {
-            let Some(Yaml::List(values)) = expression.at(&["values"]) else { panic!("{expression:?}") };
-            let with = |segments: &HashMap<String, String>, value: &Yaml| {
+            let values = expression["values"].as_array().expect("values");
+            let with = |segments: &HashMap<String, String>, value: &Value| {
                 let mut segments = segments.clone();
-                segments.insert(expression.text(&["key"]).to_owned(), value.text(&[]).to_owned());
+                segments.insert(text(expression, "/key").to_owned(), text(value, "").to_owned());
                 segments
             };
             combinations = combinations.iter().flat_map(|s| values.iter().map(move |v| with(s, v))).collect();
@@ -86,29 +100,26 @@ async fn every_documented_class_can_be_applied() {
     let pages = PAGES.iter().map(|page| ((*page).to_owned(), objects(page)));
     for (page, objects) in pages.chain(example_files()) {
         for object in objects {
-            let what = format!("{page}: {} {}", object.text(&["kind"]), object.text(&["metadata", "name"]));
-            assert!(
-                !object.text(&["apiVersion"]).is_empty() && !object.text(&["metadata", "name"]).is_empty(),
-                "{what}"
-            );
-            match object.text(&["kind"]) {
+            let what = format!("{page}: {} {}", text(&object, "/kind"), text(&object, "/metadata/name"));
+            assert!(!text(&object, "/apiVersion").is_empty() && !text(&object, "/metadata/name").is_empty(), "{what}");
+            match text(&object, "/kind") {
                 "StorageClass" => {
                     classes += 1;
-                    assert_eq!(object.text(&["provisioner"]), "ebs.csi.aws.com", "{what}");
+                    assert_eq!(text(&object, "/provisioner"), "ebs.csi.aws.com", "{what}");
                     apply_class(&what, &object).await;
                 }
                 "VolumeSnapshotClass" => {
                     snapshot_classes += 1;
-                    assert_eq!(object.text(&["driver"]), "ebs.csi.aws.com", "{what}");
+                    assert_eq!(text(&object, "/driver"), "ebs.csi.aws.com", "{what}");
                     apply_snapshot_class(&what, &object).await;
                 }
                 "VolumeAttributesClass" => {
                     attributes_classes += 1;
-                    assert_eq!(object.text(&["driverName"]), "ebs.csi.aws.com", "{what}");
+                    assert_eq!(text(&object, "/driverName"), "ebs.csi.aws.com", "{what}");
                     apply_attributes_class(&what, &object).await;
                 }
-                "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
-                "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
+                "VolumeSnapshotContent" => assert_eq!(text(&object, "/spec/driver"), "ebs.csi.aws.com", "{what}"),
+                "PersistentVolume" => assert_eq!(text(&object, "/spec/csi/driver"), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => {}
                 other => panic!("{page}: this test does not apply a {other:?}"),
             }
@@ -123,10 +134,10 @@ async fn every_documented_class_can_be_applied() {
 async fn documented_node_local_volume_is_published_with_its_fs_type() {
     let volumes = objects("docs/node-local-volumes.md");
     let [volume] = &volumes[..] else { panic!("{volumes:?}") };
-    let csi = |key: &str| volume.text(&["spec", "csi", key]);
-    assert_eq!([volume.text(&["kind"]), csi("driver")], ["PersistentVolume", "ebs.csi.aws.com"]);
+    let csi = |key: &str| text(volume, &format!("/spec/csi/{key}"));
+    assert_eq!([text(volume, "/kind"), csi("driver")], ["PersistentVolume", "ebs.csi.aws.com"]);
     assert!(["ext3", "ext4", "xfs"].contains(&csi("fsType")), "{volume:?}");
-    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "they have no effect");
+    assert!(volume.pointer("/spec/csi/volumeAttributes").is_none(), "they have no effect");
     let world = super::node_local::world().await;
     super::node_local::attached_by_hand(&world).await;
     let request = super::node_local::request(csi("volumeHandle"), world.here.as_str());
@@ -138,12 +149,12 @@ async fn documented_node_local_volume_is_published_with_its_fs_type() {
     assert!(world.publish_as(request).await.expect("published").contains_key("volumeID"));
 }
 
-async fn apply_class(what: &str, class: &Yaml) {
+async fn apply_class(what: &str, class: &Value) {
     let world = World::start().await;
-    if class.at(&["parameters", "kmsKeyId"]).is_some() {
+    if class.pointer("/parameters/kmsKeyId").is_some() {
         world.ec2.declare(ebs_sim::iam::Extra::Kms);
     }
-    let source = if class.at(&["parameters", "volumeInitializationRate"]).is_some() {
+    let source = if class.pointer("/parameters/volumeInitializationRate").is_some() {
         let volume = world.volume("pvc-source").await;
         let snapshot_id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
         Some(SourceType::Snapshot(SnapshotSource { snapshot_id }))
@@ -154,13 +165,13 @@ async fn apply_class(what: &str, class: &Yaml) {
         world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
     let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("the volume exists");
-    let promised = Promised::by(&class.strings(&["parameters"]).into_iter().collect());
+    let promised = Promised::by(&strings(class, "/parameters").into_iter().collect());
     assert_eq!(Promised::of(&volume, promised.key.is_some()), promised, "{what}");
     let zones = zones_of(class);
     assert!(zones.is_empty() || zones.contains(&volume.zone), "{what}: in {}, not in one of {zones:?}", volume.zone);
     let zone = made.accessible_topology[0].segments["topology.kubernetes.io/zone"].as_str();
     assert_eq!(zone, volume.zone, "{what}");
-    for (key, value) in class.strings(&["parameters"]) {
+    for (key, value) in strings(class, "/parameters") {
         if ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes"].contains(&key.as_str()) {
             assert_eq!(made.volume_context.get(&key.to_lowercase()), Some(&value), "{what}");
         }
@@ -217,18 +228,18 @@ impl Promised {
 }
 
 /// Returns the zones that a class allows, or an empty list for all.
-fn zones_of(class: &Yaml) -> Vec<String> {
+fn zones_of(class: &Value) -> Vec<String> {
     let terms = topology_of(class).map(|topology| topology.requisite).unwrap_or_default();
     terms.into_iter().map(|mut term| term.segments.remove("topology.kubernetes.io/zone").expect("a zone")).collect()
 }
 
 /// Checks that a new volume with the class, and a volume that is modified to it, have the same properties.
-async fn apply_attributes_class(what: &str, class: &Yaml) {
+async fn apply_attributes_class(what: &str, class: &Value) {
     let world = World::start().await;
     let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];
     let capacity_range = Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 });
     let plain = CreateVolumeRequest { capacity_range, ..with_parameters(named("pvc-1"), &claim) };
-    let parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
+    let parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let with_class =
         CreateVolumeRequest { name: "pvc-2".to_owned(), mutable_parameters: parameters.clone(), ..plain.clone() };
     world.create(with_class).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -249,9 +260,9 @@ async fn apply_attributes_class(what: &str, class: &Yaml) {
     }
 }
 
-async fn apply_snapshot_class(what: &str, class: &Yaml) {
+async fn apply_snapshot_class(what: &str, class: &Value) {
     let world = World::start().await;
-    let parameters = class.strings(&["parameters"]);
+    let parameters = strings(class, "/parameters");
     let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let place: &[(&str, &str)] = if parameters.iter().any(|(key, _)| *key == "outpostArn") {
         &[("topology.kubernetes.io/zone", "us-west-2a"), ("topology.ebs.csi.aws.com/outpost-id", OUTPOST)]

@@ -4,13 +4,11 @@ use ebs_ec2::ErrorClass;
 use ebs_sim::engine::TimingOverride;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::short_deadlines::insist;
 use super::*;
 
 /// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 5] = [1, 3, 8, 10, 15];
-/// More calls mean that each call repeats the work of the previous one.
-const MOST_CALLS: u32 = 7;
-
 impl World {
     /// Replaces the driver process by a new one over the same EC2.
     fn restart(&mut self) {
@@ -27,21 +25,6 @@ impl World {
     }
 }
 
-/// Calls like a sidecar: gives up after `seconds`, and doubles the pause before each next call.
-async fn insist<T>(what: &str, seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> T {
-    let mut pause = Duration::from_secs(1);
-    for _ in 0..MOST_CALLS {
-        match timeout(Duration::from_secs(seconds), call()).await {
-            Ok(Ok(done)) => return done,
-            Ok(Err(refused)) => assert!(["Aborted", "Unavailable"].contains(&refused.code.as_str()), "{refused:?}"),
-            Err(_given_up) => {}
-        }
-        sleep(pause).await;
-        pause *= 2;
-    }
-    panic!("{what}: not done by {MOST_CALLS} calls of {seconds} s");
-}
-
 /// A previous process made the attachment. The clients have deadlines from 1 s.
 #[tokio::test(start_paused = true)]
 async fn previous_attachment_is_published_for_any_client_deadline() {
@@ -53,7 +36,7 @@ async fn previous_attachment_is_published_for_any_client_deadline() {
             sleep(Duration::from_secs(age)).await;
             world.restart();
             let what = format!("publish, attached for {age} s");
-            let again = insist(&what, seconds, async || world.publish(&volume, world.here.as_str()).await).await;
+            let again = insist(seconds, async || world.publish(&volume, world.here.as_str()).await).await.expect(&what);
             assert_eq!(again, first);
         }
     }
@@ -72,7 +55,7 @@ async fn fresh_attachment_is_unpublished_for_any_client_deadline() {
                 world.restart();
             }
             let what = format!("unpublish, attached for {age} s");
-            insist(&what, seconds, async || world.unpublish(&volume, world.here.as_str()).await).await;
+            insist(seconds, async || world.unpublish(&volume, world.here.as_str()).await).await.expect(&what);
             assert!(!world.is_attached().await);
         }
     }
@@ -86,7 +69,7 @@ async fn attach_with_lost_reply_succeeds_for_any_client_deadline() {
             let world = World::start().await;
             let volume = world.volume("pvc-1").await;
             world.ec2.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, done);
-            insist("publish", seconds, async || world.publish(&volume, world.here.as_str()).await).await;
+            insist(seconds, async || world.publish(&volume, world.here.as_str()).await).await.expect("publish");
             assert!(world.is_attached().await);
         }
     }
@@ -101,11 +84,7 @@ async fn detach_with_lost_reply_succeeds_for_any_client_deadline() {
             world.publish(&volume, world.here.as_str()).await.expect("attached");
             sleep(Duration::from_secs(40)).await;
             world.ec2.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, done);
-            insist("unpublish", seconds, async || match world.unpublish(&volume, world.here.as_str()).await {
-                Err(told) if told.code == "FailedPrecondition" => panic!("{told:?}"),
-                answer => answer,
-            })
-            .await;
+            insist(seconds, async || world.unpublish(&volume, world.here.as_str()).await).await.expect("detached");
             assert!(!world.is_attached().await);
         }
     }
@@ -126,7 +105,7 @@ async fn stuck_attachment_is_replaced_for_any_client_deadline() {
             }
             // The next one is attached at once.
             world.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
-            insist("publish", seconds, async || world.publish(&volume, world.here.as_str()).await).await;
+            insist(seconds, async || world.publish(&volume, world.here.as_str()).await).await.expect("publish");
             assert!(world.is_attached().await);
         }
     }

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use ebs_ec2::ErrorClass;
-
 use super::*;
 use crate::operation::Key;
 
@@ -61,33 +59,6 @@ async fn different_request_for_a_name_in_creation_is_aborted() {
     })
     .await;
     assert!(first.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_reply_gives_one_volume_and_no_final_code() {
-    let world = World::start().await;
-    world.ec2.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
-    let mut got = world.create(named("pvc-1")).await;
-    for _ in 0..5 {
-        let Err(refusal) = &got else { break };
-        assert!(["Aborted", "Unavailable"].contains(&refusal.code.as_str()), "{refusal:?}");
-        got = world.create(named("pvc-1")).await;
-    }
-    let got = got.expect("found in the end");
-    let volumes = world.volumes().await;
-    assert_eq!((volumes.len(), volumes[0].id.as_str()), (1, got.volume_id.as_str()));
-}
-
-/// No volume is left behind.
-#[tokio::test(start_paused = true)]
-async fn unreachable_ec2_is_unavailable() {
-    let world = World::start().await;
-    for _ in 0..1000 {
-        world.ec2.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
-    }
-    let refusal = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("cannot be reached");
-    assert_eq!(refusal.code, "Unavailable", "{refusal:?}");
-    assert!(world.volumes().await.is_empty());
 }
 
 /// The attachment of the Publish must not succeed after the detach.

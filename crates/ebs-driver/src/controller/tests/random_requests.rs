@@ -3,32 +3,18 @@
 //! Every run makes the same requests. `RANDOM_REQUESTS_SEED` sets another seed, and `RANDOM_REQUESTS` another number of
 //! requests.
 
-mod fields;
-mod values;
+use std::collections::{BTreeMap, BTreeSet};
 
-use std::collections::BTreeMap;
-
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::csi::{TopologyRequirement, VolumeContentSource};
 use ebs_sim::iam::Extra;
 
+use super::snapshots::take;
 use super::*;
-use fields::{Request, RequestKind};
-use values::Random;
 
 /// The codes that the tables of CSI, or gRPC for all RPCs, permit.
-const CODES: [&str; 12] = [
-    "InvalidArgument",
-    "OutOfRange",
-    "NotFound",
-    "AlreadyExists",
-    "ResourceExhausted",
-    "FailedPrecondition",
-    "Aborted",
-    "Unavailable",
-    "Unauthenticated",
-    "PermissionDenied",
-    "Unimplemented",
-    "Internal",
-];
+const CODES: &str = "InvalidArgument OutOfRange NotFound AlreadyExists ResourceExhausted FailedPrecondition Aborted \
+                     Unavailable Unauthenticated PermissionDenied Unimplemented Internal";
 
 /// Returns the lasting part of EC2's state: live volumes with size, type, tags and attachments, and snapshots.
 async fn state(world: &World) -> BTreeMap<String, String> {
@@ -42,47 +28,33 @@ async fn state(world: &World) -> BTreeMap<String, String> {
     volumes.chain(snapshots).collect()
 }
 
-/// The objects of the requests.
-pub(super) struct Things {
+/// The objects of the requests: a volume and one of its snapshots.
+struct Objects {
     volume: String,
     snapshot: String,
-    node: String,
 }
 
-impl Things {
-    /// Returns the objects that still exist, and replaces the deleted ones.
-    async fn of(world: &World, before: Option<Self>) -> Self {
+impl Objects {
+    /// Replaces the objects that do not exist any more.
+    async fn renew(&mut self, world: &World, number: u64) {
         let state = state(world).await;
-        let kept = |id: Option<&String>| id.filter(|id| state.contains_key(*id)).cloned();
-        let volume = match kept(before.as_ref().map(|t| &t.volume)) {
-            Some(volume) => volume,
-            None => world.volume(&format!("pvc-own-{}", state.len())).await,
-        };
-        let snapshot = match kept(before.as_ref().map(|t| &t.snapshot)) {
-            Some(snapshot) => snapshot,
-            None => {
-                let now = world.ec2.engine().now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-                let request = CreateSnapshotRequest {
-                    name: format!("snapshot-own-{}", now.as_nanos()),
-                    source_volume_id: volume.clone(),
-                    ..Default::default()
-                };
-                let answer = within("a snapshot", world.service.create_snapshot(world.over(request))).await;
-                answer.expect("a snapshot can be taken").into_inner().snapshot.expect("one").snapshot_id
-            }
-        };
-        Self { volume, snapshot, node: world.here.to_string() }
+        if !state.contains_key(&self.volume) {
+            self.volume = world.volume(&format!("pvc-own-{number}")).await;
+        }
+        if !state.contains_key(&self.snapshot) {
+            let taken = within("a snapshot", take(world, &format!("snapshot-own-{number}"), &self.volume, &[])).await;
+            self.snapshot = taken.expect("a snapshot can be taken").snapshot_id;
+        }
     }
 }
 
 /// Returns the faults of an error: a client must be able to act on it, and a person must be able to read it.
-fn faults(request: &Request, refused: &Refused) -> Vec<&'static str> {
-    let Refused { code, message } = refused;
+fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'static str> {
     let lower = message.to_lowercase();
     let is_of_the_request = matches!(code.as_str(), "InvalidArgument" | "OutOfRange");
     let is_named = || request.changed.iter().flat_map(|field| field.words()).any(|word| lower.contains(word));
     let rules = [
-        ("its code is none of CSI's", CODES.contains(&code.as_str())),
+        ("its code is none of CSI's", CODES.split(' ').any(|known| known == code)),
         ("it has no message", !message.trim().is_empty()),
         ("its message has control characters", !message.chars().any(char::is_control)),
         ("its message is too long", message.chars().count() <= 2_100),
@@ -99,26 +71,22 @@ fn faults(request: &Request, refused: &Refused) -> Vec<&'static str> {
 async fn random_requests_get_codes_and_refused_ones_change_nothing() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("RANDOM_REQUESTS_SEED").unwrap_or(1);
-    let count = number("RANDOM_REQUESTS").unwrap_or(10_000);
     let world = World::start().await;
     for extra in [Extra::HyperPod, Extra::Kms] {
         world.ec2.declare(extra);
     }
-    let mut random = Random::from(seed);
-    let mut things = Things::of(&world, None).await;
+    let mut random = Random(seed);
+    let mut objects = Objects { volume: String::new(), snapshot: String::new() };
+    objects.renew(&world, 0).await;
     let mut before = state(&world).await;
-    let mut answers: BTreeMap<String, u32> = BTreeMap::new();
-    let mut found = Vec::new();
-    for _ in 0..count {
-        let request = fields::random_request(&mut random, &things);
+    let (mut refused, mut found) = (BTreeSet::new(), Vec::new());
+    for number in 1..=number("RANDOM_REQUESTS").unwrap_or(10_000) {
+        let request = AnyRequest::random(&mut random, &objects, world.here.as_str());
         world.ec2.clear_calls();
         let answer = within("an answer", request.send(&world)).await;
-        let code = answer.as_ref().map_or_else(|refused| refused.code.clone(), |()| "OK".to_owned());
-        *answers.entry(format!("{:?} {code}", request.kind)).or_default() += 1;
-        if let Err(refused) = &answer {
-            found.extend(
-                faults(&request, refused).into_iter().map(|fault| format!("{fault}: {request:?}: {refused:?}")),
-            );
+        if let Err(error) = &answer {
+            refused.insert(request.rpc.name());
+            found.extend(faults(&request, error).into_iter().map(|fault| format!("{fault}: {request:?}: {error:?}")));
         }
         if world.mutations().is_empty() {
             continue;
@@ -130,19 +98,333 @@ async fn random_requests_get_codes_and_refused_ones_change_nothing() {
         for made in after.keys().filter(|id| id.starts_with("vol-") && !before.contains_key(*id)) {
             world.delete(made).await.expect("what was made can be deleted");
         }
-        if after != before {
-            things = Things::of(&world, Some(things)).await;
-            before = state(&world).await;
-        }
+        objects.renew(&world, number).await;
+        before = state(&world).await;
     }
     let first: Vec<String> = found.iter().take(12).map(|text| text.chars().take(3_000).collect()).collect();
-    assert!(
-        found.is_empty(),
-        "RANDOM_REQUESTS_SEED={seed}: {} answers are not as they should be: {first:#?}",
-        found.len()
-    );
-    for kind in RequestKind::ALL {
-        let refused = answers.keys().any(|key| key.starts_with(&format!("{kind:?} ")) && !key.ends_with(" OK"));
-        assert!(refused || kind.refuses_nothing(), "no {kind:?} was refused: {answers:#?}");
+    assert!(first.is_empty(), "RANDOM_REQUESTS_SEED={seed}: {} answers are wrong: {first:#?}", found.len());
+    assert_eq!(refused.len(), RPCS.len(), "each RPC refuses a request: {refused:?}");
+}
+
+/// A field whose value is random.
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    Name,
+    Capacity,
+    Capabilities,
+    Parameters,
+    Source,
+    Topology,
+    Volume,
+    Snapshot,
+    Node,
+    Readonly,
+    Context,
+    Entries,
+    Token,
+}
+
+use Field::{
+    Capabilities, Capacity, Context, Entries, Name, Node, Parameters, Readonly, Snapshot, Source, Token, Topology,
+    Volume,
+};
+
+/// Each RPC that reads its request, with its fields.
+const RPCS: [(Rpc, &[Field]); 12] = [
+    (Rpc::CreateVolume, &[Name, Capacity, Capabilities, Parameters, Parameters, Source, Topology]),
+    (Rpc::DeleteVolume, &[Volume]),
+    (Rpc::ControllerPublishVolume, &[Volume, Node, Capabilities, Readonly, Context]),
+    (Rpc::ControllerUnpublishVolume, &[Volume, Node]),
+    (Rpc::ValidateVolumeCapabilities, &[Volume, Capabilities, Parameters, Context]),
+    (Rpc::ListVolumes, &[Entries, Token]),
+    (Rpc::CreateSnapshot, &[Name, Volume, Parameters]),
+    (Rpc::DeleteSnapshot, &[Snapshot]),
+    (Rpc::ListSnapshots, &[Snapshot, Volume, Entries, Token]),
+    (Rpc::GetSnapshot, &[Snapshot]),
+    (Rpc::ControllerExpandVolume, &[Volume, Capacity, Capabilities]),
+    (Rpc::ControllerModifyVolume, &[Volume, Parameters]),
+];
+
+impl Field {
+    /// Returns words in lower case. One of them must be in the message when the field is invalid.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            // A name is also the value of a tag.
+            Name => &["name", "tag"],
+            Capacity => &["required_bytes", "limit_bytes", "capacity_range", "volume size"],
+            Capabilities => &["capabilit", "access mode", "can be used with", "cannot be used with", "several nodes"],
+            Parameters => &["parameter", "tag", "fastsnapshotrestoreavailabilityzones", "volume type"],
+            Source => &["source", "snapshot", "volume", "clone"],
+            Topology => &["accessibility_requirements", "topology", "zone", "outpost"],
+            Volume => &["volume_id", "node-local volume"],
+            Snapshot => &["snapshot"],
+            Node => &["node"],
+            Readonly => &["readonly"],
+            Context => &["volume_context"],
+            Entries => &["max_entries"],
+            Token => &["token"],
+        }
+    }
+}
+
+/// The fields of all RPCs: those of CreateVolume, and the others. Each RPC uses its own fields.
+#[derive(Debug)]
+struct AnyRequest {
+    rpc: Rpc,
+    changed: Vec<Field>,
+    create: CreateVolumeRequest,
+    volume: String,
+    snapshot: String,
+    node: String,
+    readonly: bool,
+    context: HashMap<String, String>,
+    entries: i32,
+    token: String,
+}
+
+impl AnyRequest {
+    /// Returns a valid request for a random RPC, with one or several random fields.
+    fn random(random: &mut Random, objects: &Objects, node: &str) -> Self {
+        let (rpc, fields) = if random.one_in(4) { RPCS[0] } else { random.pick(&RPCS) };
+        let mut request = Self {
+            rpc,
+            changed: Vec::new(),
+            create: in_zone(named(&format!("pvc-{:x}", random.bits())), "us-west-2a"),
+            volume: objects.volume.clone(),
+            snapshot: if rpc == Rpc::ListSnapshots { String::new() } else { objects.snapshot.clone() },
+            node: node.to_owned(),
+            readonly: false,
+            context: HashMap::new(),
+            entries: 0,
+            token: String::new(),
+        };
+        for _ in 0..if random.one_in(4) { fields.len() } else { 1 } {
+            request.change(random.pick(fields), random);
+        }
+        request
+    }
+
+    fn change(&mut self, field: Field, random: &mut Random) {
+        self.changed.push(field);
+        let create = &mut self.create;
+        match field {
+            Name => create.name = random.text(),
+            Capacity => {
+                let range = CapacityRange { required_bytes: random.long(), limit_bytes: random.long() };
+                let half = CapacityRange { limit_bytes: 0, ..range };
+                create.capacity_range = random.pick(&[Some(range), Some(half), None]);
+            }
+            Capabilities => create.volume_capabilities = random.capabilities(),
+            Parameters => (create.parameters, create.mutable_parameters) = (random.map(), random.map()),
+            Source => {
+                let snapshot = Type::Snapshot(SnapshotSource { snapshot_id: random.text() });
+                let volume = Type::Volume(VolumeSource { volume_id: random.text() });
+                let source = VolumeContentSource { r#type: random.pick(&[None, Some(snapshot), Some(volume)]) };
+                create.volume_content_source = Some(source);
+            }
+            Topology => {
+                let [requisite, preferred] = [random.terms(), random.terms()];
+                create.accessibility_requirements = Some(TopologyRequirement { requisite, preferred });
+            }
+            Volume => self.volume = random.text(),
+            Snapshot => self.snapshot = random.text(),
+            Node => self.node = random.text(),
+            Readonly => self.readonly = true,
+            Context => self.context = random.map(),
+            Entries => self.entries = random.int(),
+            Token => self.token = random.text(),
+        }
+    }
+
+    /// Sends the request like a sidecar.
+    async fn send(&self, world: &World) -> Result<(), Refused> {
+        let (service, create) = (&world.service, self.create.clone());
+        let (volume_id, snapshot_id, node_id) = (self.volume.clone(), self.snapshot.clone(), self.node.clone());
+        let (capacity_range, parameters) = (create.capacity_range, create.parameters.clone());
+        let volume_capability = create.volume_capabilities.first().cloned();
+        let (max_entries, starting_token) = (self.entries, self.token.clone());
+        match self.rpc {
+            Rpc::CreateVolume => world.create(create).await.map(drop),
+            Rpc::DeleteVolume => world.delete(&volume_id).await,
+            Rpc::ControllerPublishVolume => {
+                let (readonly, volume_context) = (self.readonly, self.context.clone());
+                let request = ControllerPublishVolumeRequest {
+                    volume_id,
+                    node_id,
+                    volume_capability,
+                    readonly,
+                    volume_context,
+                    ..Default::default()
+                };
+                world.publish_as(request).await.map(drop)
+            }
+            Rpc::ControllerUnpublishVolume => world.unpublish(&volume_id, &node_id).await,
+            Rpc::ValidateVolumeCapabilities => {
+                let volume_capabilities = create.volume_capabilities;
+                let request = ValidateVolumeCapabilitiesRequest {
+                    volume_id,
+                    volume_context: self.context.clone(),
+                    volume_capabilities,
+                    parameters,
+                    ..Default::default()
+                };
+                service.validate_volume_capabilities(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::ListVolumes => {
+                let request = ListVolumesRequest { max_entries, starting_token };
+                service.list_volumes(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::CreateSnapshot => {
+                let (name, source_volume_id) = (create.name, volume_id);
+                let request = CreateSnapshotRequest { name, source_volume_id, parameters, ..Default::default() };
+                service.create_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::DeleteSnapshot => {
+                let request = DeleteSnapshotRequest { snapshot_id, ..Default::default() };
+                service.delete_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::GetSnapshot => {
+                let request = GetSnapshotRequest { snapshot_id, ..Default::default() };
+                service.get_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::ListSnapshots => {
+                let source_volume_id = volume_id;
+                let request = ListSnapshotsRequest {
+                    max_entries,
+                    starting_token,
+                    source_volume_id,
+                    snapshot_id,
+                    ..Default::default()
+                };
+                service.list_snapshots(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::ControllerExpandVolume => {
+                let request = ControllerExpandVolumeRequest {
+                    volume_id,
+                    capacity_range,
+                    volume_capability,
+                    ..Default::default()
+                };
+                service.controller_expand_volume(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            Rpc::ControllerModifyVolume => {
+                let mutable_parameters = create.mutable_parameters;
+                let request = ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
+                service.controller_modify_volume(world.over(request)).await.map(drop).map_err(Refused::from)
+            }
+            other => panic!("{other} does not read its request"),
+        }
+    }
+}
+
+/// A random generator that repeats its values for a seed (SplitMix64).
+struct Random(u64);
+
+/// Texts, separated by commas.
+const TEXTS: &str = ", ,\t\r\n,\0,\u{1b}[31mred\u{7},\u{202e}dlrow,日本語のボリューム,🦀🦀🦀,e\u{301}\u{327},İıſK,0,-1,+1,1e9,0x10, 7 ,007,\
+    2147483647,2147483648,99999999999999999999999999,3.14,NaN,true,TRUE,t,yes,null,gp3,GP3,io2,standard,gp9,ext4,xfs,\
+    ntfs,vol-,vol-0123456789abcdef0,VOL-0123456789ABCDEF0,snap-0123456789abcdef0,i-0123456789abcdef0,\
+    aws://us-west-2a/vol-0123456789abcdef0,local-ebs://dev/xvdbz,hyperpod-x-i-0123456789abcdef0,\
+    arn:aws:kms:us-west-2:123456789012:key/1,us-west-2a,us-west-2z,../../etc/passwd,'; DROP TABLE volumes; --,a=b,\
+    a={{.PVCName,a={{ printf \"%s\" .PVName }},kubernetes.io/x=y";
+
+const KEYS: &str = "type TYPE volumeType iops IOPS iopsPerGB iopspergb allowAutoIOPSPerGBIncrease \
+    allowAutoIOPSIncreaseOnModify throughput volumeInitializationRate encrypted Encrypted kmsKeyId \
+    csi.storage.k8s.io/pvc/name csi.storage.k8s.io/fstype fsType blockSize inodeSize bytesPerInode numberOfInodes \
+    ext4BigAlloc ext4ClusterSize ext4EncryptionSupport blockAttachUntilInitialized formatBlankRestore \
+    tagSpecification_1 tagSpecification tagspecification_2 tagDeletion_1 lockMode lockDuration \
+    fastSnapshotRestoreAvailabilityZones outpostArn";
+
+const SEGMENTS: &str = "topology.kubernetes.io/zone topology.ebs.csi.aws.com/zone topology.k8s.aws/zone-id \
+    topology.ebs.csi.aws.com/outpost-id topology.ebs.csi.aws.com/partition";
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`, which must be above 0.
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.bits() % u64::try_from(end).expect("small")).expect("below a usize")
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// Returns one of the words, or any text.
+    fn word(&mut self, words: &str, separator: char) -> String {
+        let words: Vec<&str> = words.split(separator).collect();
+        self.pick(&words).to_owned()
+    }
+
+    fn char(&mut self) -> char {
+        let range = [0..0x20, 0x20..0x7f, 0x20..0x7f, 0x80..0x250, 0x3000..0x30ff, 0x1_f600..0x1_f64f];
+        let range = self.pick(&range);
+        let at = range.start + u32::try_from(self.below(range.len())).expect("small");
+        char::from_u32(at).unwrap_or('?')
+    }
+
+    fn text(&mut self) -> String {
+        match self.below(8) {
+            0 => (0..self.below(40)).map(|_| self.char()).collect(),
+            1 if self.one_in(4) => self.word(TEXTS, ',').repeat(1 + self.below(20_000)),
+            2 => self.word(TEXTS, ',') + &self.word(TEXTS, ','),
+            3 => format!("{}-{:017x}", self.pick(&["vol", "snap", "i"]), self.bits() >> 1),
+            _ => self.word(TEXTS, ','),
+        }
+    }
+
+    fn long(&mut self) -> i64 {
+        let odd = [0, 1, -1, i64::MIN, i64::MAX, GIB - 1, GIB, GIB + 1, 4 * GIB, -GIB, 64 << 40, (64 << 40) + 1];
+        if self.one_in(2) { self.pick(&odd) } else { self.bits().cast_signed() >> self.below(64) }
+    }
+
+    fn int(&mut self) -> i32 {
+        let odd = [0, 1, 4, 5, -1, i32::MIN, i32::MAX, 1_000, 1_001];
+        let any = i32::try_from(self.long() >> 32).unwrap_or_default();
+        if self.one_in(2) { self.pick(&odd) } else { any }
+    }
+
+    /// Returns a map with known and unknown keys, of which some differ only in case.
+    fn map(&mut self) -> HashMap<String, String> {
+        let mut map = HashMap::new();
+        for _ in 0..=self.below(3) {
+            let key = if self.one_in(4) { self.text() } else { self.word(KEYS, ' ') };
+            if self.one_in(6) {
+                map.insert(key.to_uppercase(), self.text());
+            }
+            map.insert(key, self.text());
+        }
+        map
+    }
+
+    fn capabilities(&mut self) -> Vec<VolumeCapability> {
+        let count = self.below(4);
+        let mut one = || {
+            let (fs_type, mount_flags, volume_mount_group) = (self.text(), vec![self.text()], self.text());
+            let mount = AccessType::Mount(MountVolume { fs_type, mount_flags, volume_mount_group });
+            let access_type = self.pick(&[None, Some(mount), Some(AccessType::Block(BlockVolume {}))]);
+            let any = self.int();
+            let mode = self.pick(&[None, Some(1), Some(5), Some(any)]);
+            VolumeCapability { access_type, access_mode: mode.map(|mode| AccessMode { mode }) }
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    fn terms(&mut self) -> Vec<csi::Topology> {
+        let count = self.below(3);
+        let mut segment = || {
+            let key = if self.one_in(4) { self.text() } else { self.word(SEGMENTS, ' ') };
+            (key, self.text())
+        };
+        (0..count).map(|number| csi::Topology { segments: (0..=number).map(|_| segment()).collect() }).collect()
     }
 }

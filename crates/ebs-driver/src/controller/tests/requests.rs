@@ -1,14 +1,9 @@
 //! Effects of requests that no other file tests.
 
-use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
-use ebs_sim::api::Call;
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType};
 
 use super::snapshots::take;
 use super::*;
-
-fn from(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest {
-    CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
-}
 
 type Mend = fn(&mut CreateVolumeRequest);
 
@@ -28,7 +23,8 @@ async fn first_of_several_faults_is_reported() {
         volume_capabilities: Vec::new(),
         capacity_range: Some(CapacityRange { required_bytes: -1, limit_bytes: 0 }),
         mutable_parameters: map(&[("encrypted", "true")]),
-        ..in_zone(from(with_parameters(named(""), &parameters), no_source), "Mars")
+        volume_content_source: Some(csi::VolumeContentSource { r#type: Some(no_source) }),
+        ..in_zone(with_parameters(named(""), &parameters), "Mars")
     };
     let faults: [(&str, Mend); 11] = [
         ("no name", |r| r.name = "pvc-1".to_owned()),
@@ -80,28 +76,6 @@ async fn kms_key_encrypts_even_if_encrypted_is_false() {
     world.create(with_parameters(named("pvc-1"), &parameters)).await.expect("created");
     let volumes = world.volumes().await;
     assert_eq!((volumes[0].encrypted, volumes[0].kms_key_id.as_deref()), (true, Some(key)));
-}
-
-/// EC2 accepts no rate for a clone, so it is created without the rate.
-#[tokio::test(start_paused = true)]
-async fn initialization_rate_applies_to_snapshots_but_not_to_clones() {
-    let world = World::start().await;
-    let volume_id = world.volume("pvc-1").await;
-    let snapshot_id = take(&world, "snapshot-1", &volume_id, &[]).await.expect("taken").snapshot_id;
-    let rate = |name: &str| with_parameters(named(name), &[("volumeInitializationRate", "200")]);
-    world.ec2.clear_calls();
-    world.create(from(rate("pvc-2"), SourceType::Snapshot(SnapshotSource { snapshot_id }))).await.expect("restored");
-    world.create(from(rate("pvc-3"), SourceType::Volume(VolumeSource { volume_id }))).await.expect("cloned");
-    let rates: Vec<_> = world
-        .ec2
-        .calls()
-        .into_iter()
-        .filter_map(|call| match call.request {
-            Call::CreateVolume(request) => Some(request.volume_initialization_rate),
-            _ => None,
-        })
-        .collect();
-    assert_eq!((rates, world.ec2.count(Action::CopyVolumes)), (vec![Some(200)], 1));
 }
 
 /// `fsType` and `blockExpress` are accepted.

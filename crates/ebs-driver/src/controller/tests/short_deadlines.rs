@@ -19,7 +19,7 @@ const MOST_CALLS: u32 = 9;
 
 /// Calls like a sidecar: gives up after `seconds`, doubles the pause before each next call, and ends with the first
 /// success or final code.
-async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> Result<T, Refused> {
+pub(super) async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> Result<T, Refused> {
     let mut pause = Duration::from_secs(1);
     let mut heard = Vec::new();
     for _ in 0..MOST_CALLS {

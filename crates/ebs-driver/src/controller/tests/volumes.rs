@@ -44,15 +44,6 @@ async fn volume_has_the_properties_of_its_class() {
     assert_eq!(volume.tags["ebs.csi.aws.com/cluster"], "true");
 }
 
-#[tokio::test(start_paused = true)]
-async fn repeated_request_returns_the_same_volume() {
-    let world = World::start().await;
-    let first = world.create(named("pvc-1")).await.expect("created");
-    let again = world.create(named("pvc-1")).await.expect("found");
-    assert_eq!(first, again);
-    assert_eq!(world.volumes().await.len(), 1);
-}
-
 /// The code is AlreadyExists.
 #[tokio::test(start_paused = true)]
 async fn different_volume_with_the_same_name_is_refused_every_time() {
@@ -133,24 +124,6 @@ async fn invalid_request_is_refused_before_any_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attributes_class_overrides_the_storage_class() {
-    let world = World::start().await;
-    let request = CreateVolumeRequest {
-        mutable_parameters: map(&[("TYPE", "gp2"), ("iops", "0")]),
-        ..with_parameters(named("pvc-1"), &[("type", "gp3"), ("iops", "4000")])
-    };
-    world.create(request).await.expect("created");
-    assert_eq!(world.volumes().await[0].volume_type, "gp2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn volume_without_a_type_is_gp3() {
-    let world = World::start().await;
-    world.create(named("pvc-1")).await.expect("created");
-    assert_eq!(world.volumes().await[0].volume_type, "gp3");
-}
-
-#[tokio::test(start_paused = true)]
 async fn clone_names_its_source() {
     let world = World::start().await;
     let source = world.volume("pvc-1").await;
@@ -200,6 +173,7 @@ async fn request_that_was_not_sent_has_one_next_step() {
     let error = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("not sent");
     assert_eq!(error.code, "Unavailable", "{error:?}");
     assert!(error.message.contains("EC2 was not called"), "{error:?}");
+    assert!(world.volumes().await.is_empty());
     assert!(!error.message.contains("name resolution"), "{error:?}");
 }
 

@@ -16,7 +16,7 @@ fn flags(words: &[&str]) -> MountOptions {
     MountOptions::parse(words.iter().copied()).unwrap()
 }
 
-fn stage(entry: &MountEntry, fs_type: FsType, words: &[&str]) -> Result<Mounted, Refused> {
+fn stage(entry: &MountEntry, fs_type: FsType, words: &[&str]) -> Result<Mounted, NodeRefusal> {
     staged(Some(entry), DEVICE, Some(fs_type), &flags(words))
 }
 
@@ -37,7 +37,7 @@ fn stage_that_differs_from_the_mount_is_already_exists() {
         (entry(DEVICE, "ext4", "rw,nosuid"), FsType::Ext4, &["nodev"]),
         (entry(DEVICE, "ext4", "rw"), FsType::Xfs, &[]),
     ] {
-        assert!(matches!(stage(&found, fs_type, words), Err(Refused::MountedDifferently { .. })), "{found:?}");
+        assert!(matches!(stage(&found, fs_type, words), Err(NodeRefusal::MountedDifferently { .. })), "{found:?}");
     }
 }
 
@@ -50,14 +50,14 @@ fn stage_without_a_file_system_accepts_any_mounted_one() {
     }
     let refused = staged(Some(&entry(DEVICE, "xfs", "rw")), DEVICE, None, &flags(&["ro"])).unwrap_err();
     let (found, wanted) = ("xfs rw".to_owned(), "ro".to_owned());
-    assert_eq!(refused, Refused::MountedDifferently { found, wanted });
+    assert_eq!(refused, NodeRefusal::MountedDifferently { found, wanted });
 }
 
 #[test]
 fn foreign_device_at_the_staging_path_is_never_covered() {
     let foreign = entry(OTHER, "ext4", "rw");
     let refused = stage(&foreign, FsType::Ext4, &[]).unwrap_err();
-    assert_eq!(refused, Refused::OtherMount { found: "ext4 from /dev/nvme1n1 (device 259:2)".to_owned() });
+    assert_eq!(refused, NodeRefusal::OtherMount { found: "ext4 from /dev/nvme1n1 (device 259:2)".to_owned() });
 }
 
 #[test]
@@ -70,13 +70,13 @@ fn publish_compares_device_root_and_attributes() {
     assert_eq!(published(Some(&target("rw,nosuid")), &source, None, &flags(&["rw", "discard"])), Ok(Mounted::AsWanted));
     for (found, wanted) in [("rw,nosuid", &ro), ("ro,nosuid", &flags(&[]))] {
         let outcome = published(Some(&target(found)), &source, None, wanted);
-        assert!(matches!(outcome, Err(Refused::MountedDifferently { .. })), "{found}: {outcome:?}");
+        assert!(matches!(outcome, Err(NodeRefusal::MountedDifferently { .. })), "{found}: {outcome:?}");
     }
     let below = MountEntry { root: "/sub".into(), ..target("ro,nosuid") };
-    assert!(matches!(published(Some(&below), &source, None, &ro), Err(Refused::MountedDifferently { .. })));
+    assert!(matches!(published(Some(&below), &source, None, &ro), Err(NodeRefusal::MountedDifferently { .. })));
     assert!(matches!(
         published(Some(&entry(OTHER, "ext4", "ro")), &source, None, &ro),
-        Err(Refused::OtherMount { .. })
+        Err(NodeRefusal::OtherMount { .. })
     ));
 }
 
@@ -92,7 +92,8 @@ fn other_context_journal_mode_or_fs_type_is_already_exists() {
         let staged = staged(Some(&entry), DEVICE, Some(FsType::Ext4), &options);
         let unpublished = published(None, &entry, Some(FsType::Ext4), &options);
         let published = published(Some(&entry), &entry, Some(FsType::Ext4), &options);
-        let differ = |outcome: &Result<Mounted, Refused>| matches!(outcome, Err(Refused::MountedDifferently { .. }));
+        let differ =
+            |outcome: &Result<Mounted, NodeRefusal>| matches!(outcome, Err(NodeRefusal::MountedDifferently { .. }));
         assert_eq!(differ(&staged), differ(&published), "{has} {asked:?}: {staged:?}, {published:?}");
         assert_eq!(differ(&staged), differ(&unpublished), "{has} {asked:?}: {staged:?}, {unpublished:?}");
         differ(&staged)
@@ -125,7 +126,7 @@ fn other_context_journal_mode_or_fs_type_is_already_exists() {
     let source = with("rw");
     for entry in [None, Some(&source)] {
         let outcome = published(entry, &source, Some(FsType::Xfs), &flags(&[]));
-        assert!(matches!(outcome, Err(Refused::MountedDifferently { .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(NodeRefusal::MountedDifferently { .. })), "{outcome:?}");
         assert!(published(entry, &source, Some(FsType::Ext3), &flags(&[])).is_ok(), "one family");
     }
 }
@@ -136,9 +137,9 @@ fn block_publish_compares_device_and_read_only() {
     let decide = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
     assert_eq!(published_block(None, None, DEVICE, &flags(&[])), Ok(Mounted::No));
     assert_eq!(decide(Some(DEVICE), &[]), Ok(Mounted::AsWanted));
-    assert!(matches!(decide(Some(DEVICE), &["ro"]), Err(Refused::MountedDifferently { .. })));
-    assert!(matches!(decide(Some(OTHER), &[]), Err(Refused::OtherMount { .. })));
-    assert!(matches!(decide(None, &[]), Err(Refused::OtherMount { .. })));
+    assert!(matches!(decide(Some(DEVICE), &["ro"]), Err(NodeRefusal::MountedDifferently { .. })));
+    assert!(matches!(decide(Some(OTHER), &[]), Err(NodeRefusal::OtherMount { .. })));
+    assert!(matches!(decide(None, &[]), Err(NodeRefusal::OtherMount { .. })));
 }
 
 #[test]
@@ -146,15 +147,15 @@ fn only_an_empty_path_is_used() {
     let file = Found::File { bytes: 0 };
     let directory = Found::Directory { empty: true };
     for (found, for_file) in [(&Found::Missing, true), (&Found::Missing, false), (&file, true), (&directory, false)] {
-        assert_eq!(place(found, for_file), Ok(()));
+        assert_eq!(check_mount_point(found, for_file), Ok(()));
     }
     let full = Found::Directory { empty: false };
     for (found, for_file) in
         [(&full, false), (&full, true), (&directory, true), (&file, false), (&Found::File { bytes: 1 }, true)]
     {
-        assert!(matches!(place(found, for_file), Err(Refused::InTheWay { .. })), "{found}");
+        assert!(matches!(check_mount_point(found, for_file), Err(NodeRefusal::InTheWay { .. })), "{found}");
     }
-    assert_eq!(place(&Found::Symlink, true), Err(Refused::Symlink));
+    assert_eq!(check_mount_point(&Found::Symlink, true), Err(NodeRefusal::Symlink));
 }
 
 fn record() -> FormatRecord {
@@ -169,7 +170,7 @@ fn record() -> FormatRecord {
     }
 }
 
-fn plan_for(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Result<Plan, Refused> {
+fn plan_for(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Result<Plan, NodeRefusal> {
     let record = record();
     let mut evidence = Evidence {
         contents,
@@ -196,7 +197,7 @@ fn nonblank_device_is_never_formatted_without_its_record() {
     let data = Contents::Data { offset: 4096 };
     for contents in [&data, &foreign()] {
         let refused = plan_for(contents, |_| {}).unwrap_err();
-        assert_eq!(refused, Refused::NotBlank { contents: contents.to_string(), partitions: vec![1, 2] });
+        assert_eq!(refused, NodeRefusal::NotBlank { contents: contents.to_string(), partitions: vec![1, 2] });
     }
     let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record() };
     let left = |record: &'static FormatRecord| move |evidence: &mut Evidence<'_>| evidence.left_behind = Some(record);
@@ -216,7 +217,7 @@ proptest! {
             evidence.may_format_restored = may;
             evidence.read_only = read_only;
         });
-        let is_refused = matches!(outcome, Err(Refused::NotBlank { .. }));
+        let is_refused = matches!(outcome, Err(NodeRefusal::NotBlank { .. }));
         prop_assert!(is_refused);
     }
 }

@@ -5,7 +5,7 @@ use csi_proto::csi::{NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStag
 use ebs_mounter::Attribute;
 
 use super::*;
-use crate::contract::VolumeOrigin;
+use crate::context::VolumeOrigin;
 
 fn mount(fs_type: &str, flags: &[&str]) -> VolumeCapability {
     let mount = MountVolume {
@@ -246,7 +246,7 @@ fn node_local_file_system_may_have_several_nodes() {
             volume_capability: shared(mode),
             ..NodeExpandVolumeRequest::default()
         };
-        ExpandRequest::parse(&request).map(drop)
+        Expand::parse(&request).map(drop)
     };
     let staged = |handle: &str, mode| {
         let ended = stage(|r| {
@@ -278,5 +278,5 @@ fn no_volume_is_found_at_an_invalid_path() {
         volume_path: "some/path".to_owned(),
         ..NodeExpandVolumeRequest::default()
     };
-    assert_eq!(ExpandRequest::parse(&request).unwrap_err().meaning(), Meaning::NotFound);
+    assert_eq!(Expand::parse(&request).unwrap_err().meaning(), Meaning::NotFound);
 }

@@ -12,52 +12,24 @@ pub(crate) fn all() -> Vec<Exhibit> {
 }
 
 fn of_xfs() -> Vec<Exhibit> {
-    let xfs = || Run("mkfs.xfs", &["-q", "-K"]);
+    let damaged = |name, bytes, made| Exhibit::new(name, bytes, made, &["an incomplete or damaged xfs"]).asked("xfs");
+    let xfs = |name, change| damaged(name, GIB, vec![Run("mkfs.xfs", &["-q", "-K"]), change]);
     vec![
-        Exhibit::new(
-            "the first 200 bytes of an xfs superblock",
-            GIB,
-            vec![xfs(), Zero(At(200), 312)],
-            &["an incomplete or damaged xfs"],
-        )
-        .asked("xfs"),
-        Exhibit::new(
-            "an xfs whose mkfs was stopped, without a record",
-            GIB,
-            vec![xfs(), Write(At(126), vec![1])],
-            &["an incomplete or damaged xfs"],
-        )
-        .asked("xfs"),
-        Exhibit::new(
-            "an xfs with a damaged superblock",
-            GIB,
-            vec![xfs(), Write(At(108), vec![0x5a; 4])],
-            &["an incomplete or damaged xfs"],
-        )
-        .asked("xfs"),
-        Exhibit::new(
-            "the four letters of xfs",
-            600 * MIB,
-            vec![Write(At(0), b"XFSB".to_vec())],
-            &["an incomplete or damaged xfs"],
-        )
-        .asked("xfs"),
+        xfs("the first 200 bytes of an xfs superblock", Zero(At(200), 312)),
+        xfs("an xfs whose mkfs was stopped, without a record", Write(At(126), vec![1])),
+        xfs("an xfs with a damaged superblock", Write(At(108), vec![0x5a; 4])),
+        damaged("the four letters of xfs", 600 * MIB, vec![Write(At(0), b"XFSB".to_vec())]),
     ]
 }
 
 fn of_ext() -> Vec<Exhibit> {
-    let ext4 = || Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]);
+    let mke2fs = || Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]);
+    let ext4 = |name, change, told: &[&str]| Exhibit::new(name, GIB, vec![mke2fs(), change], told);
     vec![
-        Exhibit::new(
-            "the first half of an ext4 superblock",
-            GIB,
-            vec![ext4(), Zero(At(1536), 512)],
-            &["an incomplete or damaged ext4"],
-        ),
-        Exhibit::new(
+        ext4("the first half of an ext4 superblock", Zero(At(1536), 512), &["an incomplete or damaged ext4"]),
+        ext4(
             "an ext4 with a damaged superblock",
-            GIB,
-            vec![ext4(), Write(At(KIB + 0x78), b"x".to_vec())],
+            Write(At(KIB + 0x78), b"x".to_vec()),
             &["an incomplete or damaged ext4"],
         ),
         Exhibit::new(
@@ -66,10 +38,9 @@ fn of_ext() -> Vec<Exhibit> {
             vec![written(At(KIB), &[(0x38, b"\x53\xef")])],
             &["an incomplete or damaged ext2"],
         ),
-        Exhibit::new(
+        ext4(
             "an ext4 whose tables are written and whose superblock is not",
-            GIB,
-            vec![ext4(), Zero(At(KIB), KIB)],
+            Zero(At(KIB), KIB),
             &["data of unknown kind", "at byte 4096"],
         ),
         Exhibit::new(

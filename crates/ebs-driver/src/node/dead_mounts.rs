@@ -1,0 +1,101 @@
+//! Dead mounts: their disk has vanished, or their file system was shut down and answers with errors only.
+//!
+//! The driver unmounts them when it is proven that no process loses data. A device that hangs or cannot be identified
+//! has not vanished.
+
+use ebs_mounter::{Device, Found, MountEntry, NodePath, UnmountError};
+use ebs_types::{VolumeId, Waiters};
+
+use super::LinuxNode;
+use super::error::{Cause, NodeRefusal};
+use super::in_use;
+use super::owner::{self, Owner};
+use super::unmount::MAX_DEPTH;
+use super::wanted::ensure_wanted;
+
+/// Unmounts the mounts at a path whose disk has vanished, from the top down. Other mounts stay, and the caller decides
+/// about them.
+pub(super) async fn clear_vanished(
+    node: &LinuxNode,
+    volume: &VolumeId,
+    path: &NodePath,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    for _ in 0..MAX_DEPTH {
+        let (table, at) = owner::topmost(path).await?;
+        let Some(entry) = table.topmost(&at) else { return Ok(()) };
+        let Ok(Owner::Vanished) = owner::owner(&node.mounter, entry, volume).await else { return Ok(()) };
+        ensure_wanted(waiters, "unmounting")?;
+        node.mounter.unmount_top(path, entry, true).await?;
+        tracing::warn!(%volume, %path, "mount of a vanished disk unmounted");
+    }
+    Err(UnmountError::Endless { path: path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
+}
+
+/// Returns the evidence that the file system of a mount is dead, or `None` when there is no evidence.
+pub(super) fn evidence_of_death(entry: &MountEntry, found: &Found) -> Option<String> {
+    match found {
+        Found::Corrupted(error) => Some(error.clone()),
+        // ext4 reports it in the mount table and still answers from memory.
+        _ => {
+            entry.super_options.iter().any(|word| word == "shutdown").then(|| "the kernel has shut it down".to_owned())
+        }
+    }
+}
+
+/// Refuses to publish from a dead file system.
+pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &Found) -> Result<(), NodeRefusal> {
+    let Some(error) = evidence_of_death(entry, found) else { return Ok(()) };
+    Err(NodeRefusal::DeadFileSystem { at: at.clone(), error, also: String::new() })
+}
+
+/// Unmounts a dead file system of the device from the staging path, so that it can be mounted again. The kernel reads
+/// the disk again only after the last unmount.
+///
+/// Refuses while the volume is published or in use: a second mount would show the same dead file system.
+pub(super) async fn clear_dead(
+    node: &LinuxNode,
+    device: &Device,
+    staging: &NodePath,
+    error: String,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    let (_, at) = owner::topmost(staging).await?;
+    let also = in_use::other_uses(node, device.number(), &at).await?;
+    if !also.is_empty() {
+        return Err(NodeRefusal::DeadFileSystem { at: staging.clone(), error, also }.into());
+    }
+    tracing::warn!(volume = %device.volume(), path = %staging, error, "unmounting the dead, unused staged file system to mount it again");
+    unmount_unused(node, device, staging, waiters).await
+}
+
+/// Unmounts all mounts of the device from the staging path, and makes sure that the kernel has released its file
+/// system. The device must not be used anywhere else.
+pub(super) async fn unmount_unused(
+    node: &LinuxNode,
+    device: &Device,
+    staging: &NodePath,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    for _ in 0..MAX_DEPTH {
+        let (table, at) = owner::topmost(staging).await?;
+        let Some(entry) = table.topmost(&at).filter(|entry| entry.device == device.number()) else {
+            return ensure_released(node, device, staging).await;
+        };
+        ensure_wanted(waiters, "unmounting")?;
+        node.mounter.unmount_top(staging, entry, false).await?;
+    }
+    Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
+}
+
+/// Refuses while a process holds the disk. Other mount namespaces may have unused copies of the mount: the kernel
+/// unmounts these when the staging directory is removed. A process that has a file open on such a copy keeps the file
+/// system alive.
+async fn ensure_released(node: &LinuxNode, device: &Device, staging: &NodePath) -> Result<(), Cause> {
+    let Err(held) = in_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
+    if staging.remove().await.is_ok() && in_use::refuse_held(node, device.number(), true).await.is_ok() {
+        return Ok(());
+    }
+    // This result is from the time when the copies existed, so it names their processes.
+    Err(held)
+}

@@ -1,0 +1,139 @@
+//! Other uses of a volume's disk. The driver does not write to the disk, publish it raw or unstage it while that would
+//! damage data.
+//!
+//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
+
+use std::path::Path;
+
+use ebs_mounter::{DeviceNumber, DiskUses, Hold};
+
+use super::LinuxNode;
+use super::decide::describe;
+use super::error::{Cause, NodeRefusal};
+use super::request::VolumePath;
+
+/// The number of uses that an error names.
+const NAMED: usize = 4;
+
+/// Refuses while the disk is bound as a raw device at another path. Writes through such a bind would corrupt a file
+/// system that the driver makes, checks, grows or mounts here.
+pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
+    let uses = uses(node, disk).await?;
+    let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
+    if at.is_empty() { Ok(()) } else { Err(NodeRefusal::BoundRaw { at }.into()) }
+}
+
+/// Refuses to publish a raw disk while a file system of it is mounted, or while a bind remains of a detached disk that
+/// had the same number: a process that uses either would write to this disk. Another bind of the present disk is the
+/// volume for another pod.
+pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
+    let uses = uses(node, disk).await?;
+    let former = uses.raw.iter().filter(|bind| bind.is_former);
+    let at = names(former.map(|bind| format!("{} (of a detached disk)", bind.at.display())));
+    if !at.is_empty() {
+        return Err(NodeRefusal::BoundRaw { at }.into());
+    }
+    let at = names(uses.mounts.iter().map(|entry| format!("{} ({})", entry.target.display(), describe(entry))));
+    if !at.is_empty() {
+        return Err(NodeRefusal::MountedToo { at }.into());
+    }
+    // Another pod that uses the device may hold it exclusively.
+    if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
+}
+
+/// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or opened by a
+/// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
+/// automatically.
+async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
+    let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("open the device exclusively"))?;
+    let Hold::Held(who) = hold else { return Ok(()) };
+    let by = named(who);
+    if node.mounter.is_built_on(disk).await.map_err(Cause::io("find devices that are built on the device"))? {
+        tracing::warn!(%disk, by, "publishing a raw disk that is held by a device built on it");
+        return Ok(());
+    }
+    Err(NodeRefusal::HeldBeforeRaw { by }.into())
+}
+
+/// Refuses to unstage while uses of the volume would remain after the unmount of everything at the staging path.
+pub(super) async fn refuse_other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
+    let at = other_uses(node, disk, staging).await?;
+    if at.is_empty() { Ok(()) } else { Err(NodeRefusal::InUse { at }.into()) }
+}
+
+/// Describes the uses of the volume that would remain after the unmount of everything at the staging path. Returns an empty
+/// string when no use would remain.
+pub(super) async fn other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
+    let uses = uses(node, disk).await?;
+    Ok(names(left_over(&uses, staging)))
+}
+
+async fn uses(node: &LinuxNode, disk: DeviceNumber) -> Result<DiskUses, Cause> {
+    node.mounter.uses_of(disk).await.map_err(Cause::io("find other uses of the device"))
+}
+
+fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = String> + 'a {
+    let mounts =
+        uses.mounts_apart_from(staging).into_iter().map(|entry| format!("mounted at {}", entry.target.display()));
+    let raw = uses.raw.iter().filter(move |bind| bind.at != staging);
+    mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
+}
+
+/// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. Ends a
+/// freeze that holds the disk without any mount. Afterwards, unsynced writes are on the disk.
+pub(super) async fn ensure_released(
+    node: &LinuxNode,
+    disk: DeviceNumber,
+    plan: &VolumePath,
+    unmounted: bool,
+) -> Result<(), Cause> {
+    let Err(held) = refuse_held(node, disk, unmounted).await else { return Ok(()) };
+    if !matches!(held, Cause::Refused(NodeRefusal::Held { .. })) {
+        return Err(held);
+    }
+    let thawed = node.mounter.thaw_unmounted(disk, &plan.path).await;
+    if !thawed.map_err(Cause::io("find a frozen file system"))? {
+        return Err(held);
+    }
+    tracing::warn!(volume = %plan.volume, %disk, "frozen file system without a mount thawed: it kept the disk in use");
+    refuse_held(node, disk, unmounted).await
+}
+
+/// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
+pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
+    match node.mounter.hold_of(disk).await.map_err(Cause::io("check that the device is free"))? {
+        Hold::Free => Ok(()),
+        Hold::Gone => {
+            tracing::warn!(%disk, "device vanished during the unstage");
+            Ok(())
+        }
+        Hold::Held(who) => Err(NodeRefusal::Held { by: named(who), unmounted }.into()),
+    }
+}
+
+fn named(who: Vec<String>) -> String {
+    if who.is_empty() { "an unknown process or mount".to_owned() } else { names(who) }
+}
+
+fn names(of: impl IntoIterator<Item = String>) -> String {
+    let mut all: Vec<String> = of.into_iter().collect();
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("{more} more"));
+    }
+    all.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_uses_are_named_and_the_rest_are_counted() {
+        let of = |count: usize| names((0..count).map(|number| format!("use {number}")));
+        assert_eq!(of(0), "");
+        assert_eq!(of(4), "use 0, use 1, use 2, use 3");
+        assert_eq!(of(6), "use 0, use 1, use 2, use 3, 2 more");
+    }
+}

@@ -1,0 +1,77 @@
+//! Answers on the socket while the services are still being created: calls to them wait.
+//!
+//! Identity answers at once, and Probe reports that the driver is not ready, so that no sidecar's connection times out
+//! while the driver reads its metadata. An early call waits instead of failing: the kubelet treats a failed NodeGetInfo
+//! as the end of the plugin, and restarts its registrar.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use csi_proto::csi::identity_server::{Identity, IdentityServer};
+use http::{Request, Response};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::body::Body;
+use tonic::service::{AxumBody, Routes};
+use tower::Service;
+
+use crate::status::{Meaning, status};
+use crate::timeouts;
+
+/// Opens the other services. Its drop without a call of [`StartupGate::open`] ends the waiting calls.
+#[derive(Debug)]
+pub struct StartupGate(watch::Sender<Option<Routes>>);
+
+impl StartupGate {
+    /// Sets the services, which from now on answer all calls, including the waiting ones.
+    pub fn open(self, services: Routes) {
+        self.0.send_replace(Some(services));
+    }
+}
+
+/// Returns routes on which `identity` answers at once, and all other calls wait for [`StartupGate::open`].
+pub fn startup_gate<I: Identity>(identity: I) -> (Routes, StartupGate) {
+    let (sender, services) = watch::channel(None);
+    let router = Routes::new(IdentityServer::new(identity)).into_axum_router();
+    (Routes::from(router.fallback_service(WaitingCalls { services })), StartupGate(sender))
+}
+
+/// Forwards calls to services that are opened later.
+#[derive(Debug, Clone)]
+struct WaitingCalls {
+    services: watch::Receiver<Option<Routes>>,
+}
+
+impl WaitingCalls {
+    async fn services(mut self) -> Result<Routes, &'static str> {
+        // The sender is dropped when the driver stops before it has started. Opened services stay readable.
+        let opened = timeout(timeouts::STARTUP, self.services.wait_for(Option::is_some)).await;
+        let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
+        opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")
+    }
+}
+
+impl Service<Request<AxumBody>> for WaitingCalls {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<AxumBody>) -> Self::Future {
+        let calls = self.clone();
+        Box::pin(async move {
+            match calls.services().await {
+                // Routes are always ready.
+                Ok(mut services) => services.call(request).await,
+                Err(reason) => {
+                    Ok(status(Meaning::Unavailable, format!("{reason}; call again with the same request")).into_http())
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! Dead mounts: the disk vanished, or the file system was shut down. The driver unmounts them when no process loses
+//! data, and never treats them as staged or published.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, block, mount, refused};
+use crate::release::{another_namespace, sysfs_with};
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::NodeService;
+use ebs_testkit::content;
+use ebs_testkit::kubelet;
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
+use ebs_testkit::process::run_tool;
+use rustix::fs::{major, minor};
+use tonic::{Code, Request};
+
+const BOUND: Duration = Duration::from_secs(20);
+
+/// Shuts the file system down, like an I/O error in a critical place, so that all accesses fail.
+pub(crate) fn shut_down(node: &Node, at: &str) {
+    run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown -f", &node.text(at)], BOUND).unwrap();
+}
+
+/// All synced data is kept. Read-only mounts are included. While a pod uses the volume, stage and publish refuse and
+/// name the paths.
+#[test]
+fn unused_file_system_after_shutdown_is_mounted_again() {
+    in_mount_namespace(|| async {
+        for fs_type in ["xfs", "ext4"] {
+            let node = Node::new(320 * MIB);
+            node.staged(fs_type).await;
+            let kept = content::write_file(&node.path("staging/kept"), 17, MIB).unwrap();
+            node.publish(node.publish_request(mount(fs_type, &[]))).await.unwrap();
+            shut_down(&node, "staging");
+            let stage = || node.stage(node.stage_request(fs_type, &[]));
+            let words = ["is unusable", &node.text("target")];
+            refused(stage().await, Code::Unavailable, &words);
+            let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
+            refused(publish().await, Code::Unavailable, &words[..1]);
+            node.unpublish(node.text("target")).await.unwrap();
+            // Only a stage repairs it.
+            refused(publish().await, Code::FailedPrecondition, &words[..1]);
+            stage().await.unwrap();
+            publish().await.unwrap();
+            assert_eq!(content::hash_file(&node.path("target/kept")).unwrap(), kept, "{fs_type}");
+            std::fs::write(node.path("target/new"), "x").unwrap();
+            assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            // Read-only, where nothing has to grow.
+            let read_only = || node.stage(node.stage_request(fs_type, &["ro"]));
+            read_only().await.unwrap();
+            shut_down(&node, "staging");
+            read_only().await.unwrap();
+            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{fs_type}");
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A process still has a file open.
+#[test]
+fn stage_fails_while_a_dead_file_system_is_in_use() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        let open = std::fs::File::create(node.path("staging/file")).unwrap();
+        shut_down(&node, "staging");
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &["in use"]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        drop(open);
+        node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A second mount would show the same dead file system.
+#[test]
+fn dead_file_system_used_in_another_namespace_is_not_staged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        let mut holder = another_namespace(&node, Some("staging/file")).await;
+        shut_down(&node, "staging");
+        // The first call unmounts it and finds the holder. The next calls find the dead file system again.
+        let process = format!("process {}", holder.pid());
+        for words in [["held", &process], ["is unusable", "another mount namespace"]] {
+            let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
+            assert!(words.iter().all(|word| status.message().contains(word)), "{status:?}");
+            assert!(node.mounts_at("staging").await.is_empty());
+        }
+        holder.kill().unwrap();
+        node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// Another mount namespace has an unused copy of the dead mount.
+#[test]
+fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        let _holder = another_namespace(&node, None).await;
+        shut_down(&node, "staging");
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "x").unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+/// The volume after a forced detach and another attach: another disk with its data, while the kernel does not know the
+/// previous disk any more. A loop device with mounts cannot vanish, so the test uses a sysfs without it.
+struct CameBack {
+    disk: LoopDevice,
+    service: NodeService,
+}
+
+impl CameBack {
+    fn of(node: &Node) -> Self {
+        let disk = LoopDevice::new(&node.volume, content::size_of(node.disk.path()).unwrap()).unwrap();
+        std::fs::copy(node.disk.backing_file(), disk.backing_file()).unwrap();
+        let sys = node.path("sysfs-after");
+        let real = std::fs::canonicalize(PathBuf::from("/sys/block").join(disk.name())).unwrap();
+        for directory in ["block", "dev/block"] {
+            std::fs::create_dir_all(sys.join(directory)).unwrap();
+        }
+        let number = std::fs::metadata(disk.path()).unwrap().rdev();
+        symlink(&real, sys.join("block").join(disk.name())).unwrap();
+        symlink(&real, sys.join("dev/block").join(format!("{}:{}", major(number), minor(number)))).unwrap();
+        let directory = disk.directory().to_owned();
+        let service = node.again(|config| {
+            config.sys = sys;
+            config.simulated_devices = Some(directory);
+        });
+        Self { disk, service }
+    }
+}
+
+/// Each takes one call.
+#[test]
+fn reattached_volume_replaces_its_dead_mounts() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let kept = content::write_file(&node.path("staging/kept"), 19, MIB).unwrap();
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        // Only this file system: a sync of all would wait for other disks, which may hang on purpose.
+        rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
+        let after = CameBack::of(&node);
+        let stage = || kubelet::stage(&after.service, node.stage_request("ext4", &[]));
+        stage().await.unwrap();
+        stage().await.unwrap();
+        let publish = || after.service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
+        publish().await.unwrap();
+        publish().await.unwrap();
+        let number = std::fs::metadata(after.disk.path()).unwrap().rdev();
+        for at in ["staging", "target"] {
+            let mounts = node.mounts_at(at).await;
+            assert_eq!(mounts.len(), 1, "{at}: {mounts:?}");
+            assert_eq!((mounts[0].device.major, mounts[0].device.minor), (major(number), minor(number)), "{at}");
+        }
+        assert_eq!(content::hash_file(&node.path("target/kept")).unwrap(), kept);
+        for at in ["target", "staging"] {
+            unmount(node.path(at)).await;
+        }
+    });
+}
+
+#[test]
+fn reattached_raw_volume_replaces_its_dead_bind() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        // A device node of the previous disk, which is deleted like the kernel does when a disk disappears.
+        let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+        let former = node.path("former");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &former, rustix::fs::FileType::BlockDevice, mode, number).unwrap();
+        std::fs::write(node.path("target"), "").unwrap();
+        rustix::mount::mount_bind(&former, node.path("target")).unwrap();
+        std::fs::remove_file(&former).unwrap();
+        let after = CameBack::of(&node);
+        let request = csi::NodePublishVolumeRequest { ..node.publish_request(block()) };
+        after.service.node_publish_volume(Request::new(request)).await.unwrap();
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        let shown = std::fs::metadata(node.path("target")).unwrap().rdev();
+        assert_eq!(shown, std::fs::metadata(after.disk.path()).unwrap().rdev());
+        unmount(node.path("target")).await;
+    });
+}
+
+/// A disk that is present and cannot be identified has not vanished.
+#[test]
+fn mount_of_an_unidentified_disk_is_kept() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        let after = CameBack::of(&node);
+        // The previous disk is still listed, and does not identify itself.
+        let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+        let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
+        let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
+        symlink(silent.join("devices/sdz"), listed).unwrap();
+        let stage = kubelet::stage(&after.service, node.stage_request("ext4", &[])).await;
+        refused(stage, Code::Unavailable, &["another mount"]);
+        assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+/// Another mount over a parent directory hides the mount. The driver does not unmount the hidden mount either.
+#[test]
+fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.stage_request("ext4", &[]);
+        request.staging_target_path = node.text("kubelet/staging");
+        node.stage(request).await.unwrap();
+        rustix::mount::mount("none", node.path("kubelet"), "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        let unstage = || {
+            let mut request = node.unstage_request();
+            request.staging_target_path = node.text("kubelet/staging");
+            node.service.node_unstage_volume(Request::new(request))
+        };
+        refused(unstage().await, Code::FailedPrecondition, &["still in use", &node.text("kubelet/staging")]);
+        unmount(node.path("kubelet")).await;
+        unstage().await.unwrap();
+        assert!(!node.path("kubelet/staging").exists());
+    });
+}

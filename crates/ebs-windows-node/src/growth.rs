@@ -1,0 +1,73 @@
+//! Growth of file systems to their disks. It never decides whether a volume can be used: a stage logs a failure, and
+//! NodeExpandVolume returns it.
+//!
+//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
+
+use std::time::Duration;
+
+use ebs_types::{Bytes, Waiters};
+use winstorage::service::TOLERANCE;
+use winstorage::types::{DiskNumber, VolumeGuid};
+
+use crate::disks::Disks;
+use crate::error::{Cause, NodeRefusal, ensure_wanted};
+use crate::request::{Expand, Stage};
+
+/// How long a stage retries the growth while another service of Windows holds the volume.
+const RETRIES_AT_STAGE: Duration = Duration::from_secs(10);
+/// How long NodeExpandVolume retries it.
+const RETRIES: Duration = Duration::from_secs(60);
+
+/// Grows the file system of a staged volume, which is already mounted at its current size.
+pub(crate) fn after_mount(disks: &Disks, plan: &Stage, (disk, volume): (DiskNumber, &VolumeGuid), waiters: &Waiters) {
+    if let Err(error) = grow(disks, disk, volume, RETRIES_AT_STAGE, waiters) {
+        let error = ebs_driver::status::chain(&error);
+        tracing::warn!(volume = %plan.volume, %disk, error, "failed to grow the file system to its disk");
+    }
+}
+
+/// Grows the file system at a path. Returns the size of the volume afterwards in bytes: the disk's, or the file system's if Windows skipped a small
+/// growth.
+pub(crate) fn expand(disks: &Disks, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
+    let (volume, disk) = disks.published(&plan.at.path.to_string(), &plan.at.volume)?;
+    let grown = grow(disks, disk, &volume, RETRIES, waiters)?;
+    let size = disks.storage.disk_size(disk)?;
+    if size < plan.required {
+        return Err(NodeRefusal::NotGrown { found: Bytes(size), required: Bytes(plan.required) }.into());
+    }
+    let usable = match grown {
+        Some(grown) => grown,
+        None => disks.storage.volume_stats(&volume.to_string())?.total,
+    };
+    if size > usable.saturating_add(TOLERANCE) {
+        tracing::warn!(volume = %plan.at.volume, size, usable, "the file system is smaller than its disk");
+        return Ok(Bytes(usable));
+    }
+    Ok(Bytes(size))
+}
+
+/// Grows the file system to its disk if more than Windows' own tables is left over. Returns the usable size of the
+/// volume in bytes, or `None` if no growth was necessary.
+///
+/// Retries for `patience` while another service of Windows holds the volume.
+fn grow(
+    disks: &Disks,
+    disk: DiskNumber,
+    volume: &VolumeGuid,
+    patience: Duration,
+    waiters: &Waiters,
+) -> Result<Option<u64>, Cause> {
+    let storage = &disks.storage;
+    if let Err(error) = storage.rescan() {
+        tracing::warn!(%disk, %error, "failed to rescan before growing");
+    }
+    let (size, text) = (storage.disk_size(disk)?, volume.to_string());
+    let used = storage.volume_stats(&text)?.total;
+    if size <= used.saturating_add(TOLERANCE) {
+        return Ok(None);
+    }
+    ensure_wanted(waiters, "growing")?;
+    let grown = storage.resize_volume(&text, 0, patience)?;
+    tracing::info!(%disk, from = used, to = grown, "file system grown");
+    Ok(Some(grown))
+}
