@@ -76,10 +76,8 @@ fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
 mutants: ## Mutation tests of what decides about data on a node; hours (MUTANTS_ARGS="--re 'src/check\.rs'"; needs root)
 	scripts/mutants $(MUTANTS_ARGS)
 
-tidy: ## The rules of the house that no compiler checks
-	@scripts/setup build
-	cargo build --workspace --locked --quiet
-	$(XTASK) tidy
+tidy: ## The rules of the code that no compiler and no linter checks
+	scripts/tidy
 
 fmt: ## Format all code
 	cargo fmt --all

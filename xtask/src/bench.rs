@@ -15,14 +15,16 @@ mod process_stat;
 mod report;
 mod stage;
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use tokio::task::JoinSet;
 
+use crate::programs::Places;
 use case::{Case, CaseName};
-use report::Outcome;
-use stage::{Places, Subject};
+use report::{Outcome, missed, say, write_json};
+use stage::Subject;
 
 /// The arguments of the bench.
 #[derive(Debug, Clone, clap::Args)]
@@ -94,92 +96,73 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     runtime.context("start the runtime")?.block_on(perform(args))
 }
 
-/// Runs the case without lives, and returns its missed targets.
-fn of_node(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
-    if !args.cases.contains(&CaseName::Node) || args.only_endpoint {
-        return Ok(Vec::new());
+/// Runs the cases without lives, and returns their missed targets.
+async fn without_lives(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
+    let mut all_missed = Vec::new();
+    if args.cases.contains(&CaseName::Node) && !args.only_endpoint {
+        let own = places.clone();
+        let figures = tokio::task::spawn_blocking(|| node::play(own)).await??;
+        write_json(&places.dir.join("node.json"), &figures)?;
+        say(&figures.text());
+        all_missed.extend(missed("node", &figures.verdicts()));
     }
-    let figures = node::play(places.clone())?;
-    report::write_json(&places.log("node.json"), &figures)?;
-    report::say(&figures.text());
-    Ok(figures.missed())
-}
-
-/// Runs the case about the program itself, and returns its missed targets.
-async fn of_process(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
-    if !args.cases.contains(&CaseName::Process) {
-        return Ok(Vec::new());
-    }
-    // Stopped at the end of this function.
-    let mut own_cluster = None;
-    let kubernetes = match args.kubeconfig.clone().zip(args.node_name.clone()) {
-        None if std::env::var_os(ebs_testkit::kube_api::API_SERVER).is_some() => {
-            let (cluster, kubeconfig, node) = process::cluster_of_its_own().await?;
-            own_cluster = Some(cluster);
-            Some((kubeconfig, node))
+    if args.cases.contains(&CaseName::Process) {
+        let cluster = args.kubeconfig.clone().zip(args.node_name.clone());
+        let figures = process::play(places, args.reference.as_deref(), cluster).await?;
+        write_json(&places.dir.join("process.json"), &figures)?;
+        for figures in &figures {
+            say(&figures.text());
+            all_missed.extend(figures.missed());
         }
-        given => given,
-    };
-    let programs = process::Programs { places: places.clone(), reference: args.reference.clone(), kubernetes };
-    let figures = process::play(&programs).await?;
-    drop(own_cluster);
-    report::write_json(&places.log("process.json"), &figures)?;
-    figures.iter().for_each(|figures| report::say(&figures.text()));
-    Ok(figures.iter().flat_map(process::ProcessFigures::missed).collect())
+    }
+    Ok(all_missed)
 }
 
 async fn perform(args: BenchArgs) -> anyhow::Result<()> {
-    let places = Places::of(args.dir.clone(), args.bin_dir.clone())?;
-    let of_process = of_process(&args, &places).await?;
-    let (of_node_args, of_node_places) = (args.clone(), places.clone());
-    let mut missed = tokio::task::spawn_blocking(move || of_node(&of_node_args, &of_node_places)).await??;
+    let places = Places::new("bench", args.dir.clone(), args.bin_dir.clone())?;
+    fs::create_dir_all(&places.dir).with_context(|| format!("make {}", places.dir.display()))?;
+    let mut missed = without_lives(&args, &places).await?;
     let (first, together): (Vec<Case>, Vec<Case>) =
-        args.cases.iter().filter_map(|name| name.case(&args)).partition(|case| case.all_at_once());
+        args.cases.iter().filter_map(|name| name.case(&args)).partition(Case::all_at_once);
     let mut outcomes = Vec::new();
-    for case in first {
-        outcomes.extend(side_by_side(subjects(&args, &places, vec![case])).await?);
+    for cases in first.into_iter().map(|case| vec![case]).chain([together]) {
+        outcomes.extend(side_by_side(&args, &places, cases).await?);
     }
-    outcomes.extend(side_by_side(subjects(&args, &places, together)).await?);
-    outcomes.sort_by_key(|outcome| (outcome.case.clone(), outcome.subject.clone()));
+    outcomes.sort_by_key(|outcome| (outcome.case.clone(), outcome.subject));
     if !outcomes.is_empty() {
-        report::write(&places.results(), &args, &outcomes)?;
-        report::print(&places.results(), &outcomes);
+        let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        let results = places.dir.join("results.json");
+        let whole = serde_json::json!({
+            "lives": args.lives, "rate_per_second": args.rate, "burst": args.burst, "cores": cores, "outcomes": outcomes,
+        });
+        write_json(&results, &whole)?;
+        let texts: String = outcomes.iter().map(Outcome::text).collect();
+        say(&format!("{texts}{}all results: {}\n", report::ratios(&outcomes), results.display()));
     }
-    missed.extend(of_process);
-    missed.extend(outcomes.iter().filter(|o| o.is_ours()).flat_map(Outcome::missed));
-    if !args.no_check && !missed.is_empty() {
-        bail!("missed: {}", missed.join("; "));
-    }
+    missed.extend(outcomes.iter().flat_map(Outcome::missed));
+    ensure!(args.no_check || missed.is_empty(), "missed: {}", missed.join("; "));
     Ok(())
 }
 
-fn subjects(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> Vec<(Case, Subject)> {
-    let mut subjects = Vec::new();
-    for case in cases {
-        if let (Some(socket), Some(sim_env)) = (&args.endpoint, &args.sim_env) {
-            subjects.push((case.clone(), Subject::Other { socket: socket.clone(), sim_env: sim_env.clone() }));
-        }
-        if !args.only_endpoint {
-            subjects.push((case, Subject::Ours(places.clone())));
-        }
-    }
-    subjects
-}
-
-async fn side_by_side(subjects: Vec<(Case, Subject)>) -> anyhow::Result<Vec<Outcome>> {
-    // Another driver has one simulator: its cases run sequentially, concurrently with ours.
-    let (others, ours): (Vec<_>, Vec<_>) = subjects.into_iter().partition(|(_, s)| matches!(s, Subject::Other { .. }));
+async fn side_by_side(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> anyhow::Result<Vec<Outcome>> {
     let mut tasks = JoinSet::new();
-    for (case, subject) in ours {
-        tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
-    }
-    tasks.spawn(async move {
-        let mut outcomes = Vec::new();
-        for (case, subject) in others {
-            outcomes.push(stage::play(case, subject).await?);
+    if !args.only_endpoint {
+        for case in cases.clone() {
+            let subject = Subject::Ours(places.clone());
+            tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
         }
-        anyhow::Ok(outcomes)
-    });
+    }
+    if let Some((socket, sim_env)) = args.endpoint.clone().zip(args.sim_env.clone()) {
+        // Another driver has one simulator: its cases run sequentially, concurrently with ours.
+        tasks.spawn(async move {
+            let subject = Subject::Other { socket, sim_env };
+            let mut outcomes = Vec::new();
+            for case in cases {
+                outcomes.push(stage::play(case, subject.clone()).await?);
+            }
+            anyhow::Ok(outcomes)
+        });
+    }
     let mut outcomes = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         outcomes.extend(ended.context("case panicked")??);

@@ -1,28 +1,30 @@
 //! `cargo xtask demo`: the lifecycle of a volume from creation to deletion, through the driver's CSI socket, with the
 //! simulated EC2 and real block devices.
 //!
-//! It starts and records two processes, `ebs-sim` and the driver ([`processes`]). The volume's lifecycle
-//! ([`volume_life`]) calls the driver as Kubernetes does, and stops at the first unexpected state. The report
-//! ([`report`]) prints a line per step. All files are below one state directory, which one run at a time holds
-//! ([`state_dir`]). The next run finds what a killed one has left by that directory and the records in it, and removes
-//! it first.
+//! It starts two processes, `ebs-sim` and the driver ([`processes`]). The volume's lifecycle ([`volume_life`]) calls
+//! the driver as Kubernetes does, and stops at the first unexpected state. The report ([`report`]) prints a line per
+//! step. All files are in a directory of the run, below the state directory. The next run finds what a killed one has
+//! left by that directory and the records in it, and removes it first.
 
-mod preflight;
 mod processes;
 mod report;
-mod state_dir;
 mod volume_life;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use component_base::signals::Signals;
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::run_dir::RunDir;
 
+use crate::programs::Places;
 use processes::Processes;
 use report::{Report, say};
-use state_dir::StateDir;
+
+/// The longest path of a unix socket.
+const SOCKET_BYTES: usize = 107;
 
 /// The arguments of the demo.
 #[derive(Debug, clap::Args)]
@@ -40,85 +42,86 @@ pub(crate) struct DemoArgs {
     quick: bool,
 }
 
-/// The paths of the demo.
-#[derive(Debug, Clone)]
-struct Places {
-    state_dir: PathBuf,
-    bin_dir: PathBuf,
-    quick: bool,
-}
-
-impl Places {
-    fn of(args: DemoArgs) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("path of this program")?;
-        let beside = own.parent().context("the directory of this program")?;
-        let target = beside.parent().unwrap_or(beside);
-        let state_dir = args.state_dir.unwrap_or_else(|| target.join("demo"));
-        let state_dir = std::path::absolute(state_dir).context("resolve the state directory")?;
-        Ok(Self { state_dir, bin_dir: args.bin_dir.unwrap_or_else(|| beside.to_owned()), quick: args.quick })
-    }
-
-    fn simulator(&self) -> PathBuf {
-        self.bin_dir.join("ebs-sim")
-    }
-
-    fn driver(&self) -> PathBuf {
-        self.bin_dir.join("aws-ebs-csi-driver")
-    }
-}
-
 /// Runs the demo from preparation to cleanup.
 ///
 /// # Errors
-/// A requirement is missing on this machine, or a step failed. Everything is cleaned up then.
+/// A step failed. Everything is cleaned up then.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
-    let places = Places::of(args)?;
-    preflight::check(&places)?;
-    let state_dir = StateDir::take(&places.state_dir)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
-    for line in runtime.block_on(state_dir.clean())? {
-        say(&format!("removed leftovers of a previous run: {line}"));
-    }
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "run the demo: loop devices and mounts need root; use `make demo`, which reports all that is missing"
+    );
+    let places = Places::new("demo", args.state_dir, args.bin_dir)?;
+    let dir = claim(&places.dir)?;
     // The simulator stays in the machine's own mount namespace, so that the kernel reports its files with their real
     // paths.
-    let processes = Processes::begin(&places, &state_dir)?;
-    let outcome = Arc::new(Mutex::new(None));
-    let result = Arc::clone(&outcome);
+    let processes = Processes::begin(&places, dir, args.quick)?;
+    let (sender, receiver) = mpsc::channel();
     // The driver and its mounts are in a private namespace, so that the mounts vanish with its last process.
     in_mount_namespace(move || async move {
-        let ended = perform(processes, state_dir).await;
-        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        // The receiver waits.
+        let _ = sender.send(perform(processes).await);
     });
-    let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-    ended.context("the demo returned no result")?
+    receiver.recv().context("the demo returned no result")?
 }
 
-async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Result<()> {
-    let mut report = Report::new();
-    let ended = tokio::select! {
-        ended = Box::pin(volume_life::run(&mut processes, &state_dir, &mut report)) => ended,
-        interrupted = interruption() => Err(interrupted),
-    };
-    match ended {
-        Ok(()) => {
-            report.table();
-            Ok(())
+/// Removes what killed runs have left below `parent`, and returns a directory for this run.
+fn claim(parent: &Path) -> anyhow::Result<RunDir> {
+    fs::create_dir_all(parent).with_context(|| format!("make the state directory {}", parent.display()))?;
+    for swept in RunDir::sweep(parent) {
+        if let Some(trouble) = swept.trouble {
+            return Err(trouble.context(format!("remove leftovers in {}; stop their users", swept.dir.display())));
         }
-        Err(error) => {
-            report.broken();
-            say(&processes.log_tails(25));
-            say("cleaning up");
-            let cleaned = processes.clean_up(&state_dir).await;
-            cleaned.with_context(|| format!("cleaning up after error: {error:#}"))?;
-            say(&format!("cleaned up; nothing is left. The logs stay in {}", state_dir.dir().display()));
-            Err(error)
+        if !swept.removed.is_empty() {
+            say(&format!("removed leftovers of a previous run: {}", swept.removed.join(", ")));
         }
     }
+    let dir = RunDir::claim_in(parent).context("claim a directory for this run")?;
+    ensure!(
+        processes::socket(dir.path()).as_os_str().len() <= SOCKET_BYTES,
+        "use {}: the path of a socket in it exceeds {SOCKET_BYTES} bytes; choose a shorter EBS_DEMO_DIR",
+        dir.path().display()
+    );
+    Ok(dir)
+}
+
+async fn perform(mut processes: Processes) -> anyhow::Result<()> {
+    let mut report = Report::new();
+    let ended = tokio::select! {
+        ended = Box::pin(volume_life::run(&mut processes, &mut report)) => ended,
+        interrupted = interruption() => Err(interrupted),
+    };
+    let Err(error) = ended else {
+        report.table();
+        return Ok(());
+    };
+    report.broken();
+    say(&processes.log_tails(25));
+    say("cleaning up");
+    let cleaned = processes.clean_up().await;
+    cleaned.with_context(|| format!("cleaning up after error: {error:#}"))?;
+    say(&format!("cleaned up; nothing is left. The logs stay in {}", processes.dir().display()));
+    Err(error)
 }
 
 async fn interruption() -> anyhow::Error {
     match Signals::listen() {
         Ok(mut signals) => anyhow!("interrupted ({})", signals.next().await),
         Err(_) => anyhow!("listening for signals failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_too_deep_for_a_socket_is_rejected_with_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("thesis.tex"), "years").unwrap();
+        drop(claim(dir.path()).unwrap());
+        let error = claim(&dir.path().join("x".repeat(120))).unwrap_err().to_string();
+        assert!(error.contains("107") && error.contains("shorter"), "{error}");
+        assert!(dir.path().join("thesis.tex").exists(), "files of others stay");
     }
 }

@@ -1,32 +1,17 @@
-//! The workspace's own tools, such as `cargo xtask tidy`. See `cargo xtask help`.
+//! The demo and the bench of this workspace. See `cargo xtask help`.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 mod bench;
 mod demo;
-mod iam;
-mod simulator;
-mod suites;
-mod tidy;
+mod programs;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tools of this workspace")]
-struct Arguments {
-    #[command(subcommand)]
-    task: Task,
-}
-
-#[derive(Subcommand)]
 enum Task {
-    /// Check cycles of modules, file lengths, names and the crate map
-    Tidy,
-    /// Print the smallest policy for the driver's role that allows the given features
-    Iam(iam::IamArgs),
-    /// Run the tests of the workspace, several executables in parallel; `make test` builds their programs first
-    Test(suites::TestArgs),
     /// Run a volume's whole lifecycle against the simulated EC2; `make demo` builds the programs first
     Demo(demo::DemoArgs),
     /// Measure calls, added latency and memory of volume lifecycles under load; `make bench` builds release programs first
@@ -34,16 +19,12 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let ended = match Arguments::parse().task {
-        Task::Tidy => tidy::run(),
-        Task::Iam(arguments) => iam::run(&arguments),
-        Task::Test(arguments) => suites::run(&arguments),
-        Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
-        Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
+    let ended = match Task::parse() {
+        Task::Bench(arguments) => bench::run(arguments),
+        Task::Demo(arguments) => demo::run(arguments),
     };
-    ended.unwrap_or_else(|error| {
-        // Only the chain of causes, because a missing requirement needs no backtrace.
-        let _ = writeln!(std::io::stderr(), "Error: {error:#}");
-        ExitCode::FAILURE
-    })
+    let Err(error) = ended else { return ExitCode::SUCCESS };
+    // Only the chain of causes, because a missing requirement needs no backtrace.
+    let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+    ExitCode::FAILURE
 }

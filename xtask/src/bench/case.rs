@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::BenchArgs;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaseName {
     /// Lifecycles at a fixed rate, with all API budgets for the driver
@@ -45,21 +46,14 @@ pub(super) enum Judged {
     Like(&'static str),
 }
 
-/// An interval in which EC2 throttles every call, whatever its buckets hold.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Storm {
-    /// Measured from the start of the case.
-    pub(super) from: Duration,
-    pub(super) until: Duration,
-}
-
 /// The load and the targets of a case.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
     pub(super) name: CaseName,
     /// In order.
     pub(super) phases: Vec<Phase>,
-    pub(super) storm: Option<Storm>,
+    /// Times since the start of the case between which EC2 throttles every call, whatever its buckets hold.
+    pub(super) storm: Option<(Duration, Duration)>,
     /// The fraction of every budget that another client uses, 0 to 1.
     pub(super) eaten: f64,
     /// Maximum number of concurrent calls of a kind, like the sidecars' `--worker-threads`; `None`: no limit.
@@ -72,32 +66,25 @@ pub(super) struct Case {
 pub(super) struct Targets {
     /// Mutating calls per life, including dry runs and throttled ones, without spare ones.
     pub(super) mutating_per_life: Option<f64>,
-    /// Spare calls per life.
     pub(super) spare_per_life: Option<f64>,
-    /// Throttled fraction of the mutating calls, 0 to 1.
+    /// Throttled fraction of the mutating calls, and of all calls, 0 to 1.
     pub(super) throttled: Option<f64>,
-    /// Describe calls of all kinds per life.
     pub(super) describes_per_life: Option<f64>,
-    /// Median of the added latency of every RPC, in seconds.
+    /// Median and 99th percentile of the added latency of every RPC, in seconds.
     pub(super) median_added: Option<f64>,
-    /// 99th percentile of the added latency of every RPC, in seconds.
     pub(super) p99_added: Option<f64>,
-    /// Peak resident memory of the driver, in bytes.
-    pub(super) peak_memory: Option<u64>,
+    /// Peak resident memory of the driver, in MiB.
+    pub(super) peak_memory: Option<f64>,
 }
-
-/// For cases with calls as the sidecars make them.
-const MEMORY: Option<u64> = Some(40 << 20);
-/// For a thousand concurrent calls.
-const BURST_MEMORY: Option<u64> = Some(64 << 20);
 
 impl CaseName {
     /// Returns the volume lives of the case; `None` for the cases without lives, see [`super::node`] and
     /// [`super::process`].
     pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
-        let every = per_second(args.rate.clamp(0.01, 1_000.0));
-        let phase = |lives, every| Phase { name: "whole", lives, every, judged: Judged::Targets };
-        let latency = Targets { median_added: Some(0.3), p99_added: Some(1.0), ..Targets::default() };
+        let whole = |lives, every| vec![Phase { name: "whole", lives, every, judged: Judged::Targets }];
+        let at_rate = || whole(args.lives, per_second(args.rate.clamp(0.01, 1_000.0)));
+        let memory = Targets { peak_memory: Some(40.0), ..Targets::default() };
+        let latency = Targets { median_added: Some(0.3), p99_added: Some(1.0), ..memory };
         let (phases, eaten, workers, targets) = match self {
             Self::Steady => {
                 let targets = Targets {
@@ -105,26 +92,21 @@ impl CaseName {
                     spare_per_life: Some(0.6),
                     throttled: Some(0.02),
                     describes_per_life: Some(0.8),
-                    peak_memory: MEMORY,
                     ..latency
                 };
-                (vec![phase(args.lives, every)], 0.0, Some(100), targets)
+                (at_rate(), 0.0, Some(100), targets)
             }
             Self::Competitor => {
-                let targets = Targets {
-                    mutating_per_life: Some(4.3),
-                    throttled: Some(0.05),
-                    peak_memory: MEMORY,
-                    ..Targets::default()
-                };
-                (vec![phase(args.lives, every)], 0.5, Some(100), targets)
+                let targets = Targets { mutating_per_life: Some(4.3), throttled: Some(0.05), ..memory };
+                (at_rate(), 0.5, Some(100), targets)
             }
+            // A thousand concurrent calls, which no sidecar makes.
             Self::Burst => {
-                let targets = Targets { peak_memory: BURST_MEMORY, ..Targets::default() };
-                (vec![phase(args.burst, Duration::ZERO)], 0.0, None, targets)
+                let targets = Targets { peak_memory: Some(64.0), ..Targets::default() };
+                (whole(args.burst, Duration::ZERO), 0.0, None, targets)
             }
             Self::Node | Self::Process => return None,
-            Self::Day => (day(args.day_lives), 0.0, Some(100), Targets { peak_memory: MEMORY, ..latency }),
+            Self::Day => (day(args.day_lives), 0.0, Some(100), latency),
         };
         let storm = (self == Self::Day).then(|| afternoon_storm(&phases));
         Some(Case { name: self, phases, storm, eaten, workers, targets })
@@ -151,17 +133,12 @@ fn day(lives: u32) -> Vec<Phase> {
     ]
 }
 
-/// Returns the storm in the last quarter of the afternoon, when the lives of the noon have ended.
-fn afternoon_storm(phases: &[Phase]) -> Storm {
-    let mut from = Duration::ZERO;
-    for phase in phases {
-        let lasts = phase.every * phase.lives;
-        if phase.name == "afternoon" {
-            return Storm { from: from + lasts * 3 / 4, until: from + lasts };
-        }
-        from += lasts;
-    }
-    Storm { from, until: from }
+/// Returns the last quarter of the afternoon, when the lives of the noon have ended.
+fn afternoon_storm(phases: &[Phase]) -> (Duration, Duration) {
+    let lasts = |phase: &Phase| phase.every * phase.lives;
+    let afternoon = phases.iter().position(|phase| phase.name == "afternoon").unwrap_or(0);
+    let until = phases[..=afternoon].iter().map(lasts).sum::<Duration>();
+    (until - lasts(&phases[afternoon]) / 4, until)
 }
 
 impl Case {
@@ -174,16 +151,9 @@ impl Case {
         self.phases.iter().map(|phase| phase.lives).sum()
     }
 
-    /// Returns the name for file names.
-    pub(super) fn slug(&self) -> &'static str {
-        match self.name {
-            CaseName::Steady => "steady",
-            CaseName::Competitor => "competitor",
-            CaseName::Burst => "burst",
-            CaseName::Day => "day",
-            CaseName::Node => "node",
-            CaseName::Process => "process",
-        }
+    /// Returns the name as in arguments.
+    pub(super) fn slug(&self) -> String {
+        self.name.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
@@ -196,17 +166,15 @@ mod tests {
     #[test]
     fn evening_after_a_storm_is_judged_like_the_noon() {
         let phases = day(2_000);
+        let judged: Vec<Judged> = phases.iter().map(|phase| phase.judged).collect();
+        let like_noon = Judged::Like("noon");
+        assert_eq!(judged, [Judged::Targets, Judged::Targets, Judged::No, Judged::No, Judged::No, like_noon]);
         assert_eq!(phases.iter().map(|phase| phase.lives).sum::<u32>(), 2_000);
-        let named = |name: &str| *phases.iter().find(|phase| phase.name == name).unwrap();
-        let (noon, quiet, evening) = (named("noon"), named("quiet"), named("evening"));
-        assert_eq!(Phase { name: "evening", judged: Judged::Like("noon"), ..noon }, evening);
-        assert_eq!((noon.judged, quiet.judged), (Judged::No, Judged::No));
-        assert_eq!((phases[0].judged, phases[1].judged), (Judged::Targets, Judged::Targets));
-        assert_eq!(quiet.every * quiet.lives, Duration::from_mins(10));
-        let storm = afternoon_storm(&phases);
-        assert_eq!((storm.until - storm.from, storm.until + Duration::from_mins(10)), {
-            let evening_begins: Duration = phases[..5].iter().map(|phase| phase.every * phase.lives).sum();
-            (Duration::from_secs(50), evening_begins)
-        });
+        assert_eq!(Phase { name: "evening", judged: like_noon, ..phases[2] }, phases[5]);
+        let ten_minutes = Duration::from_mins(10);
+        assert_eq!(phases[4].every * phases[4].lives, ten_minutes);
+        let evening_begins: Duration = phases[..5].iter().map(|phase| phase.every * phase.lives).sum();
+        let (from, until) = afternoon_storm(&phases);
+        assert_eq!((until - from, until + ten_minutes), (Duration::from_secs(50), evening_begins));
     }
 }

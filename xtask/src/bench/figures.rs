@@ -11,28 +11,10 @@ use serde::Serialize;
 use super::case::{Case, Judged, Phase};
 use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
-
-/// Durations of EC2's transitions in seconds, equal for every volume of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Transitions {
-    pub(super) create: f64,
-    pub(super) attach: f64,
-    pub(super) detach: f64,
-}
-
-impl Transitions {
-    fn of(&self, rpc: Rpc) -> f64 {
-        match rpc {
-            Rpc::Create => self.create,
-            Rpc::Publish => self.attach,
-            Rpc::Unpublish => self.detach,
-            Rpc::Delete => 0.0,
-        }
-    }
-}
+use super::process_stat::to_f64;
 
 /// Results of one kind of call.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct RpcFigures {
     pub(super) calls: usize,
     /// Calls with more than one attempt.
@@ -50,27 +32,25 @@ pub(super) struct RpcFigures {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct TrafficFigures {
     /// By action: the number of calls, and of throttled ones.
-    pub(super) calls: BTreeMap<String, (usize, usize)>,
+    pub(super) calls: BTreeMap<String, (u64, u64)>,
     /// Without the spare ones.
     pub(super) mutating_per_life: f64,
-    /// See [`spare_calls`].
     pub(super) spare_per_life: f64,
     pub(super) describes_per_life: f64,
-    /// Throttled part of the mutating calls, 0 to 1.
+    /// Throttled part of the mutating calls and of all calls, 0 to 1.
     pub(super) throttled_mutating: f64,
-    /// Throttled part of all calls, 0 to 1.
     pub(super) throttled_all: f64,
 }
 
 /// Computes the driver's EC2 calls, for this number of lives.
 pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
-    let mut by_action: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    let mut by_action: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for call in calls {
         let entry = by_action.entry(call.action.clone()).or_default();
         entry.0 += 1;
-        entry.1 += usize::from(is_throttle(call));
+        entry.1 += u64::from(is_throttle(call));
     }
-    let sum = |reads: bool, pick: fn(&(usize, usize)) -> usize| -> f64 {
+    let sum = |reads: bool, pick: fn(&(u64, u64)) -> u64| -> f64 {
         let wanted = by_action.iter().filter(|(action, _)| action.starts_with("Describe") == reads);
         to_f64(wanted.map(|(_, counts)| pick(counts)).sum())
     };
@@ -90,7 +70,7 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
 
 /// Counts the spare calls: repeated DetachVolume calls for an accepted detachment, whose error proves it. One per
 /// detachment is spare, and further ones are ordinary calls. Only the ledger counts, whatever the driver reports.
-fn spare_calls(calls: &[Call]) -> usize {
+fn spare_calls(calls: &[Call]) -> u64 {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;
     for call in calls.iter().filter(|call| !call.dry_run) {
@@ -98,7 +78,7 @@ fn spare_calls(calls: &[Call]) -> usize {
         match (call.action.as_str(), detached.get(volume).copied()) {
             ("AttachVolume", _) if call.did_work() => drop(detached.remove(volume)),
             ("DetachVolume", Some(asked_again)) => {
-                spare += usize::from(!asked_again);
+                spare += u64::from(!asked_again);
                 detached.insert(volume, true);
             }
             ("DetachVolume", None) if call.did_work() => drop(detached.insert(volume, false)),
@@ -118,45 +98,27 @@ pub(super) struct PhaseFigures {
 }
 
 /// Computes the callers' latencies for each phase, as if EC2's buckets were full at the start of the phase.
-pub(super) fn by_phase(
-    case: &Case,
-    samples: &[(usize, Sample)],
-    calls: &[Call],
-    transitions: &Transitions,
-) -> Vec<PhaseFigures> {
+pub(super) fn by_phase(case: &Case, samples: &[(usize, Sample)], calls: &[Call]) -> Vec<PhaseFigures> {
+    let service = service_times(calls);
     let of_phase = |(index, phase): (usize, &Phase)| {
-        let of_it = samples.iter().filter(|(of, _)| *of == index).map(|(_, sample)| sample.clone());
-        let rpcs = latency(&of_it.collect::<Vec<_>>(), calls, transitions, case.eaten);
-        PhaseFigures { name: phase.name, judged: phase.judged, rpcs }
+        let of_it: Vec<&Sample> = samples.iter().filter(|(of, _)| *of == index).map(|(_, sample)| sample).collect();
+        let rpcs = Rpc::ALL.map(|rpc| (rpc.as_str(), latency(rpc, &of_it, &service, case.eaten)));
+        PhaseFigures { name: phase.name, judged: phase.judged, rpcs: rpcs.into() }
     };
     case.phases.iter().enumerate().map(of_phase).collect()
 }
 
-/// Computes the callers' latencies.
-fn latency(
-    samples: &[Sample],
-    calls: &[Call],
-    transitions: &Transitions,
-    eaten: f64,
-) -> BTreeMap<&'static str, RpcFigures> {
-    let service = service_times(calls);
-    Rpc::ALL.into_iter().map(|rpc| (rpc.as_str(), of_rpc(rpc, samples, &service, transitions, eaten))).collect()
-}
+/// Seconds by action and object.
+type ServiceTimes<'a> = HashMap<(&'a str, &'a str), f64>;
 
-fn of_rpc(
-    rpc: Rpc,
-    samples: &[Sample],
-    service: &HashMap<(&str, &str), f64>,
-    transitions: &Transitions,
-    eaten: f64,
-) -> RpcFigures {
-    let mut mine: Vec<&Sample> = samples.iter().filter(|sample| sample.rpc == rpc).collect();
+/// Computes the callers' latencies of one kind of call.
+fn latency(rpc: Rpc, samples: &[&Sample], service: &ServiceTimes<'_>, eaten: f64) -> RpcFigures {
+    let mut mine: Vec<&Sample> = samples.iter().copied().filter(|sample| sample.rpc == rpc).collect();
     mine.sort_by(|a, b| a.began.total_cmp(&b.began));
     let arrivals: Vec<f64> = mine.iter().map(|sample| sample.began).collect();
-    let waits = Bucket::of(rpc.action(), eaten).waits(&arrivals);
-    let own = |sample: &Sample| {
-        service.get(&(rpc.action(), sample.key.as_str())).copied().unwrap_or(0.0) + transitions.of(rpc)
-    };
+    let waits = Bucket::new(rpc.action(), eaten).waits(&arrivals);
+    let transition = to_f64(rpc.transition_ms()) / 1_000.0;
+    let own = |sample: &Sample| service.get(&(rpc.action(), sample.key.as_str())).copied().unwrap_or(0.0) + transition;
     let mut added: Vec<f64> = mine.iter().zip(waits).map(|(s, wait)| s.took - own(s) - wait).collect();
     let mut whole: Vec<f64> = mine.iter().map(|sample| sample.took).collect();
     added.sort_by(f64::total_cmp);
@@ -174,7 +136,7 @@ fn of_rpc(
 
 /// Returns the seconds of EC2's API call that did the work, by action and by every value in the call: the volume's id,
 /// or its CSI name in a tag.
-fn service_times(calls: &[Call]) -> HashMap<(&str, &str), f64> {
+fn service_times(calls: &[Call]) -> ServiceTimes<'_> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {
         for value in call.parameters.values().filter_map(serde_json::Value::as_str) {
@@ -192,11 +154,6 @@ fn is_throttle(call: &Call) -> bool {
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(rank).copied().unwrap_or(0.0)
-}
-
-/// Exact up to 2^32.
-fn to_f64(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
@@ -265,13 +222,14 @@ mod tests {
         let sample =
             |key: &str, began: f64, took: f64| Sample { rpc: Rpc::Publish, key: key.into(), began, took, tries: 1 };
         let calls = [call("AttachVolume", "ok", "vol-1", 400.0)];
-        let transitions = Transitions { create: 2.0, attach: 2.5, detach: 4.0 };
-        let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls, &transitions, 0.0);
-        assert!((figures["ControllerPublishVolume"].added_p50 - 0.1).abs() < 1e-9);
+        let latency = |samples: &[Sample], calls: &[Call]| {
+            latency(Rpc::Publish, &samples.iter().collect::<Vec<_>>(), &service_times(calls), 0.0)
+        };
+        let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls);
+        assert!((figures.added_p50 - 0.1).abs() < 1e-9);
         // The fifty-first concurrent call waits 0.2 s for its token with any client.
         let many: Vec<Sample> = (0..51).map(|_| sample("x", 0.0, 2.7)).collect();
-        let figures = latency(&many, &[], &transitions, 0.0);
-        assert!((figures["ControllerPublishVolume"].added_p50 - 0.2).abs() < 1e-9);
-        assert!((figures["ControllerPublishVolume"].added_max - 0.2).abs() < 1e-9);
+        let figures = latency(&many, &[]);
+        assert!((figures.added_p50 - 0.2).abs() < 1e-9 && (figures.added_max - 0.2).abs() < 1e-9);
     }
 }

@@ -31,22 +31,17 @@ impl Rpc {
     pub(super) const ALL: [Self; 4] = [Self::Create, Self::Publish, Self::Unpublish, Self::Delete];
 
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CreateVolume",
-            Self::Publish => "ControllerPublishVolume",
-            Self::Unpublish => "ControllerUnpublishVolume",
-            Self::Delete => "DeleteVolume",
-        }
+        ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume"][self as usize]
     }
 
     /// Returns the EC2 action that does its work.
     pub(super) fn action(self) -> &'static str {
-        match self {
-            Self::Create => "CreateVolume",
-            Self::Publish => "AttachVolume",
-            Self::Unpublish => "DetachVolume",
-            Self::Delete => "DeleteVolume",
-        }
+        ["CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume"][self as usize]
+    }
+
+    /// Returns the milliseconds of EC2's usual transition for a small volume.
+    pub(super) fn transition_ms(self) -> u64 {
+        [2_000, 2_500, 4_000, 0][self as usize]
     }
 }
 
@@ -64,34 +59,37 @@ pub(super) struct Sample {
     pub(super) tries: u32,
 }
 
+/// How many volumes the scheduler would assign to a node.
+const ROOM: usize = 120;
+
 /// A node, and how many more volumes the scheduler would assign to it.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) id: String,
-    pub(super) zone: String,
-    pub(super) room: Arc<Semaphore>,
+struct Node {
+    id: String,
+    zone: &'static str,
+    room: Arc<Semaphore>,
 }
 
 /// The environment of the lives.
 #[derive(Debug, Clone)]
 pub(super) struct Site {
-    pub(super) client: CsiClient,
-    pub(super) nodes: Vec<Node>,
+    client: CsiClient,
+    nodes: [Node; 2],
     /// One for each [`Rpc`]: the workers of the sidecars.
-    pub(super) workers: [Arc<Semaphore>; 4],
-    pub(super) began: Instant,
+    workers: [Arc<Semaphore>; 4],
+    began: Instant,
 }
 
 /// Runs a whole life.
 ///
 /// # Errors
 /// A call did not succeed within its limit. The text has its last status.
-pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
+async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     let name = format!("pvc-bench-{number}");
     let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];
     let access = Access::Mount("ext4".to_owned());
     let create = csi::CreateVolumeRequest {
-        accessibility_requirements: Some(in_zone(&node.zone)),
+        accessibility_requirements: Some(in_zone(node.zone)),
         ..new_volume(&name, 1, &access)
     };
     let client = &site.client;
@@ -123,6 +121,18 @@ fn time_in_use(number: u32) -> Duration {
 }
 
 impl Site {
+    /// Returns a site with these nodes of the two zones, at whose start the case begins.
+    pub(super) fn new(client: &CsiClient, [first, second]: [String; 2], workers: Option<usize>) -> Self {
+        let node = |id, zone| Node { id, zone, room: Arc::new(Semaphore::new(ROOM)) };
+        let workers = |_| Arc::new(Semaphore::new(workers.unwrap_or(Semaphore::MAX_PERMITS)));
+        Self {
+            client: client.clone(),
+            nodes: [node(first, "us-west-2a"), node(second, "us-west-2b")],
+            workers: Rpc::ALL.map(workers),
+            began: Instant::now(),
+        }
+    }
+
     async fn call<T, F>(&self, rpc: Rpc, key: &str, mut attempt: impl FnMut() -> F) -> anyhow::Result<(T, Sample)>
     where
         F: Future<Output = Result<T, tonic::Status>>,

@@ -2,7 +2,6 @@
 //! socket, the memory while idle and after a thousand calls, and the size of the file, optionally also of another
 //! driver's program (`--reference`).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,16 +10,16 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use csi_proto::csi;
 use ebs_testkit::csi_client::{Access, CsiClient, new_volume, refused};
-use ebs_testkit::kube_api::{KubeApi, Who};
-use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::kube_api::{API_SERVER, KubeApi, Who};
+use ebs_testkit::process::Process;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::node::median;
-use super::process_stat::{Resident, Usage};
-use super::stage::Places;
-use crate::simulator::until_ready;
+use super::process_stat::{Usage, to_f64};
+use super::report::{Verdict, missed, table};
+use crate::programs::{Env, Places, Simulator, spawn_driver};
 
 const BOUND: Duration = Duration::from_secs(60);
 /// Number of measured starts; the median counts.
@@ -30,13 +29,6 @@ const IDLE: Duration = Duration::from_secs(3);
 const CALLS: usize = 1_000;
 /// Resolution of the time measurement.
 const TICK: Duration = Duration::from_micros(500);
-
-/// Limits for our program: MiB, seconds, bytes.
-const NODE_MEMORY: f64 = 10.0;
-const NODE_MEMORY_WITH_KUBERNETES: f64 = 13.0;
-const CONTROLLER_MEMORY: f64 = 18.0;
-const ANSWERS_WITHIN: f64 = 0.010;
-const FILE_SIZE: f64 = 15_000_000.0;
 
 /// A program in a mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,208 +42,155 @@ pub(super) struct ProcessFigures {
     to_answer: f64,
     to_ready: f64,
     /// After a while without calls, and after [`CALLS`] calls.
-    idle: Resident,
-    after_calls: Resident,
-    threads: u32,
-    /// CPU time from the start until it was ready and had idled, in seconds.
-    cpu_of_start: f64,
+    idle: Usage,
+    after_calls: Usage,
     file_bytes: u64,
 }
 
-/// The programs to measure.
-#[derive(Debug, Clone)]
-pub(super) struct Programs {
-    pub(super) places: Places,
-    /// Another driver's program.
-    pub(super) reference: Option<PathBuf>,
-    /// A kubeconfig, and the name of a node in that cluster.
-    pub(super) kubernetes: Option<(PathBuf, String)>,
-}
-
 impl ProcessFigures {
-    fn memory_target(&self) -> f64 {
-        match (self.mode, self.with_kubernetes) {
-            ("node", false) => NODE_MEMORY,
-            ("node", true) => NODE_MEMORY_WITH_KUBERNETES,
-            _ => CONTROLLER_MEMORY,
+    /// Returns the values with their limits, and nothing for another driver.
+    fn verdicts(&self) -> Vec<Verdict> {
+        if !self.ours {
+            return Vec::new();
         }
-    }
-
-    /// Returns the values with their limits.
-    fn verdicts(&self) -> [(&'static str, f64, f64); 3] {
-        let bytes = f64::from(u32::try_from(self.file_bytes).unwrap_or(u32::MAX));
-        [
-            ("idle resident memory, in MiB", self.idle.whole, self.memory_target()),
-            ("seconds from start to first reply", self.to_answer, ANSWERS_WITHIN),
-            ("size of the program, in bytes", bytes, FILE_SIZE),
+        let memory = if self.mode == "node" { 13.0 } else { 16.0 };
+        vec![
+            Verdict::new("idle resident memory, in MiB", self.idle.resident, memory),
+            Verdict::new("seconds from start to first reply", self.to_answer, 0.010),
+            Verdict::new("size of the program, in bytes", to_f64(self.file_bytes), 15_000_000.0),
         ]
     }
 
-    /// Returns the missed targets as text; another driver has no targets.
+    /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
-        let missed = self.verdicts().into_iter().filter(|(_, reached, target)| self.ours && reached > target);
-        missed
-            .map(|(what, reached, target)| format!("{}: {what} is {reached:.3}, target {target:.3}", self.mode))
-            .collect()
+        missed(self.mode, &self.verdicts())
     }
 
     /// Formats the results for people.
     pub(super) fn text(&self) -> String {
-        let millis = |seconds: f64| seconds * 1_000.0;
-        let mut text = format!(
-            "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} its own), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n",
+        format!(
+            "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} its own), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n{}",
             if self.ours { "ours" } else { "reference" },
             self.mode,
             if self.with_kubernetes { " with Kubernetes" } else { "" },
-            millis(self.to_socket),
-            millis(self.to_answer),
-            millis(self.to_ready),
-            millis(self.cpu_of_start),
-            self.idle.whole,
+            self.to_socket * 1_000.0,
+            self.to_answer * 1_000.0,
+            self.to_ready * 1_000.0,
+            self.idle.cpu_seconds * 1_000.0,
+            self.idle.resident,
             self.idle.own,
-            self.after_calls.whole,
+            self.after_calls.resident,
             self.after_calls.own,
-            self.threads,
-            f64::from(u32::try_from(self.file_bytes).unwrap_or(u32::MAX)) / 1e6,
-        );
-        for (what, reached, target) in self.verdicts().into_iter().filter(|_| self.ours) {
-            let word = if reached > target { "MISSED" } else { "ok" };
-            text.push_str(&format!("  {word:<6} {what}: {reached:.3} (at most {target:.3})\n"));
-        }
-        text
+            self.after_calls.threads,
+            to_f64(self.file_bytes) / 1e6,
+            table(&self.verdicts()),
+        )
     }
 }
 
-/// Starts an API server with a node, for the rows with a Kubernetes client. Returns it with a kubeconfig file and the
-/// node's name.
-///
-/// # Errors
-/// It does not start.
-pub(super) async fn cluster_of_its_own() -> anyhow::Result<(KubeApi, PathBuf, String)> {
-    let cluster = KubeApi::start().await.context("an API server for the case")?;
+/// A kubeconfig, and the name of a node in that cluster.
+pub(super) type Cluster = (PathBuf, String);
+
+/// Starts an API server with a node, if there is a program for one. Returns it with its kubeconfig and node.
+async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
+    if std::env::var_os(API_SERVER).is_none() {
+        return Ok(None);
+    }
+    let api = KubeApi::start().await.context("an API server for the case")?;
     let name = "bench";
     let taint = json!({ "key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute" });
     let node =
         json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": { "taints": [taint] } });
-    cluster.create("/api/v1/nodes", &node).await?;
-    let kubeconfig = cluster.kubeconfig(Who::Admin)?;
-    Ok((cluster, kubeconfig, name.to_owned()))
+    api.create("/api/v1/nodes", &node).await?;
+    let cluster = (api.kubeconfig(Who::Admin)?, name.to_owned());
+    Ok(Some((api, cluster)))
 }
 
-/// Runs the case.
+/// Runs the case for our program and for another driver's. Without a cluster it starts one of its own.
 ///
 /// # Errors
 /// A process does not start or does not answer.
-pub(super) async fn play(programs: &Programs) -> anyhow::Result<Vec<ProcessFigures>> {
+pub(super) async fn play(
+    places: &Places,
+    reference: Option<&Path>,
+    cluster: Option<Cluster>,
+) -> anyhow::Result<Vec<ProcessFigures>> {
+    // The API server ends with this function.
+    let own = if cluster.is_none() { own_cluster().await? } else { None };
+    let cluster = cluster.as_ref().or(own.as_ref().map(|(_, cluster)| cluster));
     let dir = tempfile::tempdir().context("a directory for the case")?;
-    let env_file = dir.path().join("sim-env");
-    let mut simulator = Process::spawn(ProcessSpec {
-        name: "ebs-sim".to_owned(),
-        program: programs.places.program("ebs-sim"),
-        args: vec![
-            "--state-dir".into(),
-            dir.path().join("sim").into(),
-            "--env-file".into(),
-            env_file.clone().into(),
-            "--devices=none".into(),
-        ],
-        env: BTreeMap::new(),
-        log: programs.places.log("process-ebs-sim.log"),
-    })?;
-    let env = until_ready(&mut simulator, &env_file, BOUND).await?;
+    let log = places.log("process-ebs-sim");
+    let mut simulator = Simulator::spawn(&places.simulator(), &dir.path().join("sim"), &["--devices=none"], log)?;
+    let mut env = simulator.ready(BOUND).await?;
+    env.insert("AWS_REGION".to_owned(), "us-west-2".to_owned());
     let mut figures = Vec::new();
-    let ours = programs.places.program("aws-ebs-csi-driver");
-    let all = std::iter::once((true, ours)).chain(programs.reference.clone().map(|path| (false, path)));
-    for (ours, program) in all {
+    let ours = places.driver();
+    for (ours, program) in std::iter::once((true, ours.as_path())).chain(reference.map(|path| (false, path))) {
         for mode in ["node", "controller"] {
-            for with_kubernetes in [false, true] {
-                let Some(subject) = Subject::of(programs, (ours, &program), (mode, with_kubernetes), &env) else {
-                    continue;
-                };
-                figures
-                    .push(subject.measure(dir.path()).await.with_context(|| format!("{} {mode}", program.display()))?);
+            for cluster in [None, cluster].into_iter().take(1 + usize::from(cluster.is_some())) {
+                let name = if ours { "ours" } else { "reference" };
+                let log = places.log(&format!("process-{name}-{mode}"));
+                let subject = Subject { ours, mode, cluster, program, env: &env, log, dir: dir.path() };
+                figures.push(subject.measure().await.with_context(|| format!("{} {mode}", program.display()))?);
             }
         }
     }
-    simulator.stop(BOUND).await?;
+    simulator.process.stop(BOUND).await?;
     Ok(figures)
 }
 
 /// One program in one mode.
-struct Subject {
+struct Subject<'a> {
     ours: bool,
     mode: &'static str,
-    with_kubernetes: bool,
-    program: PathBuf,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
+    cluster: Option<&'a Cluster>,
+    program: &'a Path,
+    env: &'a Env,
     log: PathBuf,
+    /// For sockets.
+    dir: &'a Path,
 }
 
-impl Subject {
-    /// Returns `None` for a case with Kubernetes if there is no cluster.
-    fn of(
-        programs: &Programs,
-        (ours, program): (bool, &Path),
-        (mode, with_kubernetes): (&'static str, bool),
-        env: &BTreeMap<String, String>,
-    ) -> Option<Self> {
-        let mut args = vec![mode.to_owned(), "--v=2".to_owned()];
-        let mut env = env.clone();
-        env.insert("AWS_REGION".to_owned(), "us-west-2".to_owned());
-        if with_kubernetes {
-            let (kubeconfig, node) = programs.kubernetes.as_ref()?;
+impl Subject<'_> {
+    fn start(&self, socket: &Path) -> anyhow::Result<Process> {
+        let mut env = self.env.clone();
+        let mut args = vec![self.mode.to_owned(), "--v=2".to_owned()];
+        if let Some((kubeconfig, node)) = self.cluster {
             args.push(format!("--kubeconfig={}", kubeconfig.display()));
             env.insert("CSI_NODE_NAME".to_owned(), node.clone());
         }
-        let name = if ours { "ours" } else { "reference" };
-        let log = programs.places.log(&format!("process-{name}-{mode}.log"));
-        Some(Self { ours, mode, with_kubernetes, program: program.to_owned(), args, env, log })
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        spawn_driver(self.program, &args, socket, &env, self.log.clone())
     }
 
-    fn start(&self, socket: &Path) -> anyhow::Result<Process> {
-        let mut args: Vec<_> = self.args.iter().map(Into::into).collect();
-        args.push(format!("--endpoint=unix://{}", socket.display()).into());
-        Process::spawn(ProcessSpec {
-            name: "driver".to_owned(),
-            program: self.program.clone(),
-            args,
-            env: self.env.clone(),
-            log: self.log.clone(),
-        })
-    }
-
-    async fn measure(&self, dir: &Path) -> anyhow::Result<ProcessFigures> {
-        let (mut to_socket, mut to_answer, mut to_ready) = (Vec::new(), Vec::new(), Vec::new());
+    async fn measure(&self) -> anyhow::Result<ProcessFigures> {
+        let mut times: [Vec<f64>; 3] = Default::default();
         for start in 0..STARTS {
-            let socket = dir.join(format!("{}-{start}.sock", self.mode));
+            let socket = self.dir.join(format!("{}-{start}.sock", self.mode));
             let began = Instant::now();
             let mut driver = self.start(&socket)?;
-            let times = start_times(&socket, &mut driver, began).await?;
-            to_socket.push(times[0]);
-            to_answer.push(times[1]);
-            to_ready.push(times[2]);
+            let measured = start_times(&socket, &mut driver, began).await?;
+            times.iter_mut().zip(measured).for_each(|(all, one)| all.push(one));
             driver.stop(BOUND).await?;
         }
-        let socket = dir.join(format!("{}.sock", self.mode));
+        let [to_socket, to_answer, to_ready] = times.map(|mut all| median(&mut all).unwrap_or_default());
+        let socket = self.dir.join(format!("{}.sock", self.mode));
         let mut driver = self.start(&socket)?;
         let client = CsiClient::ready(&socket, &mut driver, BOUND).await?;
         tokio::time::sleep(IDLE).await;
-        let (idle, start) = (Resident::of(driver.pid())?, Usage::of(driver.pid())?);
+        let idle = Usage::of(driver.pid())?;
         self.call(&client).await.context("calls")?;
         tokio::time::sleep(IDLE).await;
         let figures = ProcessFigures {
             ours: self.ours,
             mode: self.mode,
-            with_kubernetes: self.with_kubernetes,
-            to_socket: median(&mut to_socket).context("no start")?,
-            to_answer: median(&mut to_answer).context("no start")?,
-            to_ready: median(&mut to_ready).context("no start")?,
+            with_kubernetes: self.cluster.is_some(),
+            to_socket,
+            to_answer,
+            to_ready,
             idle,
-            after_calls: Resident::of(driver.pid())?,
-            threads: threads(driver.pid())?,
-            cpu_of_start: start.cpu_seconds,
-            file_bytes: fs::metadata(&self.program).context("the program's file")?.len(),
+            after_calls: Usage::of(driver.pid())?,
+            file_bytes: fs::metadata(self.program).context("the program's file")?.len(),
         };
         driver.stop(BOUND).await?;
         Ok(figures)
@@ -269,9 +208,8 @@ impl Subject {
                 }
                 (_, 1) => {
                     // A new name for each program, because a used token would return the old volume.
-                    let name = format!("pvc-{}-{}-{n}", self.ours, self.with_kubernetes);
-                    let volume = new_volume(&name, 1, &Access::Block);
-                    let volume = client.create_volume(volume).await.map_err(refused)?;
+                    let name = format!("pvc-{}-{}-{n}", self.ours, self.cluster.is_some());
+                    let volume = client.create_volume(new_volume(&name, 1, &Access::Block)).await.map_err(refused)?;
                     client.delete_volume(&volume.volume_id).await.map_err(refused)?;
                 }
                 (_, 2) => {}
@@ -308,12 +246,6 @@ async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> any
     Ok([connected, answered, began.elapsed().as_secs_f64()])
 }
 
-fn threads(pid: u32) -> anyhow::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("its status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Threads:")).context("its threads")?;
-    line.trim().parse().context("a number of threads")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,6 +253,7 @@ mod tests {
     /// So `make bench` fails. The values of another driver are only printed.
     #[test]
     fn large_or_slow_process_misses_its_targets() {
+        let idle = |resident| Usage { resident, own: 2.0, ..Usage::default() };
         let good = ProcessFigures {
             ours: true,
             mode: "node",
@@ -328,24 +261,22 @@ mod tests {
             to_socket: 0.003,
             to_answer: 0.009,
             to_ready: 0.030,
-            idle: Resident { whole: 9.9, own: 2.0 },
-            after_calls: Resident { whole: 11.0, own: 3.0 },
-            threads: 4,
-            cpu_of_start: 0.01,
+            idle: idle(12.9),
+            after_calls: idle(11.0),
             file_bytes: 14_900_000,
         };
         assert_eq!(good.missed(), Vec::<String>::new());
         for (bad, word) in [
-            (ProcessFigures { idle: Resident { whole: 10.1, own: 2.0 }, ..good.clone() }, "idle"),
-            (ProcessFigures { to_answer: 0.011, ..good.clone() }, "answer"),
-            (ProcessFigures { file_bytes: 15_100_000, ..good.clone() }, "file"),
+            (ProcessFigures { idle: idle(13.1), ..good.clone() }, "idle"),
+            (ProcessFigures { to_answer: 0.011, ..good.clone() }, "reply"),
+            (ProcessFigures { file_bytes: 15_100_000, ..good.clone() }, "size"),
         ] {
             let missed = bad.missed();
             assert!(missed.len() == 1 && missed[0].contains(word), "{missed:?}");
             assert!(bad.text().contains("MISSED"));
             assert_eq!(ProcessFigures { ours: false, ..bad }.missed(), Vec::<String>::new());
         }
-        let kubernetes = ProcessFigures { with_kubernetes: true, idle: Resident { whole: 12.9, own: 4.0 }, ..good };
-        assert_eq!(kubernetes.missed(), Vec::<String>::new());
+        let controller = ProcessFigures { mode: "controller", idle: idle(15.9), ..good };
+        assert_eq!(controller.missed(), Vec::<String>::new());
     }
 }

@@ -8,13 +8,18 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-/// CPU time and memory of a process so far.
+/// What a process has used so far, and its memory in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Usage {
     /// User and system time in seconds, including threads.
     pub(super) cpu_seconds: f64,
-    /// Peak resident memory in bytes.
-    pub(super) peak_memory: u64,
+    pub(super) threads: f64,
+    /// Highest resident memory.
+    pub(super) peak: f64,
+    /// Resident memory, including pages of the program's file, which the kernel can drop.
+    pub(super) resident: f64,
+    /// The part of it that only this process has.
+    pub(super) own: f64,
 }
 
 impl Usage {
@@ -23,36 +28,19 @@ impl Usage {
     /// # Errors
     /// The process is gone or `/proc` has an unexpected format.
     pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
-        let ticks = ticks(&stat).with_context(|| format!("times in /proc/{pid}/stat"))?;
-        let peak = kib(&status, "VmHWM:").with_context(|| format!("VmHWM in /proc/{pid}/status"))?;
-        let per_second = rustix::param::clock_ticks_per_second();
-        Ok(Self { cpu_seconds: to_f64(ticks) / to_f64(per_second), peak_memory: peak * 1024 })
-    }
-}
-
-/// Memory of a process now, in MiB.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct Resident {
-    /// All memory, including pages of the program's file, which the kernel can drop.
-    pub(super) whole: f64,
-    /// Memory of this process alone.
-    pub(super) own: f64,
-}
-
-impl Resident {
-    /// Reads the memory.
-    ///
-    /// # Errors
-    /// The process is gone or `/proc` has an unexpected format.
-    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
-        let mib = |label: &str| {
-            let kib = kib(&status, label).with_context(|| format!("{label} in /proc/{pid}/status"))?;
-            anyhow::Ok(to_f64(kib) / 1024.0)
+        let read = |name: &str| {
+            fs::read_to_string(format!("/proc/{pid}/{name}")).with_context(|| format!("{name} of process {pid}"))
         };
-        Ok(Self { whole: mib("VmRSS:")?, own: mib("RssAnon:")? })
+        let (stat, status) = (read("stat")?, read("status")?);
+        let number = |label: &str| number(&status, label).with_context(|| format!("{label} of process {pid}"));
+        let ticks = ticks(&stat).with_context(|| format!("times of process {pid}"))?;
+        Ok(Self {
+            cpu_seconds: to_f64(ticks) / to_f64(rustix::param::clock_ticks_per_second()),
+            threads: number("Threads:")?,
+            peak: number("VmHWM:")? / 1024.0,
+            resident: number("VmRSS:")? / 1024.0,
+            own: number("RssAnon:")? / 1024.0,
+        })
     }
 }
 
@@ -73,14 +61,14 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-fn kib(status: &str, label: &str) -> Option<u64> {
+fn number(status: &str, label: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(label))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Exact up to 2^32, which is a year of CPU time, or 4 TiB in KiB.
-fn to_f64(ticks: u64) -> f64 {
-    f64::from(u32::try_from(ticks).unwrap_or(u32::MAX))
+/// Exact up to 2^32: a year of CPU time, or a file of 4 GiB.
+pub(super) fn to_f64(number: u64) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
@@ -91,10 +79,8 @@ mod tests {
     fn times_are_found_after_a_name_with_brackets_and_blanks() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 7 5 0 0 20 0 1 0 987654 0 0";
         assert_eq!(ticks(stat), Some(12));
-        assert_eq!(kib("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000));
-        assert_eq!(kib("Name:\tx\n", "VmHWM:"), None);
-        let resident = Resident::of(std::process::id()).unwrap();
-        assert!(resident.whole > resident.own && resident.own > 0.05, "{resident:?}");
+        assert_eq!(number("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000.0));
+        assert_eq!(number("Name:\tx\n", "VmHWM:"), None);
     }
 
     #[test]
@@ -103,6 +89,7 @@ mod tests {
         let socket = dir.path().join("s");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert_eq!(listener(&socket).unwrap(), std::process::id());
-        assert!(Usage::of(std::process::id()).unwrap().peak_memory > 0);
+        let usage = Usage::of(std::process::id()).unwrap();
+        assert!(usage.peak >= usage.resident && usage.resident > usage.own && usage.own > 0.05, "{usage:?}");
     }
 }

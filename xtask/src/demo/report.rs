@@ -8,17 +8,20 @@ use anyhow::Context;
 use ebs_testkit::control::{Control, Ledger};
 use tokio::time::Instant;
 
-/// Interval of the progress on a terminal.
+/// Interval of the progress on a terminal, and in a log.
 const TERMINAL_TICK: Duration = Duration::from_millis(250);
-/// Interval of the progress in a log.
 const LOG_TICK: Duration = Duration::from_secs(5);
 /// Width of the names of steps.
 const WIDTH: usize = 66;
 
 /// Prints a line. A closed output does not stop the demo.
 pub(super) fn say(line: &str) {
+    print(&format!("{line}\n"));
+}
+
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// The steps so far.
@@ -28,6 +31,8 @@ pub(super) struct Report {
     steps: Vec<Step>,
     running: Option<String>,
     terminal: bool,
+    /// Where the calls of a step are read, while the simulator runs.
+    pub(super) control: Option<Control>,
 }
 
 #[derive(Debug)]
@@ -40,18 +45,18 @@ struct Step {
 impl Report {
     pub(super) fn new() -> Self {
         let terminal = std::io::stdout().is_terminal();
-        Self { begun: Instant::now(), steps: Vec::new(), running: None, terminal }
+        Self { begun: Instant::now(), steps: Vec::new(), running: None, terminal, control: None }
     }
 
     /// Runs a step and prints its line: name, time, and the EC2 calls meanwhile.
     pub(super) async fn step<T>(
         &mut self,
-        control: Option<&Control>,
         name: &str,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         self.running = Some(name.to_owned());
-        let from = match control {
+        let control = self.control.clone();
+        let from = match &control {
             Some(control) => control.position().await?,
             None => 0,
         };
@@ -70,36 +75,25 @@ impl Report {
         Ok(result)
     }
 
-    async fn watch<T>(
-        &self,
-        name: &str,
-        begun: Instant,
-        work: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<T> {
+    async fn watch<T>(&self, name: &str, begun: Instant, work: impl Future<Output = T>) -> T {
         let mut work = Box::pin(work);
         let every = if self.terminal { TERMINAL_TICK } else { LOG_TICK };
         let mut tick = tokio::time::interval_at(begun + every, every);
         loop {
             tokio::select! {
                 result = &mut work => return result,
-                _ = tick.tick() => self.progress(name, begun.elapsed()),
+                _ = tick.tick() => {
+                    self.clear();
+                    let end = if self.terminal { "" } else { "\n" };
+                    print(&format!("  … {name} {}{end}", seconds(begun.elapsed())));
+                }
             }
-        }
-    }
-
-    fn progress(&self, name: &str, elapsed: Duration) {
-        if self.terminal {
-            let mut out = std::io::stdout().lock();
-            let _ = write!(out, "\r\x1b[K  … {name} {}", seconds(elapsed)).and_then(|()| out.flush());
-        } else {
-            say(&format!("  … {name} {}", seconds(elapsed)));
         }
     }
 
     fn clear(&self) {
         if self.terminal {
-            let mut out = std::io::stdout().lock();
-            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+            print("\r\x1b[K");
         }
     }
 
@@ -139,16 +133,4 @@ impl Step {
 
 fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_line_has_name_time_and_calls() {
-        let step = Step { name: "attach".to_owned(), took: Duration::from_millis(1_240), calls: None };
-        let line = step.line();
-        assert!(line.starts_with("attach ") && line.ends_with(" 1.2 s"), "{line:?}");
-    }
 }

@@ -1,20 +1,20 @@
 //! The lifecycle of the volume: each step does one thing and checks the result, and the demo stops at an unexpected
 //! one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ebs_testkit::content;
-use ebs_testkit::control::{Control, State};
-use ebs_testkit::csi_client::{Access, GIB, new_volume, refused, restored_volume};
+use ebs_testkit::control::{Call, Control, State};
+use ebs_testkit::csi_client::{Access, CsiClient, GIB, new_volume, refused, restored_volume};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::writer::Writer;
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
-use super::processes::{self, Clients, Processes};
+use super::processes::Processes;
 use super::report::{Report, say};
-use super::state_dir::StateDir;
 
 const BOUND: Duration = Duration::from_secs(60);
 const FILE_BYTES: u64 = 64 << 20;
@@ -22,45 +22,41 @@ const BLOCK_BYTES: u64 = 32 << 20;
 /// The driver's policy in most clusters.
 const POLICY: &str = "managed-v2";
 
-/// The volumes with the data that was written to them.
-struct Life {
-    clients: Clients,
+/// The participants, and the volumes and the snapshot so far.
+struct Life<'a> {
+    processes: &'a mut Processes,
+    csi: CsiClient,
+    control: Control,
+    /// The node id of this machine.
+    node: String,
     snapshot: Option<String>,
     volumes: Vec<VolumeOnNode>,
 }
 
-pub(super) async fn run(processes: &mut Processes, state_dir: &StateDir, report: &mut Report) -> anyhow::Result<()> {
-    say(&format!("a volume's lifecycle on real block devices; state and logs in {}", state_dir.dir().display()));
-    let control =
-        report.step(None, "start ebs-sim, the simulated EC2 (with EC2's delays)", processes.simulator_ready()).await?;
-    let csi =
-        report.step(Some(&control), "start aws-ebs-csi-driver (mode all)", processes.start_driver(state_dir)).await?;
-    let clients = processes.clients(csi, control.clone()).await?;
-    let mut life = Life { clients, snapshot: None, volumes: Vec::new() };
-    let (original, hash) = first_volume(&life, report).await?;
-    life.volumes.push(original);
+pub(super) async fn run(processes: &mut Processes, report: &mut Report) -> anyhow::Result<()> {
+    say(&format!("a volume's lifecycle on real block devices; state and logs in {}", processes.dir().display()));
+    let start = "start ebs-sim, the simulated EC2 (with EC2's delays)";
+    let control = report.step(start, processes.simulator_ready()).await?;
+    report.control = Some(control.clone());
+    let csi = report.step("start aws-ebs-csi-driver (mode all)", processes.start_driver()).await?;
+    let node = csi.node_info().await.context("NodeGetInfo")?.node_id;
+    let mut life = Life { processes, csi, control, node, snapshot: None, volumes: Vec::new() };
+    let hash = first_volume(&mut life, report).await?;
     // Concurrent with the next steps: the first snapshot is created only when EC2's describes show everything that
     // another driver may have done.
     let snapshot = life.take_snapshot()?;
     grow(&mut life, report).await?;
     restore(&mut life, report, snapshot, &hash).await?;
-    raw_block(&mut life, processes, state_dir, report).await?;
+    raw_block(&mut life, report).await?;
     take_down(&mut life, report).await?;
-    let stop = async {
-        processes.stop().await?;
-        processes::nothing_on_machine(state_dir.dir())
-    };
-    report.step(None, "stop both processes; each exits with 0", stop).await
+    report.control = None;
+    report.step("stop both processes; each exits with 0", processes.stop()).await
 }
 
-impl Life {
-    fn control(&self) -> &Control {
-        &self.clients.control
-    }
-
+impl Life<'_> {
     /// Requests a snapshot of the first volume until it is ready.
     fn take_snapshot(&self) -> anyhow::Result<JoinSet<anyhow::Result<String>>> {
-        let csi = self.clients.csi.clone();
+        let csi = self.csi.clone();
         let original = self.volumes.first().context("the first volume")?.id().to_owned();
         let mut taking = JoinSet::new();
         taking.spawn(async move { Ok(csi.snapshot_ready("demo-snapshot", &original, BOUND).await?.snapshot_id) });
@@ -68,20 +64,30 @@ impl Life {
     }
 
     async fn create(&self, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
-        let volume = self.clients.csi.create_volume(new_volume(name, gib, access)).await.map_err(refused)?;
+        let volume = self.csi.create_volume(new_volume(name, gib, access)).await.map_err(refused)?;
         ensure!(volume.capacity_bytes == gib * GIB, "it has {} bytes", volume.capacity_bytes);
         self.on_node(volume, access)
     }
 
     fn on_node(&self, volume: csi_proto::csi::Volume, access: &Access) -> anyhow::Result<VolumeOnNode> {
-        let clients = &self.clients;
-        VolumeOnNode::new(&clients.csi, volume, access, &clients.node, &clients.kubelet)
-            .context("the kubelet's directories")
+        let kubelet = self.processes.kubelet();
+        VolumeOnNode::new(&self.csi, volume, access, &self.node, &kubelet).context("the kubelet's directories")
+    }
+
+    async fn create_and_bring_up(&self, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
+        let mut volume = self.create(name, gib, access).await?;
+        volume.bring_up().await.map_err(refused)?;
+        Ok(volume)
     }
 }
 
-fn ext4() -> Access {
-    Access::Mount("ext4".to_owned())
+fn mounted(fs_type: &str) -> Access {
+    Access::Mount(fs_type.to_owned())
+}
+
+/// Returns the response of a call.
+async fn done<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> anyhow::Result<T> {
+    call.await.map_err(refused)
 }
 
 /// Runs blocking work (reads, writes, syncs) while the clock continues.
@@ -89,73 +95,63 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> +
     Ok(tokio::task::spawn_blocking(work).await.context("the work stopped early")??)
 }
 
-async fn first_volume(life: &Life, report: &mut Report) -> anyhow::Result<(VolumeOnNode, String)> {
-    let control = Some(life.control());
-    let mut volume = report.step(control, "create a gp3 volume of 4 GiB", life.create("demo-data", 4, &ext4())).await?;
-    report.step(control, "attach it", async { volume.attach().await.map_err(refused) }).await?;
-    report.step(control, "stage it: format with ext4, mount", async { volume.stage().await.map_err(refused) }).await?;
-    report.step(control, "publish it to a pod", async { volume.publish().await.map_err(refused) }).await?;
+/// Checks that the file system has about this size, because its metadata uses a part. Returns the used bytes.
+async fn has_about(volume: &VolumeOnNode, gib: i64) -> anyhow::Result<i64> {
+    let (total, used) = volume.stats().await.map_err(refused)?;
+    ensure!(total > gib * GIB / 10 * 9 && total <= gib * GIB, "the file system has {total} bytes");
+    Ok(used)
+}
+
+/// Brings up the first volume and returns the hash of its file.
+async fn first_volume(life: &mut Life<'_>, report: &mut Report) -> anyhow::Result<String> {
+    let ext4 = mounted("ext4");
+    let mut volume = report.step("create a gp3 volume of 4 GiB", life.create("demo-data", 4, &ext4)).await?;
+    report.step("attach it", done(volume.attach())).await?;
+    report.step("stage it: format with ext4, mount", done(volume.stage())).await?;
+    report.step("publish it to a pod", done(volume.publish())).await?;
     let file = volume.target.join("data");
     let write = blocking(move || content::write_file(&file, 1, FILE_BYTES));
-    let hash = report.step(control, "write 64 MiB and hash them", write).await?;
+    let hash = report.step("write 64 MiB and hash them", write).await?;
     let stats = async {
-        let (total, used) = volume.stats().await.map_err(refused)?;
-        ensure!(about(total, 4), "the file system has {total} bytes");
+        let used = has_about(&volume, 4).await?;
         ensure!(used >= FILE_BYTES.cast_signed(), "{used} bytes are used");
         Ok(())
     };
-    report.step(control, "ask for its statistics: 4 GiB, 64 MiB used", stats).await?;
-    Ok((volume, hash))
-}
-
-/// Returns whether the size is about right, because file-system metadata uses a part.
-fn about(total: i64, gib: i64) -> bool {
-    total > gib * GIB / 10 * 9 && total <= gib * GIB
+    report.step("ask for its statistics: 4 GiB, 64 MiB used", stats).await?;
+    life.volumes.push(volume);
+    Ok(hash)
 }
 
 async fn restore(
-    life: &mut Life,
+    life: &mut Life<'_>,
     report: &mut Report,
     mut taking: JoinSet<anyhow::Result<String>>,
     hash: &str,
 ) -> anyhow::Result<()> {
-    let control = life.control().clone();
-    let control = Some(&control);
-    let csi = life.clients.csi.clone();
     let taken = async { taking.join_next().await.context("the snapshot")?? };
-    let snapshot =
-        report.step(control, "the first volume's snapshot, created in the meantime, is ready", taken).await?;
+    let snapshot = report.step("the first volume's snapshot, created in the meantime, is ready", taken).await?;
     life.snapshot = Some(snapshot.clone());
     let create = async {
-        let request = restored_volume("demo-restored", 6, &ext4(), &snapshot);
-        life.on_node(csi.create_volume(request).await.map_err(refused)?, &ext4())
+        let request = restored_volume("demo-restored", 6, &mounted("ext4"), &snapshot);
+        life.on_node(life.csi.create_volume(request).await.map_err(refused)?, &mounted("ext4"))
     };
-    let mut restored = report.step(control, "restore it into a volume of 6 GiB", create).await?;
-    let up = async { restored.bring_up().await.map_err(refused) };
-    report.step(control, "attach, stage and publish the restored volume", up).await?;
+    let mut restored = report.step("restore it into a volume of 6 GiB", create).await?;
+    report.step("attach, stage and publish the restored volume", done(restored.bring_up())).await?;
     let compare = async {
         let file = restored.target.join("data");
         let found = blocking(move || content::hash_file(&file)).await?;
         ensure!(found == hash, "written {hash}, restored {found}");
-        let (total, _) = restored.stats().await.map_err(refused)?;
-        ensure!(about(total, 6), "the file system has {total} bytes in a volume of 6 GiB");
-        Ok(())
+        has_about(&restored, 6).await
     };
-    report.step(control, "same hash; the file system has grown to 6 GiB", compare).await?;
+    report.step("same hash; the file system has grown to 6 GiB", compare).await?;
     life.volumes.push(restored);
     Ok(())
 }
 
-async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
-    let control = life.control().clone();
-    let control = Some(&control);
-    let xfs = Access::Mount("xfs".to_owned());
-    let up = async {
-        let mut volume = life.create("demo-xfs", 2, &xfs).await?;
-        volume.bring_up().await.map_err(refused)?;
-        Ok(volume)
-    };
-    let mut volume = report.step(control, "create an xfs volume of 2 GiB; attach, stage, publish", up).await?;
+async fn grow(life: &mut Life<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let xfs = mounted("xfs");
+    let up = life.create_and_bring_up("demo-xfs", 2, &xfs);
+    let mut volume = report.step("create an xfs volume of 2 GiB; attach, stage, publish", up).await?;
     let expand = async {
         let file = volume.target.join("stream");
         let writer = Writer::start(file.clone());
@@ -167,43 +163,32 @@ async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
         let hash = writer.end().await?;
         let found = blocking(move || content::hash_file(&file)).await?;
         ensure!(found == hash, "the data read differs from the last write");
-        let (total, _) = volume.stats().await.map_err(refused)?;
-        ensure!(about(total, 4), "the file system has {total} bytes");
-        Ok(())
+        has_about(&volume, 4).await
     };
-    report.step(control, "expand it to 4 GiB online, during writes", expand).await?;
+    report.step("expand it to 4 GiB online, during writes", expand).await?;
     life.volumes.push(volume);
     Ok(())
 }
 
-async fn raw_block(
-    life: &mut Life,
-    processes: &mut Processes,
-    state_dir: &StateDir,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let control = life.control().clone();
-    let up = async {
-        let mut volume = life.create("demo-block", 1, &Access::Block).await?;
-        volume.bring_up().await.map_err(refused)?;
-        Ok(volume)
-    };
-    let mut volume = report.step(Some(&control), "create a raw block volume of 1 GiB; attach, publish", up).await?;
+async fn raw_block(life: &mut Life<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let up = life.create_and_bring_up("demo-block", 1, &Access::Block);
+    let mut volume = report.step("create a raw block volume of 1 GiB; attach, publish", up).await?;
     let target = volume.target.clone();
     let data = blocking(move || {
         let written = content::write_device(&target, 2, BLOCK_BYTES)?;
         Ok((written, content::hash_start(&target, BLOCK_BYTES)?))
     });
-    let (written, read) = report.step(Some(&control), "write 32 MiB to the device and read them back", data).await?;
+    let (written, read) = report.step("write 32 MiB to the device and read them back", data).await?;
     ensure!(read == written, "written {written}, read {read}");
-    report.step(Some(&control), "unpublish and detach it", async { volume.take_down().await.map_err(refused) }).await?;
-    crash(&mut volume, processes, report, &control).await?;
-    let csi = report.step(Some(&control), "restart the driver", processes.start_driver(state_dir)).await?;
-    life.clients.csi = csi.clone();
-    for former in life.volumes.iter_mut().chain([&mut volume]) {
-        former.set_client(&csi);
+    report.step("unpublish and detach it", done(volume.take_down())).await?;
+    report.step("kill -9 the driver during the next attach", crash(life, &mut volume)).await?;
+    life.csi = report.step("restart the driver", life.processes.start_driver()).await?;
+    life.volumes.push(volume);
+    for former in &mut life.volumes {
+        former.set_client(&life.csi);
     }
-    report.step(Some(&control), "retry the attach: it completes exactly once", retry(&mut volume, &control)).await?;
+    let volume = life.volumes.last_mut().context("the raw block volume")?;
+    report.step("retry the attach: it completes exactly once", retry(volume, &life.control)).await?;
     let again = async {
         volume.stage().await.map_err(refused)?;
         volume.publish().await.map_err(refused)?;
@@ -212,30 +197,20 @@ async fn raw_block(
         ensure!(found == written, "the data of the raw block volume has changed");
         Ok(())
     };
-    report.step(Some(&control), "publish it again: the data is unchanged", again).await?;
-    life.volumes.push(volume);
-    Ok(())
+    report.step("publish it again: the data is unchanged", again).await
 }
 
 /// Kills the driver while EC2 shows the volume as attaching.
-async fn crash(
-    volume: &mut VolumeOnNode,
-    processes: &mut Processes,
-    report: &mut Report,
-    control: &Control,
-) -> anyhow::Result<()> {
+async fn crash(life: &mut Life<'_>, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
     let id = volume.id().to_owned();
-    let kill = async {
-        let attaching = |state: &State| {
-            state.volume(&id).is_some_and(|volume| volume.attachments.iter().any(|a| a.state == "attaching"))
-        };
-        tokio::select! {
-            answer = volume.attach() => anyhow::bail!("the attach finished too early: {answer:?}"),
-            state = control.until(BOUND, "the volume is attaching", attaching) => state?,
-        };
-        processes.kill_driver()
+    let attaching = |state: &State| {
+        state.volume(&id).is_some_and(|volume| volume.attachments.iter().any(|a| a.state == "attaching"))
     };
-    report.step(Some(control), "kill -9 the driver during the next attach", kill).await
+    tokio::select! {
+        answer = volume.attach() => anyhow::bail!("the attach finished too early: {answer:?}"),
+        state = life.control.until(BOUND, "the volume is attaching", attaching) => state?,
+    };
+    life.processes.kill_driver()
 }
 
 async fn retry(volume: &mut VolumeOnNode, control: &Control) -> anyhow::Result<()> {
@@ -244,15 +219,16 @@ async fn retry(volume: &mut VolumeOnNode, control: &Control) -> anyhow::Result<(
     let attachments = &state.volume(volume.id()).context("the volume in EC2")?.attachments;
     ensure!(attachments.len() == 1 && attachments[0].state == "attached", "EC2 has {attachments:?}");
     let ledger = control.ledger(0).await?;
-    let id = volume.id().to_owned();
-    let of_it = |call: &&ebs_testkit::control::Call| call.parameters.get("VolumeId").is_some_and(|v| *v == id);
-    let attaches = ledger.calls.iter().filter(of_it).filter(|call| call.action == "AttachVolume" && call.did_work());
-    ensure!(attaches.count() == 2, "expected one attach before the crash and one during it: {}", ledger.summary());
+    let is_attach = |call: &&Call| {
+        let of_it = call.parameters.get("VolumeId").is_some_and(|id| *id == volume.id());
+        of_it && call.action == "AttachVolume" && call.did_work()
+    };
+    let attaches = ledger.calls.iter().filter(is_attach).count();
+    ensure!(attaches == 2, "expected one attach before the crash and one during it: {}", ledger.summary());
     Ok(())
 }
 
-async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
-    let control = life.control().clone();
+async fn take_down(life: &mut Life<'_>, report: &mut Report) -> anyhow::Result<()> {
     let down = async {
         for volume in &mut life.volumes {
             volume.unpublish().await.map_err(refused)?;
@@ -260,36 +236,31 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    report.step(Some(&control), "unpublish and unstage all four volumes", down).await?;
-    let detach = async {
-        // Concurrently, as an orchestrator does: each may have to wait until EC2's reads cannot be stale.
-        try_join_all(life.volumes.iter_mut().map(|volume| volume.detach())).await.map_err(refused)?;
-        Ok(())
-    };
-    report.step(Some(&control), "detach them", detach).await?;
+    report.step("unpublish and unstage all four volumes", down).await?;
+    // Concurrently, as an orchestrator does: each may have to wait until EC2's reads cannot be stale.
+    let detach = try_join_all(life.volumes.iter_mut().map(|volume| volume.detach()));
+    report.step("detach them", done(detach)).await?;
     let delete = async {
         for volume in &life.volumes {
-            life.clients.csi.delete_volume(volume.id()).await.map_err(refused)?;
+            life.csi.delete_volume(volume.id()).await.map_err(refused)?;
         }
-        let snapshot = life.snapshot.as_ref().context("a snapshot")?;
-        life.clients.csi.delete_snapshot(snapshot).await.map_err(refused)
+        life.csi.delete_snapshot(life.snapshot.as_ref().context("a snapshot")?).await.map_err(refused)
     };
-    report.step(Some(&control), "delete them and the snapshot", delete).await?;
+    report.step("delete them and the snapshot", delete).await?;
     let proof = async {
-        let mine = |state: &State| {
-            let tagged =
-                |tags: &std::collections::BTreeMap<String, String>| tags.contains_key("ebs.csi.aws.com/cluster");
-            let volumes = state.volumes.iter().filter(|volume| volume.state != "deleted" && tagged(&volume.tags));
-            volumes.count() + state.snapshots.iter().filter(|snapshot| tagged(&snapshot.tags)).count()
+        let is_ours = |tags: &BTreeMap<String, String>| tags.contains_key("ebs.csi.aws.com/cluster");
+        let gone = |state: &State| {
+            !state.volumes.iter().any(|volume| volume.state != "deleted" && is_ours(&volume.tags))
+                && !state.snapshots.iter().any(|snapshot| is_ours(&snapshot.tags))
         };
-        control.until(BOUND, "nothing is left in EC2", |state| mine(state) == 0).await?;
-        processes::nothing_on_machine(life.clients.kubelet.parent().context("the state directory")?)
+        life.control.until(BOUND, "nothing is left in EC2", gone).await?;
+        life.processes.nothing_on_machine()
     };
-    report.step(Some(&control), "nothing left: EC2, loop devices, links, mounts", proof).await?;
+    report.step("nothing left: EC2, loop devices, links, mounts", proof).await?;
     let rights = async {
-        let beyond = control.ledger(0).await?.beyond(POLICY);
+        let beyond = life.control.ledger(0).await?.beyond(POLICY);
         ensure!(beyond.is_empty(), "{POLICY} does not allow these calls:\n{}", beyond.join("\n"));
         Ok(())
     };
-    report.step(Some(&control), "every call was allowed by deploy/iam/managed-v2.json", rights).await
+    report.step("every call was allowed by deploy/iam/managed-v2.json", rights).await
 }

@@ -142,7 +142,6 @@ async fn wrong_block_fails() -> anyhow::Result<()> {
     for wrong in [
         "false\ntrue",
         "make no-such-target",
-        "cargo xtask no-such-task",
         "kubectl apply -f examples/no-such-example",
         "kubectl frobnicate pods",
         "docker build --file no-such-file .",

@@ -13,6 +13,7 @@ mod node_local;
 mod outposts;
 mod random_requests;
 mod requests;
+mod rights;
 mod shared_classes;
 mod short_deadlines;
 mod snapshots;

@@ -19,7 +19,7 @@ pub(super) async fn take(
     Ok(answer.into_inner().snapshot.expect("a snapshot"))
 }
 
-async fn delete(world: &World, id: &str) -> Result<(), Refused> {
+pub(super) async fn delete(world: &World, id: &str) -> Result<(), Refused> {
     let request = DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
     world.service.delete_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
 }

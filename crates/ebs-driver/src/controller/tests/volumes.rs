@@ -7,11 +7,11 @@ fn from(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest
     CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
 }
 
-fn from_snapshot(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
+pub(super) fn from_snapshot(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
     from(request, SourceType::Snapshot(SnapshotSource { snapshot_id: id.to_owned() }))
 }
 
-fn from_volume(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
+pub(super) fn from_volume(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
     from(request, SourceType::Volume(VolumeSource { volume_id: id.to_owned() }))
 }
 

@@ -1,0 +1,114 @@
+//! The table in `deploy/iam` of the actions that each feature needs.
+
+use std::collections::BTreeSet;
+
+use super::modifications::{grow, modify};
+use super::snapshots::{delete, take};
+use super::volumes::{from_snapshot, from_volume};
+use super::*;
+
+const PAGE: &str = include_str!("../../../../../deploy/iam/README.md");
+const POLICIES: [&str; 2] = [
+    include_str!("../../../../../deploy/iam/managed-v2.json"),
+    include_str!("../../../../../deploy/iam/cluster-scoped.json"),
+];
+/// The features with those that they need in addition to `volumes`. The labeler is another program.
+const FEATURES: [(&str, &[&str]); 8] = [
+    ("volumes", &[]),
+    ("snapshots", &[]),
+    ("fast-restores", &["snapshots"]),
+    ("snapshot-locks", &["snapshots"]),
+    ("clones", &[]),
+    ("modification", &[]),
+    ("tag-edits", &[]),
+    ("initialization", &[]),
+];
+
+/// Returns the actions in the row of a feature.
+fn listed(feature: &str) -> BTreeSet<&'static str> {
+    let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{feature}` |"))).expect(feature);
+    row.trim_end_matches(" |").rsplit(" | ").next().expect("a cell").split('`').skip(1).step_by(2).collect()
+}
+
+/// Uses all of a feature.
+async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), Refused> {
+    match feature {
+        "volumes" => {
+            world.publish(volume, world.here.as_str()).await?;
+            world.unpublish(volume, world.here.as_str()).await?;
+            // Without a zone, the driver describes the zones.
+            let other = world.create(named("pvc-other")).await?.volume_id;
+            world.delete(&other).await?;
+        }
+        "snapshots" => {
+            let snapshot = take(world, "snapshot-plain", volume, &[]).await?.snapshot_id;
+            world.create(from_snapshot(named("pvc-restored"), &snapshot)).await?;
+            delete(world, &snapshot).await?;
+        }
+        "fast-restores" => {
+            let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a")];
+            take(world, "snapshot-fast", volume, &zones).await?;
+        }
+        "snapshot-locks" => {
+            // The second time the snapshot exists, and the driver checks its lock.
+            for days in ["1", "2"] {
+                take(world, "snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
+            }
+        }
+        "clones" => drop(world.create(from_volume(named("pvc-clone"), volume)).await?),
+        "modification" => drop(grow(world, volume, 5).await?),
+        "tag-edits" => {
+            modify(world, volume, &[("tagSpecification_1", "team=storage")]).await?;
+            modify(world, volume, &[("tagDeletion_1", "team")]).await?;
+        }
+        "initialization" => {
+            let slow = in_zone(named("pvc-slow"), "us-west-2a");
+            let slow = with_parameters(slow, &[("blockAttachUntilInitialized", "true")]);
+            let slow = world.create(slow).await?;
+            let request = ControllerPublishVolumeRequest {
+                volume_id: slow.volume_id,
+                node_id: world.here.to_string(),
+                volume_capability: Some(mount("ext4")),
+                volume_context: slow.volume_context,
+                ..Default::default()
+            };
+            world.publish_as(request).await?;
+        }
+        other => panic!("{other} has no use"),
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_feature_calls_exactly_its_listed_actions() {
+    for (feature, needs) in FEATURES {
+        let world = World::start().await;
+        if feature == "snapshot-locks" {
+            world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
+        }
+        let volume = world.volume("pvc-1").await;
+        let mut used = BTreeSet::from(["volumes", feature]);
+        used.extend(needs);
+        for each in &used {
+            // EC2 accepts one snapshot of a volume in 15 s.
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            use_feature(&world, each, &volume).await.unwrap_or_else(|e| panic!("{feature}: {each}: {e:?}"));
+        }
+        let called: BTreeSet<&str> = world.ec2.calls().iter().map(|call| call.action.as_str()).collect();
+        let expected: BTreeSet<&str> = used.into_iter().flat_map(listed).collect();
+        assert_eq!(called, expected, "{feature}");
+    }
+}
+
+#[test]
+fn policies_allow_exactly_the_actions_of_all_features() {
+    let optional = "DescribeLockedSnapshots";
+    let listed: BTreeSet<&str> =
+        FEATURES.iter().flat_map(|(feature, _)| listed(feature)).filter(|action| *action != optional).collect();
+    for policy in POLICIES {
+        let names = policy.split('"').filter_map(|text| text.strip_prefix("ec2:"));
+        let allowed: BTreeSet<&str> =
+            names.filter(|name| *name != "CreateAction" && name.chars().all(char::is_alphanumeric)).collect();
+        assert_eq!(allowed, listed);
+    }
+}
