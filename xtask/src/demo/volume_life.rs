@@ -41,14 +41,15 @@ pub(super) async fn run(processes: &mut Processes, report: &mut Report) -> anyho
     let csi = report.step("start aws-ebs-csi-driver (mode all)", processes.start_driver()).await?;
     let node = csi.node_info().await.context("NodeGetInfo")?.node_id;
     let mut life = Life { processes, csi, control, node, snapshot: None, volumes: Vec::new() };
-    let hash = first_volume(&mut life, report).await?;
+    // Boxed, because the future of a part has the futures of its steps.
+    let hash = Box::pin(first_volume(&mut life, report)).await?;
     // Concurrent with the next steps: the first snapshot is created only when EC2's describes show everything that
     // another driver may have done.
     let snapshot = life.take_snapshot()?;
-    grow(&mut life, report).await?;
-    restore(&mut life, report, snapshot, &hash).await?;
-    raw_block(&mut life, report).await?;
-    take_down(&mut life, report).await?;
+    Box::pin(grow(&mut life, report)).await?;
+    Box::pin(restore(&mut life, report, snapshot, &hash)).await?;
+    Box::pin(raw_block(&mut life, report)).await?;
+    Box::pin(take_down(&mut life, report)).await?;
     report.control = None;
     report.step("stop both processes; each exits with 0", processes.stop()).await
 }
