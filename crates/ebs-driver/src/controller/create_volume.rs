@@ -62,8 +62,7 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
-        Ok(ensured.into_inner())
+        cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))
     };
     let key = Key::CreateVolume(request.name);
     let volume = service.operations.take_over(key, plan.content(), Rpc::CreateVolume.bound(), work).await?;
