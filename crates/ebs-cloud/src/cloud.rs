@@ -8,8 +8,8 @@ use ebs_types::ConnectionId;
 use crate::attachment::AttachmentService;
 use crate::context::Context;
 use crate::error::CloudError;
+use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
-use crate::refused::refused;
 use crate::snapshot::SnapshotService;
 use crate::spec::CloudConfig;
 use crate::volume::VolumeService;
@@ -60,8 +60,8 @@ impl<E: Ec2> Cloud<E> {
 
     /// Records a mutating request of a sidecar, with its connection if known. Call it before the operation that the
     /// request starts or joins. It shows how long the sidecar has sent its requests to this process alone.
-    pub fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
-        self.context.recent.note_request(sidecar, connection);
+    pub fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
+        self.context.recent.leases.record_request(sidecar, connection);
     }
 
     /// Checks with one call, without retry, that EC2 answers and accepts our credentials.
@@ -70,6 +70,6 @@ impl<E: Ec2> Cloud<E> {
     /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
     pub async fn check_access(&self) -> Result<(), CloudError> {
         let ec2 = self.context.ec2.for_background_read();
-        ec2.check_access().await.map_err(|e| refused("check the access to EC2", e))
+        ec2.check_access().await.map_err(|e| map_error("check the access to EC2", e))
     }
 }

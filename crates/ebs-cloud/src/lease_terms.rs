@@ -8,11 +8,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_calls::Expiring;
-use ebs_types::ConnectionId;
+use ebs_types::{ConnectionId, Waiters};
 use tokio::time::Instant;
 
-use crate::bounds::SETTLE;
+use crate::timeouts::SETTLE;
+use crate::traffic::Expiring;
 
 /// How long to remember an idle connection.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -52,7 +52,7 @@ pub(crate) struct LeaseTerms {
 impl LeaseTerms {
     /// Records a mutating request of the sidecar, at its start or its end. After a pause in which another process may
     /// have had the lease, a new term begins, unless the request uses a connection that was open all the time.
-    pub(crate) fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
+    pub(crate) fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         let now = Instant::now();
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
         let mut terms = self.current();
@@ -71,6 +71,17 @@ impl LeaseTerms {
         }
     }
 
+    /// Serves a mutating request of each of the sidecars. Records it at its start, and at its end if a client still
+    /// waits.
+    pub(crate) async fn serve<F: Future>(&self, sidecars: &[Sidecar], waiters: &Waiters, operation: F) -> F::Output {
+        sidecars.iter().for_each(|sidecar| self.record_request(*sidecar, None));
+        let outcome = operation.await;
+        if waiters.any() {
+            sidecars.iter().for_each(|sidecar| self.record_request(*sidecar, None));
+        }
+        outcome
+    }
+
     /// Returns when the current term began.
     pub(crate) fn began(&self, sidecar: Sidecar) -> Instant {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
@@ -82,11 +93,11 @@ impl LeaseTerms {
         self.began(sidecar) + SETTLE
     }
 
-    /// Returns the same for several sidecars whose requests change the same properties, for those that have called this
-    /// process.
-    pub(crate) fn all_sole_from(&self, sidecars: &[Sidecar]) -> Instant {
+    /// Returns the same for the sidecars that modify volumes, as far as they have called this process.
+    pub(crate) fn modifiers_sole_from(&self) -> Instant {
         let current = self.current();
-        let began = sidecars.iter().filter_map(|sidecar| current[*sidecar as usize]).map(|term| term.began);
+        let modifiers = [Sidecar::Resizer, Sidecar::VolumeModifier];
+        let began = modifiers.iter().filter_map(|sidecar| current[*sidecar as usize]).map(|term| term.began);
         began.max().unwrap_or_else(Instant::now) + SETTLE
     }
 
@@ -107,24 +118,24 @@ mod tests {
     async fn term_ends_with_a_pause_of_15_s() {
         let terms = LeaseTerms::default();
         pass(1000).await;
-        terms.note_request(Sidecar::Provisioner, None);
+        terms.record_request(Sidecar::Provisioner, None);
         let began = Instant::now();
         for _ in 0..5 {
             pass(14).await;
-            terms.note_request(Sidecar::Provisioner, None);
+            terms.record_request(Sidecar::Provisioner, None);
             assert_eq!(terms.began(Sidecar::Provisioner), began);
         }
         pass(15).await;
-        terms.note_request(Sidecar::Provisioner, None);
+        terms.record_request(Sidecar::Provisioner, None);
         assert_eq!(terms.sole_from(Sidecar::Provisioner), Instant::now() + SETTLE, "its age proves nothing");
     }
 
     #[tokio::test(start_paused = true)]
     async fn terms_of_sidecars_are_independent() {
         let terms = LeaseTerms::default();
-        terms.note_request(Sidecar::Provisioner, None);
+        terms.record_request(Sidecar::Provisioner, None);
         pass(14).await;
-        terms.note_request(Sidecar::Snapshotter, None);
+        terms.record_request(Sidecar::Snapshotter, None);
         assert_eq!(terms.began(Sidecar::Snapshotter), Instant::now());
         assert!(terms.began(Sidecar::Provisioner) < Instant::now());
     }
@@ -135,18 +146,18 @@ mod tests {
     async fn term_lasts_as_long_as_its_connection() {
         let terms = LeaseTerms::default();
         let (kept, new) = (ConnectionId::unique(), ConnectionId::unique());
-        terms.note_request(Sidecar::Attacher, Some(kept));
+        terms.record_request(Sidecar::Attacher, Some(kept));
         let began = Instant::now();
         pass(24 * 3600).await;
-        terms.note_request(Sidecar::Attacher, Some(kept));
+        terms.record_request(Sidecar::Attacher, Some(kept));
         assert_eq!(terms.began(Sidecar::Attacher), began);
         pass(60).await;
-        terms.note_request(Sidecar::Attacher, None);
+        terms.record_request(Sidecar::Attacher, None);
         assert_eq!(terms.began(Sidecar::Attacher), began, "an operation that took so long");
         pass(15).await;
-        terms.note_request(Sidecar::Attacher, Some(new));
+        terms.record_request(Sidecar::Attacher, Some(new));
         assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease begins a new term");
-        terms.note_request(Sidecar::Provisioner, Some(kept));
+        terms.record_request(Sidecar::Provisioner, Some(kept));
         assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has its own lease");
     }
 
@@ -155,13 +166,13 @@ mod tests {
     async fn older_connection_does_not_extend_a_term() {
         let terms = LeaseTerms::default();
         let (old, new) = (ConnectionId::unique(), ConnectionId::unique());
-        terms.note_request(Sidecar::Snapshotter, Some(old));
+        terms.record_request(Sidecar::Snapshotter, Some(old));
         pass(600).await;
-        terms.note_request(Sidecar::Snapshotter, Some(new));
+        terms.record_request(Sidecar::Snapshotter, Some(new));
         let began = Instant::now();
         for seconds in [1, 600] {
             pass(seconds).await;
-            terms.note_request(Sidecar::Snapshotter, Some(old));
+            terms.record_request(Sidecar::Snapshotter, Some(old));
             assert_eq!(terms.began(Sidecar::Snapshotter), began, "after {seconds} s");
         }
     }

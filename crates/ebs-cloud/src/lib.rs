@@ -11,32 +11,33 @@
 //!   result of a long operation from a retry.
 
 mod attachment;
-mod bounds;
-mod call;
 mod cloud;
 mod context;
 mod describe;
 mod error;
+mod error_map;
 mod lease_terms;
 mod object;
-mod op;
-mod policy_observer;
+mod op_context;
 mod recent_writes;
-mod refused;
+mod retry;
 mod snapshot;
 mod spec;
+mod timeouts;
+mod traffic;
 mod volume;
 mod wall_clock;
 
 pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
-pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub use ebs_ec2::{Ec2, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, CloudErrorKind};
 pub use lease_terms::Sidecar;
 pub use object::Object;
 pub use snapshot::SnapshotService;
 pub use spec::{
-    Attached, CapacityRequest, CloudConfig, Ensured, Lock, LockEnd, LockMode, ModifySpec, SnapshotFeatures,
-    SnapshotSpec, Source, Term, Topology, VolumeSpec,
+    Attached, CapacityRequest, CloudConfig, Lock, LockEnd, LockMode, ModifySpec, SnapshotFeatures, SnapshotSpec,
+    Source, Term, Topology, VolumeSpec,
 };
+pub use traffic::{RateLimited, pages};
 pub use volume::VolumeService;

@@ -17,7 +17,7 @@ async fn absence_is_a_proof_15_s_after_the_call() {
     let recent = RecentWrites::new();
     pass(100).await;
     assert!(recent.settled_at(&name()) <= Instant::now());
-    recent.note(name());
+    recent.record_write(name());
     assert_eq!(recent.settled_at(&name()), Instant::now() + SETTLE);
     pass(15).await;
     assert!(recent.settled_at(&name()) <= Instant::now());
@@ -28,57 +28,57 @@ async fn calls_of_another_process_count_for_15_s_of_a_term() {
     let recent = RecentWrites::new();
     let write = Write::SnapshotName("a".into());
     pass(100).await;
-    recent.note_request_from(Sidecar::Resizer);
-    assert_eq!(recent.settled_for_all_at(&write, Sidecar::Resizer), Instant::now() + SETTLE);
+    recent.leases.record_request(Sidecar::Resizer, None);
+    assert_eq!(recent.absence_proven_from(&write, Sidecar::Resizer), Instant::now() + SETTLE);
     assert!(recent.settled_at(&write) < Instant::now());
-    recent.note(write.clone());
+    recent.record_write(write.clone());
     assert_eq!(recent.settled_at(&write), Instant::now() + SETTLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wait_for_an_object_starts_when_heard_of_or_seen() {
     let recent = RecentWrites::new();
-    let first = recent.heard_of(&volume());
+    let first = recent.record_named(&volume());
     pass(10).await;
-    assert_eq!(recent.heard_of(&volume()), first);
+    assert_eq!(recent.record_named(&volume()), first);
     assert_eq!(recent.gone_from(&volume(), Sidecar::Provisioner), first);
-    recent.note_seen(&volume());
-    assert_eq!(recent.heard_of(&volume()), first + Duration::from_secs(10));
+    recent.record_seen(&volume());
+    assert_eq!(recent.record_named(&volume()), first + Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn absence_proof_ends_with_a_possible_creation() {
     let recent = RecentWrites::new();
     let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);
-    recent.note_request_from(Sidecar::Provisioner);
-    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    recent.leases.record_request(Sidecar::Provisioner, None);
+    recent.record_absence(&name(), Sidecar::Provisioner, Instant::now());
     assert!(!is_absent(), "another process may have been asked a moment ago");
     pass(10).await;
-    recent.note_request_from(Sidecar::Provisioner);
+    recent.leases.record_request(Sidecar::Provisioner, None);
     pass(5).await;
-    recent.note_request_from(Sidecar::Provisioner);
-    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    recent.leases.record_request(Sidecar::Provisioner, None);
+    recent.record_absence(&name(), Sidecar::Provisioner, Instant::now());
     assert!(is_absent());
-    recent.note(name());
+    recent.record_write(name());
     assert!(!is_absent());
     for _ in 0..2 {
         pass(8).await;
-        recent.note_request_from(Sidecar::Provisioner);
+        recent.leases.record_request(Sidecar::Provisioner, None);
     }
     assert!(!is_absent(), "the proof is older than the call");
-    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    recent.record_absence(&name(), Sidecar::Provisioner, Instant::now());
     assert!(is_absent());
     pass(20).await;
-    recent.note_request_from(Sidecar::Provisioner);
+    recent.leases.record_request(Sidecar::Provisioner, None);
     assert!(!is_absent(), "another process may have been asked meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_answer_does_not_restart_the_wait() {
     let recent = RecentWrites::new();
-    recent.note_made(name(), volume());
+    recent.record_made(name(), volume());
     let settled = recent.settled_at(&name());
     pass(5).await;
-    recent.note_made(name(), volume());
+    recent.record_made(name(), volume());
     assert_eq!(recent.settled_at(&name()), settled);
 }

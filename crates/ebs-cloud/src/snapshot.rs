@@ -2,11 +2,95 @@
 
 mod create;
 mod delete;
-mod features;
-mod get;
+mod ensure;
+mod lock_and_fast_restore;
 mod memory;
-mod provide;
-mod service;
 mod strength;
 
-pub use service::SnapshotService;
+use std::sync::Arc;
+
+use ebs_ec2::{Ec2, Page, Snapshot, SnapshotQuery};
+use ebs_types::{SnapshotId, VolumeId, Waiters};
+use tokio::time::{Instant, sleep};
+
+use crate::context::Context;
+use crate::describe::listing;
+use crate::op_context::OpContext;
+use crate::recent_writes::Write;
+use crate::{CloudError, Object, Sidecar, SnapshotFeatures, SnapshotSpec, timeouts};
+use memory::SnapshotMemory;
+
+/// The operations on snapshots, and their memory.
+#[derive(Debug)]
+pub struct SnapshotService<E> {
+    context: Arc<Context<E>>,
+    memory: SnapshotMemory,
+}
+
+/// A running creation of a snapshot.
+struct Creation<'a, E> {
+    service: &'a SnapshotService<E>,
+    op: &'a OpContext<'a>,
+    spec: &'a SnapshotSpec,
+}
+
+impl<E: Ec2> SnapshotService<E> {
+    pub(crate) fn new(context: Arc<Context<E>>) -> Self {
+        Self { context, memory: SnapshotMemory::default() }
+    }
+
+    /// Creates the snapshot unless it exists, and adds its features. It may still be `pending`. Success means that this
+    /// process has seen fast restores and lock done, independent of an earlier process.
+    ///
+    /// # Errors
+    /// [`CloudError`]. An error is final only with the proof that no snapshot was left behind.
+    pub async fn ensure(
+        &self,
+        spec: &SnapshotSpec,
+        features: &SnapshotFeatures,
+        waiters: &Waiters,
+    ) -> Result<Snapshot, CloudError> {
+        ensure::ensure(self, spec, features, waiters).await
+    }
+
+    /// Deletes the snapshot. A snapshot that does not exist is a success.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in a zone.
+    pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
+        let op = OpContext::start(format!("delete snapshot {id}"), timeouts::DELETE, waiters);
+        self.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, delete::delete(self, &op, id)).await
+    }
+
+    /// Returns the snapshot as EC2 describes it now, or `None`. Describes again for up to 15 s if this process has
+    /// known the snapshot within the last 15 s and has not deleted it.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
+    pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+        let object = Object::Snapshot(id.clone());
+        loop {
+            let asked = Instant::now();
+            let found = self.context.describer.snapshot(id).await?;
+            let is_deleted = self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone()));
+            if found.is_some() || is_deleted || !self.context.recent.may_be_unseen(&object, asked) {
+                return Ok(found);
+            }
+            sleep(timeouts::UNSEEN_INTERVAL).await;
+        }
+    }
+
+    /// Returns a page of the account's snapshots, or of those of one volume. With `max_entries` 0, EC2 chooses the
+    /// length.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::BadPageToken`.
+    pub async fn list(
+        &self,
+        volume: Option<VolumeId>,
+        max_entries: u32,
+        token: Option<String>,
+    ) -> Result<Page<Snapshot>, CloudError> {
+        listing::list(&self.context.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
+    }
+}

@@ -25,24 +25,6 @@ impl CloudConfig {
     }
 }
 
-/// Whether the operation created the object or found it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Ensured<T> {
-    /// EC2 accepted the creation. This includes the repeat of an accepted creation with the same client token.
-    Created(T),
-    /// The object existed before and matches the request.
-    Existing(T),
-}
-
-impl<T> Ensured<T> {
-    pub fn into_inner(self) -> T {
-        match self {
-            Self::Created(object) | Self::Existing(object) => object,
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
     /// The least size, never 0. `None`: not specified.

@@ -100,7 +100,7 @@ impl<E: Ec2> ControllerService<E> {
 
     /// Records the connection of a request, before the operation that the request starts or joins.
     fn record_connection<R>(&self, sidecar: Sidecar, request: &Request<R>) {
-        self.cloud.note_request(sidecar, request.extensions().get().copied());
+        self.cloud.record_request(sidecar, request.extensions().get().copied());
     }
 }
 

@@ -15,7 +15,7 @@ mod watched;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_calls::RateLimited;
+use ebs_cloud::RateLimited;
 use ebs_ec2::{Ec2, Observer};
 use ebs_types::DriverName;
 use kube::Api;

@@ -54,7 +54,7 @@ impl<E: Ec2> Driver<E> {
         let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&process)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         if network.is_planted(Planted::ResizerTermUnseen) {
-            cloud.note_request(ebs_cloud::Sidecar::Resizer, Some(process.one_connection()));
+            cloud.record_request(ebs_cloud::Sidecar::Resizer, Some(process.one_connection()));
         }
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };

@@ -10,17 +10,18 @@ use ebs_ec2::{
 use ebs_types::{HyperPodNode, InstanceId, NodeId};
 use tokio::time::Instant;
 
+use super::await_modified::await_modified;
+use super::believe::Expected;
 use super::device_name::Reservation;
+use super::memory::Pair;
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
-use super::pairs::Pair;
-use super::proof::Expected;
-use super::service::AttachmentService;
-use crate::call::mutate;
+use super::{AttachmentService, PairOperation};
 use crate::describe::{FirstPoll, Verdict};
+use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
-use crate::op::Op;
-use crate::refused::refused;
-use crate::{CloudError, CloudErrorKind, Object, bounds};
+use crate::op_context::OpContext;
+use crate::retry::mutate;
+use crate::{CloudError, CloudErrorKind, Object, timeouts};
 
 pub(super) enum AttachCall {
     /// EC2 accepted the call, or may have accepted it. Wait for this attachment.
@@ -29,85 +30,84 @@ pub(super) enum AttachCall {
     Refused(Ec2Error),
 }
 
-impl<E: Ec2> AttachmentService<E> {
-    pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
-        let called = match &pair.node {
-            NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
-            NodeId::HyperPod(node) => self.attach_to_cluster_node(op, pair, node).await?,
-        };
-        if let AttachCall::Submitted(expected) = &called {
-            self.pairs.attach_called(pair, expected);
-        }
-        Ok(called)
+pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<AttachCall, CloudError> {
+    let &PairOperation { service, pair, .. } = on;
+    let called = match &pair.node {
+        NodeId::Instance(id) => attach_to_instance(on, id).await?,
+        NodeId::HyperPod(node) => attach_to_cluster_node(on, node).await?,
+    };
+    if let AttachCall::Submitted(expected) = &called {
+        service.pairs.record(pair, expected.event());
     }
+    Ok(called)
+}
 
-    async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<AttachCall, CloudError> {
-        // An earlier attempt that EC2 accepted still holds its name, and this attempt must not release it.
-        let held = self.devices.holds(id, &pair.volume);
-        let holds = self.reserve(op, pair, id).await?;
-        let request =
-            AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
-        let ec2 = self.context.for_mutation(op);
-        let answer = match mutate(op, || ec2.attach_volume(&request)).await {
-            Ok(answer) => answer,
-            Err(abandoned) => {
-                if !held {
-                    self.devices.release(id, &pair.volume);
-                }
-                return Err(abandoned);
+async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    // An earlier attempt that EC2 accepted still holds its name, and this attempt must not release it.
+    let held = service.devices.holds(id, &pair.volume);
+    let holds = reserve(on, id).await?;
+    let request =
+        AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
+    let ec2 = service.context.for_mutation(op);
+    let answer = match mutate(op, || ec2.attach_volume(&request)).await {
+        Ok(answer) => answer,
+        Err(abandoned) => {
+            if !held {
+                service.devices.release(id, &pair.volume);
             }
-        };
-        match answer {
-            Ok(attachment) => Ok(AttachCall::Submitted(Expected::accepted(attachment.attach_time))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
-            Err(e) => {
-                if !held || e.class == ErrorClass::DeviceNameInUse {
-                    self.devices.release(id, &pair.volume);
-                }
-                if e.class == ErrorClass::DeviceNameInUse {
-                    self.devices.mark_likely_bad(id, &request.device);
-                    self.instances.forget(id);
-                }
-                Ok(AttachCall::Refused(e))
-            }
+            return Err(abandoned);
         }
-    }
-
-    /// Reserves a device name, and a card on instances with several cards. Describes the instance again if the cached
-    /// description has no free name.
-    async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
-        for _ in 0..2 {
-            let instance_type = self.instances.get(op, id).await?.instance_type.clone();
-            let cards = self.card_counts.get(&instance_type).await;
-            // After a slow lookup of the cards, the first description may be too old to show which names are free.
-            let instance = self.instances.get(op, id).await?;
-            match self.devices.reserve(&instance, &pair.volume, cards) {
-                Ok(holds) => return Ok(holds),
-                Err(_) => self.instances.forget(id),
+    };
+    match answer {
+        Ok(attachment) => Ok(AttachCall::Submitted(Expected::accepted(attachment.attach_time))),
+        Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
+        Err(e) => {
+            if !held || e.class == ErrorClass::DeviceNameInUse {
+                service.devices.release(id, &pair.volume);
             }
-        }
-        let message = format!("{op}: every device name of the instance is in use");
-        Err(CloudErrorKind::LimitExceeded.error(message))
-    }
-
-    /// SageMaker chooses the device name. The time of its reply identifies the attachment.
-    async fn attach_to_cluster_node(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        node: &HyperPodNode,
-    ) -> Result<AttachCall, CloudError> {
-        let asked = Instant::now();
-        let ec2 = self.context.for_mutation(op);
-        match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
-            Ok(said) => Ok(AttachCall::Submitted(Expected::begun(said.said_at, asked.elapsed()))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
-            Err(e) => Ok(AttachCall::Refused(e)),
+            if e.class == ErrorClass::DeviceNameInUse {
+                service.devices.mark_likely_bad(id, &request.device);
+                service.instances.forget(id);
+            }
+            Ok(AttachCall::Refused(e))
         }
     }
 }
 
-fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
+/// Reserves a device name, and a card on instances with several cards. Describes the instance again if the cached
+/// description has no free name.
+async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    for _ in 0..2 {
+        let instance_type = service.instances.get(op, id).await?.instance_type.clone();
+        let cards = service.card_counts.get(&instance_type).await;
+        // After a slow lookup of the cards, the first description may be too old to show which names are free.
+        let instance = service.instances.get(op, id).await?;
+        match service.devices.reserve(&instance, &pair.volume, cards) {
+            Ok(holds) => return Ok(holds),
+            Err(_) => service.instances.forget(id),
+        }
+    }
+    let message = format!("{op}: every device name of the instance is in use");
+    Err(CloudErrorKind::LimitExceeded.error(message))
+}
+
+/// SageMaker chooses the device name. The time of its reply identifies the attachment.
+async fn attach_to_cluster_node<E: Ec2>(
+    on: &PairOperation<'_, E>,
+    node: &HyperPodNode,
+) -> Result<AttachCall, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let asked = Instant::now();
+    let ec2 = service.context.for_mutation(op);
+    match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
+        Ok(said) => Ok(AttachCall::Submitted(Expected::begun(said.said_at, asked.elapsed()))),
+        Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
+        Err(e) => Ok(AttachCall::Refused(e)),
+    }
+}
+fn unclear(op: &OpContext<'_>, error: &Ec2Error) -> Expected {
     tracing::info!(name: "v3", step = %op.what, %error, "checking whether the volume is attached");
     Expected::unclear()
 }
@@ -119,117 +119,109 @@ pub(super) enum AfterRefusal {
     Retry,
 }
 
-impl<E: Ec2> AttachmentService<E> {
-    /// Describes the reason of a refusal and waits, with a limit, for an obstacle that may disappear. `first` is true
-    /// for the first refusal of this operation.
-    pub(super) async fn after_refusal(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        error: Ec2Error,
-        first: bool,
-    ) -> Result<AfterRefusal, CloudError> {
-        match error.class {
-            ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
-            ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
-                Err(no_such_object(pair, error))
-            }
-            ErrorClass::Throttled
-            | ErrorClass::NotSent
-            | ErrorClass::Unauthenticated
-            | ErrorClass::Unauthorized
-            | ErrorClass::AccountState => Err(refused(op, error)),
-            ErrorClass::VolumeInUse | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
-                self.await_unblocked(op, pair, error, first).await
-            }
-            ErrorClass::BeingModified => self.await_modified(op, pair, error).await,
-            _ => self.unless_already_attached(op, pair, error).await,
+/// Describes the reason of a refusal and waits, with a limit, for an obstacle that may disappear. `first` is true
+/// for the first refusal of this operation.
+pub(super) async fn after_refusal<E: Ec2>(
+    on: &PairOperation<'_, E>,
+    error: Ec2Error,
+    first: bool,
+) -> Result<AfterRefusal, CloudError> {
+    let &PairOperation { op, pair, .. } = on;
+    match error.class {
+        ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
+        ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
+            Err(no_such_object(pair, error))
         }
-    }
-
-    async fn await_unblocked(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        error: Ec2Error,
-        first: bool,
-    ) -> Result<AfterRefusal, CloudError> {
-        let existing = self.existing_attachment(pair);
-        let began = Instant::now();
-        let mut was_blocked = false;
-        let decide = |seen: Option<Volume>, sent: Instant| {
-            let settled = sent >= existing.settled;
-            let Some(volume) = seen.filter(Volume::exists) else {
-                let object = Object::Volume(pair.volume.clone());
-                let gone = Verdict::Failed(CloudError::not_found(object));
-                return if settled { gone } else { Verdict::Waiting };
-            };
-            let waiting = match node_attachment(&volume, &pair.node) {
-                NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
-                    self.pairs.listed(pair, a.attach_time, sent);
-                    return Verdict::Done(Some(AfterRefusal::Existing(existing)));
-                }
-                NodeAttachment::Detaching(_) => true,
-                NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
-                    Some(other) if began.elapsed() >= patience(other) => {
-                        return Verdict::Failed(is_elsewhere(op, other));
-                    }
-                    Some(_) => true,
-                    None => volume.state == VolumeState::Creating,
-                },
-            };
-            match (waiting, was_blocked) {
-                (true, _) => was_blocked = true,
-                (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-                // The obstacle ended before the first describe. If EC2 repeats the refusal, no describe shows its
-                // reason.
-                (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
-                (false, false) => {}
-            }
-            Verdict::Waiting
-        };
-        let next = self.context.waiter.volume(op, FirstPoll::Now, &pair.volume, decide).await?;
-        next.ok_or_else(|| refused(op, error))
-    }
-
-    /// Checks for an existing attachment first: EC2 may name another reason when it refuses to repeat an attachment.
-    async fn unless_already_attached(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        error: Ec2Error,
-    ) -> Result<AfterRefusal, CloudError> {
-        let existing = self.existing_attachment(pair);
-        let found = self.context.lookups.volume(Some(op), &pair.volume).await?;
-        match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
-            NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
-            NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
+        ErrorClass::Throttled
+        | ErrorClass::NotSent
+        | ErrorClass::Unauthenticated
+        | ErrorClass::Unauthorized
+        | ErrorClass::AccountState => Err(map_error(op, error)),
+        ErrorClass::VolumeInUse | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
+            await_unblocked(on, error, first).await
         }
-        match found {
-            Some(volume) if error.class == ErrorClass::ZoneMismatch => {
-                Err(is_in_another_zone(op, pair, &volume, error))
-            }
-            _ => Err(refused(op, error)),
-        }
-    }
-
-    /// Returns an attachment that this operation did not make. The memory of this process decides what a describe
-    /// proves about it.
-    pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
-        let alone_since = self.context.recent.term_began(Sidecar::Attacher);
-        Expected::found(self.pairs.last_known(pair), alone_since, self.pairs.detach_asked_at(pair))
+        ErrorClass::BeingModified => await_modified(on, error).await,
+        _ => unless_already_attached(on, error).await,
     }
 }
 
+async fn await_unblocked<E: Ec2>(
+    on: &PairOperation<'_, E>,
+    error: Ec2Error,
+    first: bool,
+) -> Result<AfterRefusal, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let existing = existing_attachment(service, pair);
+    let began = Instant::now();
+    let mut was_blocked = false;
+    let decide = |seen: Option<Volume>, sent: Instant| {
+        let settled = sent >= existing.settled;
+        let Some(volume) = seen.filter(Volume::exists) else {
+            let object = Object::Volume(pair.volume.clone());
+            let gone = Verdict::Failed(CloudError::not_found(object));
+            return if settled { gone } else { Verdict::Waiting };
+        };
+        let waiting = match node_attachment(&volume, &pair.node) {
+            NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
+                service.pairs.record_listed(pair, a.attach_time, sent);
+                return Verdict::Done(Some(AfterRefusal::Existing(existing)));
+            }
+            NodeAttachment::Detaching(_) => true,
+            NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
+                Some(other) if began.elapsed() >= patience(other) => {
+                    return Verdict::Failed(is_elsewhere(op, other));
+                }
+                Some(_) => true,
+                None => volume.state == VolumeState::Creating,
+            },
+        };
+        match (waiting, was_blocked) {
+            (true, _) => was_blocked = true,
+            (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
+            // The obstacle ended before the first describe. If EC2 repeats the refusal, no describe shows its
+            // reason.
+            (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
+            (false, false) => {}
+        }
+        Verdict::Waiting
+    };
+    let next = service.context.describer.await_volume(op, FirstPoll::Now, &pair.volume, decide).await?;
+    next.ok_or_else(|| map_error(op, error))
+}
+
+/// Checks for an existing attachment first: EC2 may name another reason when it refuses to repeat an attachment.
+async fn unless_already_attached<E: Ec2>(
+    on: &PairOperation<'_, E>,
+    error: Ec2Error,
+) -> Result<AfterRefusal, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let existing = existing_attachment(service, pair);
+    let found = service.context.describer.volume(Some(op), &pair.volume).await?;
+    match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
+        NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
+        NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
+    }
+    match found {
+        Some(volume) if error.class == ErrorClass::ZoneMismatch => Err(is_in_another_zone(op, pair, &volume, error)),
+        _ => Err(map_error(op, error)),
+    }
+}
+
+/// Returns an attachment that this operation did not make. The memory of this process decides what a describe
+/// proves about it.
+pub(super) fn existing_attachment<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Expected {
+    let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
+    Expected::existing(service.pairs.state(pair).known(), alone_since, service.pairs.state(pair).detach_answered)
+}
 /// Returns how long to wait for a volume that is attached elsewhere.
 fn patience(other: &Attachment) -> Duration {
     match other.state {
-        AttachmentState::Detaching | AttachmentState::Busy => bounds::DETACHING_ELSEWHERE,
-        _ => bounds::ATTACHED_ELSEWHERE,
+        AttachmentState::Detaching | AttachmentState::Busy => timeouts::DETACHING_ELSEWHERE,
+        _ => timeouts::ATTACHED_ELSEWHERE,
     }
 }
 
-fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
+fn is_elsewhere(op: &OpContext<'_>, other: &Attachment) -> CloudError {
     let state = match &other.state {
         AttachmentState::Detaching => "is still being detached from",
         AttachmentState::Busy => "is busy and not yet detached on",
@@ -240,7 +232,7 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
 }
 
 /// The message names the current attachment, although a detach would not help: a pod may use the volume there.
-fn is_in_another_zone(op: &Op<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
+fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
     let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
     let attached = elsewhere(volume, &pair.node).map(|other| format!(", attached to {}", holder(other)));
     let attached = attached.unwrap_or_default();

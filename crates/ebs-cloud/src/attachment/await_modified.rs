@@ -3,47 +3,41 @@
 use ebs_ec2::{Ec2, Ec2Error, Modification, ModificationState};
 use tokio::time::Instant;
 
+use super::PairOperation;
 use super::attach_call::AfterRefusal;
-use super::pairs::Pair;
-use super::service::AttachmentService;
 use crate::describe::{FirstPoll, Verdict};
-use crate::op::Op;
-use crate::{CloudError, CloudErrorKind, bounds};
+use crate::{CloudError, CloudErrorKind, timeouts};
 
-impl<E: Ec2> AttachmentService<E> {
-    /// Waits for the end of the modification because of which EC2 refused an attachment, so that the caller can try
-    /// again.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::InProgress` names the modification when it outlasts the operation.
-    pub(super) async fn await_modified(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        refusal: Ec2Error,
-    ) -> Result<AfterRefusal, CloudError> {
-        let shown_from = Instant::now() + bounds::SETTLE;
-        let mut in_the_way: Option<Modification> = None;
-        let decide = |seen: Option<Modification>, sent: Instant| match seen {
-            Some(m) if matches!(m.state, ModificationState::Modifying | ModificationState::Other(_)) => {
-                in_the_way = Some(m);
-                Verdict::Waiting
-            }
-            // A describe that was sent earlier may show the state before the modification.
-            _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
-            _ => Verdict::Waiting,
-        };
-        let ended = self.context.waiter.modification(op, FirstPoll::Now, &pair.volume, decide).await;
-        ended.map_err(|error| match error.kind {
-            CloudErrorKind::InProgress => {
-                let message = format!("{error}; {}", description(in_the_way.as_ref()));
-                CloudErrorKind::InProgress.error(message).caused_by(refusal)
-            }
-            _ => error,
-        })
-    }
+/// Waits for the end of the modification because of which EC2 refused an attachment, so that the caller can try
+/// again.
+///
+/// # Errors
+/// `CloudErrorKind::InProgress` names the modification when it outlasts the operation.
+pub(super) async fn await_modified<E: Ec2>(
+    on: &PairOperation<'_, E>,
+    refusal: Ec2Error,
+) -> Result<AfterRefusal, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let shown_from = Instant::now() + timeouts::SETTLE;
+    let mut in_the_way: Option<Modification> = None;
+    let decide = |seen: Option<Modification>, sent: Instant| match seen {
+        Some(m) if matches!(m.state, ModificationState::Modifying | ModificationState::Other(_)) => {
+            in_the_way = Some(m);
+            Verdict::Waiting
+        }
+        // A describe that was sent earlier may show the state before the modification.
+        _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
+        _ => Verdict::Waiting,
+    };
+    let ended = service.context.describer.await_modification(op, FirstPoll::Now, &pair.volume, decide).await;
+    ended.map_err(|error| match error.kind {
+        CloudErrorKind::InProgress => {
+            let message = format!("{error}; {}", description(in_the_way.as_ref()));
+            CloudErrorKind::InProgress.error(message).caused_by(refusal)
+        }
+        _ => error,
+    })
 }
-
 /// Describes the obstacle as far as EC2 shows it.
 fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();

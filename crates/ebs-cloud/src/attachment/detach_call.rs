@@ -1,23 +1,23 @@
 //! The detach call, and what its answer proves.
 //!
 //! When a describe lists nothing and that is not a proof yet, an extra DetachVolume gets a refusal that names the state
-//! ([`super::proof`] rule 6). The extra call only uses a token that no other call needs.
+//! ([`super::believe`] rule 6). The extra call only uses a token that no other call needs.
 
 use std::time::Duration;
 
-use ebs_calls::{BucketKey, Transition};
 use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
 use ebs_types::NodeId;
 use tokio::time::Instant;
 
-use super::pairs::Pair;
-use super::proof::{end_is_believed_from, is_available, is_same, says_not_attached};
-use super::service::AttachmentService;
-use crate::call::mutate;
+use super::PairOperation;
+use super::believe::{end_is_believed_from, is_same, reports_available, reports_not_attached};
+use super::memory::Event;
 use crate::describe::FirstPoll;
-use crate::op::Op;
-use crate::refused::refused;
-use crate::{CloudError, CloudErrorKind, bounds};
+use crate::error_map::map_error;
+use crate::op_context::OpContext;
+use crate::retry::mutate;
+use crate::traffic::{BucketKey, Transition};
+use crate::{CloudError, CloudErrorKind, timeouts};
 
 /// The state of a detach before the wait for its end.
 pub(super) struct DetachProgress {
@@ -39,7 +39,7 @@ pub(super) struct DetachProgress {
 impl DetachProgress {
     /// Only the time of EC2's answer is known: now.
     fn unknown(first: FirstPoll) -> Self {
-        let soon = Instant::now() + bounds::SETTLE;
+        let soon = Instant::now() + timeouts::SETTLE;
         Self {
             believed_from: soon,
             answer_shows_from: soon,
@@ -64,98 +64,99 @@ pub(super) enum SpareCall {
     Detaching(DetachProgress),
 }
 
-impl<E: Ec2> AttachmentService<E> {
-    /// Sends DetachVolume without a describe first: a describe would not show more.
-    pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
-        let ec2 = self.context.for_mutation(op);
-        let answer = match &pair.node {
-            NodeId::Instance(id) => {
-                let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || ec2.detach_volume(&request)).await?.map(Some)
-            }
-            NodeId::HyperPod(node) => {
-                mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
-            }
-        };
-        self.pairs.detach_asked(pair);
-        match answer {
-            Ok(said) => Ok(self.detach_accepted(op, pair, said.as_ref())),
-            Err(error) => self.detach_refused(op, pair, error),
+/// Sends DetachVolume without a describe first: a describe would not show more.
+pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let ec2 = service.context.for_mutation(op);
+    let answer = match &pair.node {
+        NodeId::Instance(id) => {
+            let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
+            mutate(op, || ec2.detach_volume(&request)).await?.map(Some)
         }
-    }
-
-    /// Records that EC2 accepted the detach. SageMaker's answer (`None`) has no further content.
-    fn detach_accepted(&self, op: &Op<'_>, pair: &Pair, said: Option<&Attachment>) -> DetachProgress {
-        let detached = Instant::now();
-        let progress = DetachProgress::unknown(FirstPoll::After(Transition::Detaching));
-        let known = self.pairs.last_known(pair);
-        self.pairs.detaching(pair);
-        let Some(said) = said else {
-            return DetachProgress { learns_age: !self.context.recent.in_startup_grace(), ..progress };
-        };
-        let believed_from = end_is_believed_from(detached, said, known, self.context.clock.now());
-        if let Some(known) = known.filter(|known| known.is_sure)
-            && !is_same(known.attach_time, said.attach_time)
-            && believed_from > detached
-        {
-            self.context.observer.ended_by_time(Action::DetachVolume, &op.what);
+        NodeId::HyperPod(node) => {
+            mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
         }
-        DetachProgress { believed_from, may_ask: true, ..progress }
-    }
-
-    fn detach_refused(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<DetachProgress, CloudError> {
-        let now = Instant::now();
-        let progress = DetachProgress::unknown(FirstPoll::Now);
-        if error.class == ErrorClass::Ambiguous {
-            self.pairs.detach_unclear(pair);
-        }
-        let believed_from = match error.class {
-            _ if is_available(&error) => now,
-            // This is as stale as a describe if this process knows that the attachment existed.
-            _ if says_not_attached(&error) => {
-                let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
-                known.map_or(now, |from| from.max(now))
-            }
-            ErrorClass::Ambiguous | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
-                progress.believed_from
-            }
-            ErrorClass::Unsupported => return Err(is_of_another_service(op, error)),
-            _ => return Err(refused(op, error)),
-        };
-        let instance_ends = error.class == ErrorClass::IncorrectInstanceState;
-        Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
-    }
-
-    /// Sends an extra DetachVolume if a client still waits and the estimate of the bucket is at least half full.
-    pub(super) async fn spare_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<SpareCall, CloudError> {
-        // SageMaker's refusals do not name the state.
-        let NodeId::Instance(instance) = &pair.node else { return Ok(SpareCall::Inconclusive) };
-        if op.still_wanted().is_err() {
-            return Ok(SpareCall::Inconclusive);
-        }
-        let spare = self.context.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
-        let Some(ec2) = spare else {
-            return Ok(SpareCall::Inconclusive);
-        };
-        let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
-        op.mutates();
-        self.context.observer.spared(Action::DetachVolume);
-        let answer = ec2.detach_volume(&request).await;
-        self.pairs.detach_asked(pair);
-        match answer {
-            Ok(said) => Ok(SpareCall::Detaching(self.detach_accepted(op, pair, Some(&said)))),
-            Err(error) if is_available(&error) => Ok(SpareCall::Gone),
-            Err(error) if error.class == ErrorClass::Ambiguous => {
-                self.pairs.detaching(pair);
-                Ok(SpareCall::Detaching(self.detach_refused(op, pair, error)?))
-            }
-            Err(_) => Ok(SpareCall::Inconclusive),
-        }
+    };
+    service.pairs.record(pair, Event::DetachAnswered);
+    match answer {
+        Ok(said) => Ok(detach_accepted(on, said.as_ref())),
+        Err(error) => detach_refused(on, error),
     }
 }
 
+/// Records that EC2 accepted the detach. SageMaker's answer (`None`) has no further content.
+fn detach_accepted<E: Ec2>(on: &PairOperation<'_, E>, said: Option<&Attachment>) -> DetachProgress {
+    let &PairOperation { service, op, pair } = on;
+    let detached = Instant::now();
+    let progress = DetachProgress::unknown(FirstPoll::After(Transition::Detaching));
+    let known = service.pairs.state(pair).known();
+    service.pairs.record(pair, Event::Detaching);
+    let Some(said) = said else {
+        return DetachProgress { learns_age: !service.context.recent.in_startup_grace(), ..progress };
+    };
+    let believed_from = end_is_believed_from(detached, said, known, service.context.clock.now());
+    if let Some(known) = known.filter(|known| known.is_sure)
+        && !is_same(known.attach_time, said.attach_time)
+        && believed_from > detached
+    {
+        service.context.report_end_by_time(Action::DetachVolume, op);
+    }
+    DetachProgress { believed_from, may_ask: true, ..progress }
+}
+
+fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<DetachProgress, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    let now = Instant::now();
+    let progress = DetachProgress::unknown(FirstPoll::Now);
+    if error.class == ErrorClass::Ambiguous {
+        service.pairs.record(pair, Event::DetachUnclear);
+    }
+    let believed_from = match error.class {
+        _ if reports_available(&error) => now,
+        // This is as stale as a describe if this process knows that the attachment existed.
+        _ if reports_not_attached(&error) => {
+            let known = service.pairs.state(pair).known().map(|known| known.at + timeouts::SETTLE);
+            known.map_or(now, |from| from.max(now))
+        }
+        ErrorClass::Ambiguous | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
+            progress.believed_from
+        }
+        ErrorClass::Unsupported => return Err(is_of_another_service(op, error)),
+        _ => return Err(map_error(op, error)),
+    };
+    let instance_ends = error.class == ErrorClass::IncorrectInstanceState;
+    Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
+}
+
+/// Sends an extra DetachVolume if a client still waits and the estimate of the bucket is at least half full.
+pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall, CloudError> {
+    let &PairOperation { service, op, pair } = on;
+    // SageMaker's refusals do not name the state.
+    let NodeId::Instance(instance) = &pair.node else { return Ok(SpareCall::Inconclusive) };
+    if op.ensure_wanted().is_err() {
+        return Ok(SpareCall::Inconclusive);
+    }
+    let spare = service.context.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
+    let Some(ec2) = spare else {
+        return Ok(SpareCall::Inconclusive);
+    };
+    let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
+    op.mark_mutated();
+    service.context.report_spare_call(Action::DetachVolume);
+    let answer = ec2.detach_volume(&request).await;
+    service.pairs.record(pair, Event::DetachAnswered);
+    match answer {
+        Ok(said) => Ok(SpareCall::Detaching(detach_accepted(on, Some(&said)))),
+        Err(error) if reports_available(&error) => Ok(SpareCall::Gone),
+        Err(error) if error.class == ErrorClass::Ambiguous => {
+            service.pairs.record(pair, Event::Detaching);
+            Ok(SpareCall::Detaching(detach_refused(on, error)?))
+        }
+        Err(_) => Ok(SpareCall::Inconclusive),
+    }
+}
 /// ECS tasks have such volumes, and so do HyperPod nodes if the driver asks EC2 to detach.
-fn is_of_another_service(op: &Op<'_>, error: Ec2Error) -> CloudError {
+fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
@@ -164,6 +165,6 @@ fn is_of_another_service(op: &Op<'_>, error: Ec2Error) -> CloudError {
 /// may have attached the volume again since, so only describes of a time within this operation prove the end. They
 /// already show the effect of the earlier detach.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
-    let answer_shows_from = since + bounds::SETTLE;
+    let answer_shows_from = since + timeouts::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }
 }

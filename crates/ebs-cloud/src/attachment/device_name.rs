@@ -11,7 +11,7 @@ use ebs_types::{DeviceName, InstanceId, VolumeId};
 use tokio::time::Instant;
 
 use super::instance_cache;
-use crate::bounds::SETTLE;
+use crate::timeouts::SETTLE;
 
 /// How long to avoid a name that EC2 reported as in use without listing a device there.
 const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
@@ -108,7 +108,7 @@ impl DeviceNames {
 
     /// Records that EC2 shows the attachment. The entry expires when each description in use must list the attachment:
     /// reads are stale for up to `SETTLE`, and the cache keeps descriptions.
-    pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
+    pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };
         if let Some(entry) = names.in_flight.get_mut(volume) {

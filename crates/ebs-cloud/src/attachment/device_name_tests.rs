@@ -70,7 +70,7 @@ async fn likely_bad_name_is_good_again_after_an_attach() {
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
     names.mark_likely_bad(&bare.id, &NAMES[0]);
-    names.settle(&bare.id, &volume(1));
+    names.record_attached(&bare.id, &volume(1));
     names.release(&bare.id, &volume(1));
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
@@ -80,7 +80,7 @@ async fn name_stays_reserved_until_descriptions_list_it() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
-    names.settle(&bare.id, &volume(1));
+    names.record_attached(&bare.id, &volume(1));
     tokio::time::advance(SETTLE / 2).await;
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[1]);
     tokio::time::advance(SETTLE + instance_cache::LIFETIME).await;
@@ -156,7 +156,7 @@ proptest! {
                     }
                     Step::Attached(n) => {
                         if let Some(device) = pending.remove(&n) {
-                            names.settle(&id, &volume(n));
+                            names.record_attached(&id, &volume(n));
                             attached.insert(n, (device, Instant::now()));
                         }
                     }

@@ -7,13 +7,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_calls::{Expiring, RateLimited, SharedAnswers};
 use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::CloudError;
 use crate::context::Context;
-use crate::op::Op;
+use crate::op_context::OpContext;
+use crate::traffic::{Expiring, RateLimited, SharedAnswers};
 
 /// How long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ impl<E: Ec2> InstanceCache<E> {
     }
 
     /// Removes the volume from the cached description after a proven detach.
-    pub(super) fn take_out(&self, id: &InstanceId, volume: &VolumeId) {
+    pub(super) fn forget_device(&self, id: &InstanceId, volume: &VolumeId) {
         self.known.change(id, |instance| {
             let mut rest = Instance::clone(instance);
             rest.devices.retain(|d| d.volume.as_ref() != Some(volume));
@@ -45,11 +45,11 @@ impl<E: Ec2> InstanceCache<E> {
     }
 
     /// Returns the instance as EC2 described it at most [`LIFETIME`] ago.
-    pub(super) async fn get(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+    pub(super) async fn get(&self, op: &OpContext<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
         if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }
-        let instance = Arc::new(self.context.lookups.instance(Some(op), id).await?);
+        let instance = Arc::new(self.context.describer.instance(Some(op), id).await?);
         self.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
         Ok(instance)
     }

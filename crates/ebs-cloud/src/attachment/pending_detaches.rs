@@ -8,7 +8,7 @@ use ebs_ec2::AttachmentState;
 use ebs_types::{NodeId, VolumeId};
 use tokio::time::Instant;
 
-use super::pairs::Pair;
+use super::memory::Pair;
 
 /// A detach that no client requests again for this long is no longer pending.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
@@ -44,7 +44,7 @@ impl PendingDetaches {
     }
 
     /// Records that EC2 still lists the attachment.
-    pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
+    pub(crate) fn record_listed(&self, pair: &Pair, state: &AttachmentState) {
         let now = Instant::now();
         let mut entries = self.live();
         let entry = entries.entry(pair.clone()).or_insert(Entry {
@@ -62,7 +62,7 @@ impl PendingDetaches {
         self.live().get(pair)?.busy_since
     }
 
-    pub(crate) fn ended(&self, pair: &Pair) {
+    pub(crate) fn forget(&self, pair: &Pair) {
         self.live().remove(pair);
     }
 
@@ -89,24 +89,24 @@ mod tests {
     async fn detach_is_pending_over_all_retries_until_it_ends() {
         let pending = PendingDetaches::default();
         let began = Instant::now();
-        pending.still(&pair(), &AttachmentState::Detaching);
+        pending.record_listed(&pair(), &AttachmentState::Detaching);
         tokio::time::advance(Duration::from_mins(5)).await;
         assert_eq!(pending.busy_since(&pair()), None);
-        pending.still(&pair(), &AttachmentState::Busy);
+        pending.record_listed(&pair(), &AttachmentState::Busy);
         let busy = Instant::now();
         tokio::time::advance(Duration::from_mins(5)).await;
-        pending.still(&pair(), &AttachmentState::Busy);
+        pending.record_listed(&pair(), &AttachmentState::Busy);
         assert_eq!(pending.busy_since(&pair()), Some(busy));
         let all = pending.all();
         assert_eq!((all[0].state.clone(), all[0].since), (AttachmentState::Busy, began));
-        pending.ended(&pair());
+        pending.forget(&pair());
         assert_eq!(pending.all(), []);
     }
 
     #[tokio::test(start_paused = true)]
     async fn detach_without_retries_is_forgotten_after_15_minutes() {
         let pending = PendingDetaches::default();
-        pending.still(&pair(), &AttachmentState::Detaching);
+        pending.record_listed(&pair(), &AttachmentState::Detaching);
         tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;
         assert_eq!(pending.all().len(), 1);
         tokio::time::advance(Duration::from_secs(1)).await;

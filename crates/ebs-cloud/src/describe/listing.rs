@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ebs_calls::{RateLimited, pages};
 use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
 
-use crate::call::read;
 use crate::error::CloudError;
+use crate::retry::read;
+use crate::traffic::{RateLimited, pages};
 
 /// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
@@ -190,7 +190,3 @@ fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Pa
     let next = entries.last().filter(|_| more).map(|last| last.position().to_token());
     Page { items: entries, next }
 }
-
-#[cfg(test)]
-#[path = "listing_tests.rs"]
-mod tests;

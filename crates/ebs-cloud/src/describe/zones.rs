@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_calls::{RateLimited, SharedAnswers};
 use ebs_ec2::{Ec2, Zone, Zones as _};
 use ebs_types::ZoneName;
 
 use crate::CloudError;
-use crate::call::read;
+use crate::retry::read;
+use crate::traffic::{RateLimited, SharedAnswers};
 
 const LIFETIME: Duration = Duration::from_secs(600);
 

@@ -1,79 +1,108 @@
 //! DeleteSnapshot.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Snapshot, Snapshots};
-use ebs_types::{SnapshotId, Waiters};
+use ebs_types::SnapshotId;
 use tokio::time::Instant;
 
-use super::service::SnapshotService;
-use crate::call::mutate;
+use super::SnapshotService;
 use crate::describe::{FirstPoll, Verdict};
+use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
-use crate::op::Op;
+use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::refused::refused;
-use crate::{CloudError, CloudErrorKind, Object, bounds};
+use crate::retry::mutate;
+use crate::{CloudError, CloudErrorKind, Object, timeouts};
 
-impl<E: Ec2> SnapshotService<E> {
-    /// Deletes the snapshot. A snapshot that does not exist is a success.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in a zone.
-    pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
-        let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
-        self.context.recent.serve(Sidecar::Snapshotter, waiters, self.delete_within(&op, id)).await
-    }
-
-    pub(crate) async fn delete_within(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
-        loop {
-            let asked = Instant::now();
-            let ec2 = self.context.for_mutation(op);
-            let error = match mutate(op, || ec2.delete_snapshot(id)).await? {
-                Ok(()) => break,
-                Err(e) => e,
-            };
-            let gone_from = match error.class {
-                ErrorClass::MalformedId => break,
-                ErrorClass::SnapshotNotFound if self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
-                    break;
-                }
-                // This is as stale as a describe: it may be from before the creation.
-                ErrorClass::SnapshotNotFound => {
-                    let gone_from = self.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
-                    if asked >= gone_from {
-                        break;
-                    }
-                    gone_from
-                }
-                ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
-                ErrorClass::FastRestoresEnabled => return Err(is_restored_fast(op, id, error)),
-                _ => return Err(refused(op, error)),
-            };
-            if self.is_snapshot_gone(op, id, gone_from).await? {
+pub(super) async fn delete<E: Ec2>(
+    service: &SnapshotService<E>,
+    op: &OpContext<'_>,
+    id: &SnapshotId,
+) -> Result<(), CloudError> {
+    loop {
+        let asked = Instant::now();
+        let ec2 = service.context.for_mutation(op);
+        let error = match mutate(op, || ec2.delete_snapshot(id)).await? {
+            Ok(()) => break,
+            Err(e) => e,
+        };
+        let gone_from = match error.class {
+            ErrorClass::MalformedId => break,
+            ErrorClass::SnapshotNotFound if service.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
                 break;
             }
-            if Instant::now() >= op.deadline {
-                return Err(refused(op, error).unproven());
+            // This is as stale as a describe: it may be from before the creation.
+            ErrorClass::SnapshotNotFound => {
+                let gone_from = service.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
+                if asked >= gone_from {
+                    break;
+                }
+                gone_from
             }
-        }
-        self.context.recent.note(Write::SnapshotDeletion(id.clone()));
-        Ok(())
-    }
-
-    /// Returns whether the snapshot is gone. The describe must not show the time before the call. An empty one must be
-    /// sent at `gone_from` or later, so that it does not show the time before the creation.
-    async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
-        let settled_at = Instant::now() + bounds::SETTLE;
-        let decide = |found: Option<Snapshot>, sent: Instant| match found {
-            Some(_) if sent >= settled_at => Verdict::Done(false),
-            None if sent >= gone_from => Verdict::Done(true),
-            None | Some(_) => Verdict::Waiting,
+            ErrorClass::Ambiguous => Instant::now() + timeouts::SETTLE,
+            ErrorClass::FastRestoresEnabled => return Err(is_restored_fast(op, id, error)),
+            _ => return Err(map_error(op, error)),
         };
-        self.context.waiter.snapshot(op, FirstPoll::Now, id, decide).await
+        if is_snapshot_gone(service, op, id, gone_from).await? {
+            break;
+        }
+        if Instant::now() >= op.deadline {
+            return Err(map_error(op, error).unproven());
+        }
+    }
+    service.context.recent.record_write(Write::SnapshotDeletion(id.clone()));
+    Ok(())
+}
+
+/// Returns whether the snapshot is gone. The describe must not show the time before the call. An empty one must be
+/// sent at `gone_from` or later, so that it does not show the time before the creation.
+async fn is_snapshot_gone<E: Ec2>(
+    service: &SnapshotService<E>,
+    op: &OpContext<'_>,
+    id: &SnapshotId,
+    gone_from: Instant,
+) -> Result<bool, CloudError> {
+    let settled_at = Instant::now() + timeouts::SETTLE;
+    let decide = |found: Option<Snapshot>, sent: Instant| match found {
+        Some(_) if sent >= settled_at => Verdict::Done(false),
+        None if sent >= gone_from => Verdict::Done(true),
+        None | Some(_) => Verdict::Waiting,
+    };
+    service.context.describer.await_snapshot(op, FirstPoll::Now, id, decide).await
+}
+/// Deletes a snapshot that cannot have its features, if no client can know it. Returns the error to report.
+pub(super) async fn roll_back<E: Ec2>(
+    service: &SnapshotService<E>,
+    op: &OpContext<'_>,
+    id: &SnapshotId,
+    error: CloudError,
+) -> CloudError {
+    // The snapshot existed a moment ago, so "not found" is not a proof yet.
+    if !error.kind.is_final() || error.is_not_found() {
+        return error.unproven();
+    }
+    let unknown = |message| CloudErrorKind::OutcomeUnknown.error(message);
+    if !service.memory.is_unreported(id, service.context.recent.leases.began(Sidecar::Snapshotter)) {
+        let what = "exists and may have been reported, so the driver keeps it and does not report it ready";
+        return unknown(format!("{}; snapshot {id} {what}: fix the cause or delete it", with_ec2_message(&error)));
+    }
+    match delete(service, op, id).await {
+        Ok(()) => error,
+        Err(second) => unknown(format!(
+            "{}; and snapshot {id} could not be deleted: {}",
+            with_ec2_message(&error),
+            with_ec2_message(&second)
+        )),
+    }
+}
+fn with_ec2_message(error: &CloudError) -> String {
+    match &error.cause {
+        Some(ec2) => format!("{error}: {ec2}"),
+        None => error.to_string(),
     }
 }
 
 /// The driver's policies do not permit it to disable fast restores, so an administrator must.
-fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
+fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
         "{op}: fast snapshot restores of {id} are enabled in {zones}; run aws ec2 disable-fast-snapshot-restores for \

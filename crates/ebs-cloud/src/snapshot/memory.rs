@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ebs_calls::Expiring;
 use ebs_types::{SnapshotId, ZoneName};
 use tokio::time::Instant;
 
+use crate::traffic::Expiring;
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
 /// How long to keep the memory. After that, a client may know the snapshot, and it gets its features again.
@@ -30,17 +30,17 @@ pub(crate) struct SnapshotMemory {
 
 impl SnapshotMemory {
     /// Records that EC2 took the snapshot for this process.
-    pub(crate) fn note_taken(&self, id: &SnapshotId) {
+    pub(crate) fn record_taken(&self, id: &SnapshotId) {
         self.unreported.insert(id.clone(), Instant::now(), LIFETIME);
     }
 
     /// Records that EC2 may have taken a snapshot of a name that was unused.
-    pub(crate) fn note_unclear(&self, name: &str) {
+    pub(crate) fn record_unclear(&self, name: &str) {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
 
     /// Records that a describe listed the snapshot under the name.
-    pub(crate) fn note_found(&self, name: &str, id: &SnapshotId) {
+    pub(crate) fn record_found(&self, name: &str, id: &SnapshotId) {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {
             self.unclear.remove(&name);
@@ -49,7 +49,7 @@ impl SnapshotMemory {
     }
 
     /// Records that a client may know the snapshot from now on.
-    pub(crate) fn note_reported(&self, id: &SnapshotId) {
+    pub(crate) fn record_reported(&self, id: &SnapshotId) {
         self.unreported.remove(id);
     }
 
@@ -59,7 +59,7 @@ impl SnapshotMemory {
         self.unreported.get(id).is_some_and(|taken| taken >= term_began)
     }
 
-    pub(crate) fn note_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) {
+    pub(crate) fn record_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) {
         self.fast_restores.insert(id.clone(), zones.to_vec(), LIFETIME);
     }
 
@@ -68,7 +68,7 @@ impl SnapshotMemory {
         self.fast_restores.get(id).is_some_and(|known| known == zones)
     }
 
-    pub(crate) fn note_locked(&self, id: &SnapshotId, lock: &Lock) {
+    pub(crate) fn record_locked(&self, id: &SnapshotId, lock: &Lock) {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }
 
@@ -78,7 +78,7 @@ impl SnapshotMemory {
     }
 
     /// Keeps an error that no client waited for.
-    pub(crate) fn keep_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
+    pub(crate) fn record_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
         let undelivered = (spec.clone(), features.clone(), error);
         self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);
     }

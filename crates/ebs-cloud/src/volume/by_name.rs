@@ -3,11 +3,10 @@
 use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
 
-use super::adopt;
-use super::service::VolumeService;
+use super::{Creation, VolumeService, adopt, delete};
 use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
-use crate::op::Op;
+use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
@@ -20,106 +19,104 @@ pub(super) enum NameMatch {
     Broken(Box<Volume>),
 }
 
-impl<E: Ec2> VolumeService<E> {
-    /// Returns the error if no volume of the name exists, and otherwise the volume or an error that is not final.
-    ///
-    /// The age of this process proves nothing: another process may have received a request for the name before.
-    pub(super) async fn refused_unless_made(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        error: CloudError,
-    ) -> Result<Volume, CloudError> {
-        let name = Write::VolumeName(spec.name.clone());
-        if !error.kind.is_final() || self.context.recent.is_absent(&name, Sidecar::Provisioner) {
-            return Err(error);
-        }
-        tracing::info!(
-            name: "v3", name = %spec.name, %error,
-            "searching for the volume by its name before a final error"
-        );
-        match self.find_by_name(op, spec).await? {
-            NameMatch::Compatible(volume) => Ok(*volume),
-            NameMatch::Different(message) => {
-                Err(CloudError { kind: CloudErrorKind::AlreadyExists, message, cause: error.cause })
-            }
-            NameMatch::Absent | NameMatch::Broken(_) => Err(error),
-        }
+/// Returns the error if no volume of the name exists, and otherwise the volume or an error that is not final.
+///
+/// The age of this process proves nothing: another process may have received a request for the name before.
+pub(super) async fn refused_unless_made<E: Ec2>(
+    creation: &Creation<'_, E>,
+    error: CloudError,
+) -> Result<Volume, CloudError> {
+    let &Creation { service, spec, .. } = creation;
+    let name = Write::VolumeName(spec.name.clone());
+    if !error.kind.is_final() || service.context.recent.is_absent(&name, Sidecar::Provisioner) {
+        return Err(error);
     }
+    tracing::info!(
+        name: "v3", name = %spec.name, %error,
+        "searching for the volume by its name before a final error"
+    );
+    match find_by_name(creation).await? {
+        NameMatch::Compatible(volume) => Ok(*volume),
+        NameMatch::Different(message) => {
+            Err(CloudError { kind: CloudErrorKind::AlreadyExists, message, cause: error.cause })
+        }
+        NameMatch::Absent | NameMatch::Broken(_) => Err(error),
+    }
+}
 
-    /// Describes until a volume is listed or its absence is proven, and deletes volumes in state error. A different
-    /// volume counts only when a volume of this driver would be listed too.
-    pub(super) async fn find_by_name(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<NameMatch, CloudError> {
-        let name = Write::VolumeName(spec.name.clone());
-        loop {
-            let proven_from = self.context.recent.absence_proven_from(&name, Sidecar::Provisioner);
-            let decide = |found, sent: Instant| {
-                let settled = sent >= proven_from;
-                match self.compare(spec, found) {
-                    NameMatch::Absent if settled => {
-                        self.context.recent.note_absence(&name, Sidecar::Provisioner, sent);
-                        Verdict::Done(NameMatch::Absent)
-                    }
-                    NameMatch::Absent => Verdict::Waiting,
-                    NameMatch::Different(_) if !settled => Verdict::Waiting,
-                    found => Verdict::Done(found),
+/// Describes until a volume is listed or its absence is proven, and deletes volumes in state error. A different
+/// volume counts only when a volume of this driver would be listed too.
+pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch, CloudError> {
+    let &Creation { service, op, spec } = creation;
+    let name = Write::VolumeName(spec.name.clone());
+    loop {
+        let proven_from = service.context.recent.absence_proven_from(&name, Sidecar::Provisioner);
+        let decide = |found, sent: Instant| {
+            let settled = sent >= proven_from;
+            match compare(service, spec, found) {
+                NameMatch::Absent if settled => {
+                    service.context.recent.record_absence(&name, Sidecar::Provisioner, sent);
+                    Verdict::Done(NameMatch::Absent)
                 }
-            };
-            match self.context.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
-                NameMatch::Broken(volume) => self.remove_broken(op, &volume).await?,
-                found => return Ok(found),
+                NameMatch::Absent => Verdict::Waiting,
+                NameMatch::Different(_) if !settled => Verdict::Waiting,
+                found => Verdict::Done(found),
             }
+        };
+        match service.context.describer.await_volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
+            NameMatch::Broken(volume) => remove_broken(service, op, &volume).await?,
+            found => return Ok(found),
         }
     }
+}
 
-    fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
-        // Describes may still list a volume that this process deleted.
-        let deleted = |v: &Volume| self.context.recent.is_recent(&Write::Deletion(v.id.clone()));
-        let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
-        let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
-        let difference = |v: &Volume| adopt::differences(&self.context.config.driver, spec, v).join("; ");
-        let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
-        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.context.config.driver, spec, v);
-        match (same.pop(), same.is_empty()) {
-            (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
-            (Some(_), false) => {
-                let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
-                NameMatch::Different(format!(
-                    "several volumes have the name {:?}: {}; delete all but one",
-                    spec.name,
-                    ids.join(", ")
-                ))
-            }
-            (None, _) => match others.into_iter().find(broken) {
-                Some(broken) => NameMatch::Broken(Box::new(broken)),
-                None if live.is_empty() => NameMatch::Absent,
-                None => {
-                    let all: Vec<_> = live.iter().map(|v| format!("{}: {}", v.id, difference(v))).collect();
-                    NameMatch::Different(format!(
-                        "a volume named {:?} exists and differs: {}",
-                        spec.name,
-                        all.join(", ")
-                    ))
-                }
-            },
+fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
+    // Describes may still list a volume that this process deleted.
+    let deleted = |v: &Volume| service.context.recent.is_recent(&Write::Deletion(v.id.clone()));
+    let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
+    let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
+    let difference = |v: &Volume| adopt::differences(&service.context.config.driver, spec, v).join("; ");
+    let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
+    let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&service.context.config.driver, spec, v);
+    match (same.pop(), same.is_empty()) {
+        (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
+        (Some(_), false) => {
+            let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
+            NameMatch::Different(format!(
+                "several volumes have the name {:?}: {}; delete all but one",
+                spec.name,
+                ids.join(", ")
+            ))
         }
+        (None, _) => match others.into_iter().find(broken) {
+            Some(broken) => NameMatch::Broken(Box::new(broken)),
+            None if live.is_empty() => NameMatch::Absent,
+            None => {
+                let all: Vec<_> = live.iter().map(|v| format!("{}: {}", v.id, difference(v))).collect();
+                NameMatch::Different(format!("a volume named {:?} exists and differs: {}", spec.name, all.join(", ")))
+            }
+        },
     }
+}
 
-    /// Deletes a volume of this driver that EC2 put in state error, and waits until EC2 shows the deletion. No error is
-    /// final before that.
-    pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
-        let id = &volume.id;
-        tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
-        let failed = |error: CloudError| CloudError {
-            kind: CloudErrorKind::OutcomeUnknown,
-            message: format!("{op}: {id} is in state error and could not be deleted: {error}"),
-            cause: error.cause,
-        };
-        self.delete_within(op, id).await.map_err(failed)?;
-        let decide = |seen: Option<Volume>, _: Instant| match seen.map(|v| v.state) {
-            None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
-            Some(_) => Verdict::Waiting,
-        };
-        self.context.waiter.volume(op, FirstPoll::Now, id, decide).await.map_err(failed)
-    }
+/// Deletes a volume of this driver that EC2 put in state error, and waits until EC2 shows the deletion. No error is
+/// final before that.
+pub(super) async fn remove_broken<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    volume: &Volume,
+) -> Result<(), CloudError> {
+    let id = &volume.id;
+    tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
+    let failed = |error: CloudError| CloudError {
+        kind: CloudErrorKind::OutcomeUnknown,
+        message: format!("{op}: {id} is in state error and could not be deleted: {error}"),
+        cause: error.cause,
+    };
+    delete::delete(service, op, id).await.map_err(failed)?;
+    let decide = |seen: Option<Volume>, _: Instant| match seen.map(|v| v.state) {
+        None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
+        Some(_) => Verdict::Waiting,
+    };
+    service.context.describer.await_volume(op, FirstPoll::Now, id, decide).await.map_err(failed)
 }

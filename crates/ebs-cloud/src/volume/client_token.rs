@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use ebs_calls::Expiring;
 use sha2::{Digest, Sha256};
+
+use crate::traffic::Expiring;
 
 /// For about 12 h, EC2 creates no volume for the token of a deleted one. If the counter expires earlier, this costs one
 /// call.

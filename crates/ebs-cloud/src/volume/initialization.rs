@@ -6,10 +6,10 @@ use ebs_ec2::{Ec2, VolumeStatus};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::{Instant, sleep_until};
 
+use super::VolumeService;
 use super::memory::Progress;
-use super::service::VolumeService;
-use crate::op::Op;
-use crate::{CloudError, CloudErrorKind, bounds};
+use crate::op_context::OpContext;
+use crate::{CloudError, CloudErrorKind, timeouts};
 
 /// The shortest time to the next describe, even if EC2 estimates less.
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
@@ -20,52 +20,52 @@ const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
 /// How often to check whether a client still waits.
 const WAITERS_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-impl<E: Ec2> VolumeService<E> {
-    /// Waits until the volume has all its data at full speed. Ends soon after its last waiter has left.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps it, so that the next attempt does
-    /// not describe earlier than this one would have.
-    pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
-        let op = Op::start(format!("wait until volume {id} is initialised"), bounds::INITIALIZED, waiters);
-        loop {
-            op.still_wanted()?;
-            let progress = match self.memory.initialization(id) {
-                Some(Progress::Until(until, _)) if until <= Instant::now() => self.ask_progress(&op, id).await?,
-                Some(progress) => progress,
-                None => self.ask_progress(&op, id).await?,
-            };
-            let Progress::Until(until, is_estimate) = progress else { return Ok(()) };
-            let now = Instant::now();
-            if now >= op.deadline {
-                return Err(self.not_initialized(&op, is_estimate.then_some(until - now)));
-            }
-            sleep_until(until.min(now + WAITERS_CHECK_INTERVAL).min(op.deadline)).await;
-        }
-    }
-
-    async fn ask_progress(&self, op: &Op<'_>, id: &VolumeId) -> Result<Progress, CloudError> {
-        let status = self.context.lookups.volume_status(Some(op), id).await?;
-        if status.is_none() {
-            // EC2 may not list a new volume yet.
-            self.context.volume_for_sure(op, id).await?;
-        }
-        let Some(progress) = status.as_ref().and_then(progress) else {
-            let message = format!("{op}: EC2 reports no initialization status");
-            return Err(CloudErrorKind::Unavailable.error(message));
+pub(super) async fn await_initialized<E: Ec2>(
+    service: &VolumeService<E>,
+    id: &VolumeId,
+    waiters: &Waiters,
+) -> Result<(), CloudError> {
+    let op = OpContext::start(format!("wait until volume {id} is initialised"), timeouts::INITIALIZED, waiters);
+    loop {
+        op.ensure_wanted()?;
+        let progress = match service.memory.initialization(id) {
+            Some(Progress::Until(until, _)) if until <= Instant::now() => ask_progress(service, &op, id).await?,
+            Some(progress) => progress,
+            None => ask_progress(service, &op, id).await?,
         };
-        self.memory.note_initialization(id, progress);
-        Ok(progress)
-    }
-
-    fn not_initialized(&self, op: &Op<'_>, left: Option<Duration>) -> CloudError {
-        let until = left.map(|left| humantime::format_rfc3339_seconds(self.context.clock.now() + left));
-        let until =
-            until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
-        CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
+        let Progress::Until(until, is_estimate) = progress else { return Ok(()) };
+        let now = Instant::now();
+        if now >= op.deadline {
+            return Err(not_initialized(service, &op, is_estimate.then_some(until - now)));
+        }
+        sleep_until(until.min(now + WAITERS_CHECK_INTERVAL).min(op.deadline)).await;
     }
 }
 
+async fn ask_progress<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    id: &VolumeId,
+) -> Result<Progress, CloudError> {
+    let status = service.context.describer.volume_status(Some(op), id).await?;
+    if status.is_none() {
+        // EC2 may not list a new volume yet.
+        service.context.volume_for_sure(op, id).await?;
+    }
+    let Some(progress) = status.as_ref().and_then(progress) else {
+        let message = format!("{op}: EC2 reports no initialization status");
+        return Err(CloudErrorKind::Unavailable.error(message));
+    };
+    service.memory.record_initialization(id, progress);
+    Ok(progress)
+}
+
+fn not_initialized<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, left: Option<Duration>) -> CloudError {
+    let until = left.map(|left| humantime::format_rfc3339_seconds(service.context.clock.now() + left));
+    let until =
+        until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
+    CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
+}
 /// Returns `None` if EC2 gave no status, which proves nothing.
 fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {

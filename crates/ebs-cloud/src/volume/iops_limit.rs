@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_calls::{BucketKey, RateLimited, SharedAnswers};
 use ebs_ec2::{Action, CreateVolume, Ec2, Ec2Error, ErrorClass, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
 use tokio::time::timeout;
 
 use super::client_token::token;
-use crate::bounds;
+use crate::timeouts;
+use crate::traffic::{BucketKey, RateLimited, SharedAnswers};
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);
@@ -81,10 +81,10 @@ impl<E: Ec2> IopsLimitProbe<E> {
 
     /// Returns the limits of the type at the site, without a maximum while EC2 has named none. `None` for types without
     /// a choice of IOPS. Calls EC2 only if the query asks for more than the type supports everywhere, and waits at most
-    /// [`bounds::PROBE`]. `tags` are the tags that an IAM policy may require.
+    /// [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
-        if let Some(Some(max)) = self.known.known(&key(query.volume_type, query.site)) {
+        if let Some(Some(max)) = self.known.cached(&key(query.volume_type, query.site)) {
             return Some(unlimited.with_max(Some(max)));
         }
         if query.iops.resolve(query.size, Some(unlimited), false) <= Some(safe_everywhere(query.volume_type)) {
@@ -108,7 +108,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
         if let Some(max) = max {
             tracing::info!(%volume_type, %site, asked, max, "learned the maximum IOPS from an error of EC2");
-            self.known.note(key(volume_type, site), Some(max), LIFETIME);
+            self.known.set(key(volume_type, site), Some(max), LIFETIME);
         }
         max.is_some()
     }
@@ -134,10 +134,10 @@ impl<E: Ec2> IopsLimitProbe<E> {
             tags,
             dry_run: true,
         };
-        let spare = self.ec2.for_awaited_read(bounds::PROBE).acquired_spare(BucketKey::of(Action::CreateVolume));
+        let spare = self.ec2.for_awaited_read(timeouts::PROBE).acquired_spare(BucketKey::of(Action::CreateVolume));
         let Some(ec2) = spare else { return Probed::NotSent };
         // A dry run changes nothing, so this call may be dropped.
-        let answer = timeout(bounds::PROBE, ec2.create_volume(&request)).await;
+        let answer = timeout(timeouts::PROBE, ec2.create_volume(&request)).await;
         let named = answer.as_ref().ok().and_then(|answer| parse_maximum(answer.as_ref().err()?));
         named.map_or_else(
             || {

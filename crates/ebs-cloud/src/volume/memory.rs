@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ebs_calls::Expiring;
 use ebs_ec2::Volume;
 use ebs_types::{Tags, VolumeId};
 use tokio::time::Instant;
@@ -11,7 +10,8 @@ use super::client_token::ClientTokens;
 use super::iops_limit::Site;
 use super::request::CreateRequest;
 use crate::VolumeSpec;
-use crate::bounds::SETTLE;
+use crate::timeouts::SETTLE;
+use crate::traffic::Expiring;
 
 /// How long a retry sends the same request as the first attempt.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ impl VolumeMemory {
         self.without_room.get(name).unwrap_or_default()
     }
 
-    pub(super) fn note_without_room(&self, name: &String, site: Site) -> Vec<Site> {
+    pub(super) fn record_without_room(&self, name: &String, site: Site) -> Vec<Site> {
         let mut sites = self.sites_without_room(name);
         if sites.contains(&site) {
             sites.clear();
@@ -80,7 +80,7 @@ impl VolumeMemory {
     }
 
     /// Records that the volume of the name's current token is proven gone.
-    pub(super) fn note_gone(&self, name: &str, volume: &Volume) {
+    pub(super) fn record_gone(&self, name: &str, volume: &Volume) {
         self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
     }
 
@@ -93,12 +93,12 @@ impl VolumeMemory {
         self.initialization.get(id)
     }
 
-    pub(super) fn note_initialization(&self, id: &VolumeId, progress: Progress) {
+    pub(super) fn record_initialization(&self, id: &VolumeId, progress: Progress) {
         self.initialization.insert(id.clone(), progress, INITIALIZATION_LIFETIME);
     }
 
     /// Records tags that EC2 has just accepted.
-    pub(super) fn note_tags(&self, id: &VolumeId, tags: &Tags) {
+    pub(super) fn record_tags(&self, id: &VolumeId, tags: &Tags) {
         self.tags.insert(id.clone(), tags.clone(), SETTLE);
     }
 

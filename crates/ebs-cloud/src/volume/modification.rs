@@ -5,3 +5,5 @@
 mod end;
 mod plan;
 mod run;
+
+pub(super) use run::{description, modify};

@@ -3,77 +3,70 @@
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 use ebs_types::Gib;
 
-use super::plan;
+use super::new_request::size_of;
 use super::request::CreateRequest;
-use super::service::VolumeService;
-use crate::op::Op;
-use crate::refused::refused;
+use super::{Creation, plan};
+use crate::error_map::map_error;
+use crate::op_context::OpContext;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-impl<E: Ec2> VolumeService<E> {
-    /// Returns the error for a creation that EC2 refused for good.
-    pub(super) async fn request_refused(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        request: &CreateRequest,
-        error: Ec2Error,
-    ) -> CloudError {
-        self.memory.forget_request(&spec.name);
-        match (error.class, &spec.source) {
-            (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
-            // A clone cannot be in another zone.
-            (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => {
-                self.no_room(op, spec, request, error)
-            }
-            (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
-                let object = Object::Snapshot(id.clone());
-                CloudError::source_not_found(object).caused_by(error)
-            }
-            (ErrorClass::VolumeNotFound | ErrorClass::MalformedId, Source::Volume(id)) => {
-                let object = Object::Volume(id.clone());
-                CloudError::source_not_found(object).caused_by(error)
-            }
-            (ErrorClass::InvalidParameter | ErrorClass::Unsupported, _)
-                if is_size_of_no_volume(spec, request.size()) =>
-            {
-                let message = format!(
-                    "{op}: required_bytes comes to {}, an invalid size of a {} volume",
-                    request.size(),
-                    spec.volume_type
-                );
-                CloudErrorKind::OutOfRange.error(message).caused_by(error)
-            }
-            (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-                // EC2 does not report whether the size or another parameter is invalid, so check the size of the
-                // snapshot.
-                let needs = self.size_of(op, id).await.ok();
-                let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
-                match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
-                    Err(e) if e.kind == CloudErrorKind::OutOfRange => e.caused_by(error),
-                    _ => refused(op, error),
-                }
-            }
-            _ => refused(op, error),
+/// Returns the error for a creation that EC2 refused for good.
+pub(super) async fn request_refused<E: Ec2>(
+    creation: &Creation<'_, E>,
+    request: &CreateRequest,
+    error: Ec2Error,
+) -> CloudError {
+    let &Creation { service, op, spec } = creation;
+    service.memory.forget_request(&spec.name);
+    match (error.class, &spec.source) {
+        (ErrorClass::InsufficientCapacity, _) => no_room(creation, request, error),
+        // A clone cannot be in another zone.
+        (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => no_room(creation, request, error),
+        (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
+            let object = Object::Snapshot(id.clone());
+            CloudError::source_not_found(object).caused_by(error)
         }
-    }
-
-    fn no_room(&self, op: &Op<'_>, spec: &VolumeSpec, request: &CreateRequest, error: Ec2Error) -> CloudError {
-        let tried = match request.site() {
-            None => "the zone of the source".to_owned(),
-            Some(site) => {
-                let tried = self.memory.note_without_room(&spec.name, site);
-                let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
-                names.join(", ")
+        (ErrorClass::VolumeNotFound | ErrorClass::MalformedId, Source::Volume(id)) => {
+            let object = Object::Volume(id.clone());
+            CloudError::source_not_found(object).caused_by(error)
+        }
+        (ErrorClass::InvalidParameter | ErrorClass::Unsupported, _) if is_size_of_no_volume(spec, request.size()) => {
+            let message = format!(
+                "{op}: required_bytes comes to {}, an invalid size of a {} volume",
+                request.size(),
+                spec.volume_type
+            );
+            CloudErrorKind::OutOfRange.error(message).caused_by(error)
+        }
+        (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
+            // EC2 does not report whether the size or another parameter is invalid, so check the size of the
+            // snapshot.
+            let needs = size_of(service, op, id).await.ok();
+            let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
+            match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
+                Err(e) if e.kind == CloudErrorKind::OutOfRange => e.caused_by(error),
+                _ => map_error(op, error),
             }
-        };
-        let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
-        let next = if is_bound { "the request allows no other zone" } else { "the next attempt tries another zone" };
-        let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
-        CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
+        }
+        _ => map_error(op, error),
     }
 }
 
+fn no_room<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest, error: Ec2Error) -> CloudError {
+    let &Creation { service, op, spec } = creation;
+    let tried = match request.site() {
+        None => "the zone of the source".to_owned(),
+        Some(site) => {
+            let tried = service.memory.record_without_room(&spec.name, site);
+            let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
+            names.join(", ")
+        }
+    };
+    let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
+    let next = if is_bound { "the request allows no other zone" } else { "the next attempt tries another zone" };
+    let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
+    CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
+}
 /// Returns true for a size that the type does not support, as far as this version knows. EC2 still gets the request and
 /// decides.
 fn is_size_of_no_volume(spec: &VolumeSpec, size: Gib) -> bool {
@@ -98,7 +91,7 @@ fn key_hint(spec: &VolumeSpec) -> String {
 }
 
 /// The message has a hint on encryption only if the request asked for encryption.
-pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
+pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let message = format!("{op}: EC2 accepted it as {}, but the volume then disappeared{}", volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
         CloudErrorKind::Internal.error(message)
@@ -108,13 +101,13 @@ pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> C
 }
 
 /// Returns the error for a volume in state error that was deleted since.
-pub(super) fn was_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
+pub(super) fn was_broken(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let message = format!("{op}: {} went into state error{hint}; the driver deleted it, try again", volume.id);
     CloudErrorKind::FailedPrecondition.error(message)
 }
 
-pub(super) fn out_of_time(op: &Op<'_>) -> CloudError {
+pub(super) fn out_of_time(op: &OpContext<'_>) -> CloudError {
     let message = format!("{op}: EC2 gave no clear answer in time and no volume remains; try again");
     CloudErrorKind::Unavailable.error(message)
 }

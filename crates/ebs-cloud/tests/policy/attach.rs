@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, Object, VolumeSpec};
-use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass, Limit};
+use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{DeviceName, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, in_zone, message_of, spec};
+use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, request, spec};
 
 fn attach_ms(ms: u64) -> TimingOverride {
     TimingOverride { attach_ms: Some(ms), ..TimingOverride::default() }
@@ -31,12 +31,10 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
 /// The result has the device name that EC2 reports.
 #[tokio::test(start_paused = true)]
 async fn attached_is_reported_only_when_ec2_shows_it() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(attach_ms(7_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
     let began = Instant::now();
-    let attached = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let attached = fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed().as_secs() >= 7, "reported after {:?}", began.elapsed());
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
     assert!(attached.attach_time.is_some());
@@ -46,66 +44,55 @@ async fn attached_is_reported_only_when_ec2_shows_it() {
 
 #[tokio::test(start_paused = true)]
 async fn repeated_attach_is_the_same_attachment_after_a_restart() {
-    let mut fixture = Fixture::new().await;
+    let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(attach_ms(7_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let first = fixture.attach(&volume, &node).await.unwrap();
     fixture.restart();
-    let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let again = fixture.attach(&volume, &node).await.unwrap();
     assert_eq!((first.device, first.attach_time), (again.device, again.attach_time));
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn device_name_of_another_client_is_kept() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    attach_by_hand(&fixture, &volume.id, &node, "/dev/sdq").await;
-    let attached = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    attach_by_hand(&fixture, &volume, &node, "/dev/sdq").await;
+    let attached = fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/sdq");
     assert_eq!(fixture.accepted(Action::AttachVolume), 1, "the one by hand");
 }
 
 #[tokio::test(start_paused = true)]
 async fn attach_with_a_lost_reply_is_found_and_not_repeated() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
 /// It ends without a final error after 15 s without an attachment.
 #[tokio::test(start_paused = true)]
 async fn attempt_after_an_unclear_attach_starts_again() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
     let began = Instant::now();
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::OutcomeUnknown);
     assert!(began.elapsed().as_secs() >= 15);
     assert_eq!(fixture.count(Action::AttachVolume), 1, "no blind repeat");
-    let attached = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let attached = fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
 #[tokio::test(start_paused = true)]
 async fn attachment_that_is_not_listed_yet_is_awaited() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 13 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
     });
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
@@ -120,25 +107,9 @@ async fn missing_volume_or_instance_is_not_found_and_named() {
         (no_volume.clone(), node, Object::Volume(no_volume)),
         (volume.id, NodeId::Instance(no_instance.clone()), Object::Instance(no_instance)),
     ] {
-        match fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err() {
-            CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, missing),
-            other => panic!("{other:?}"),
-        }
+        assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::NotFound(missing));
     }
     assert_eq!(fixture.accepted(Action::AttachVolume), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn device_name_that_ec2_reports_in_use_is_avoided() {
-    let fixture = Fixture::new().await;
-    let [node, _] = fixture.nodes().await;
-    let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
-    fixture.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
-    fixture.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
-    let first = fixture.cloud.attachments.attach(&one.id, &node, &fixture.waiters).await.unwrap();
-    assert_eq!(first.device.as_str(), "/dev/xvdac");
-    let second = fixture.cloud.attachments.attach(&two.id, &node, &fixture.waiters).await.unwrap();
-    assert_eq!(second.device.as_str(), "/dev/xvdad");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,40 +130,25 @@ async fn concurrent_attaches_to_one_node_use_different_names() {
     assert_eq!(fixture.count(Action::AttachVolume), 12, "no name was refused");
 }
 
-#[tokio::test(start_paused = true)]
-async fn attachment_limit_is_limit_exceeded() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    fixture.sim.fail_next(Action::AttachVolume, ErrorClass::LimitExceeded(Limit::Attachments), false);
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
-}
-
 /// The wait has a limit, and the error names the instance.
 #[tokio::test(start_paused = true)]
 async fn volume_attached_elsewhere_is_refused_after_a_wait() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let other = fixture.neighbour().await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
-    let error = fixture.cloud.attachments.attach(&volume.id, &other, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert!(message_of(&error).contains(&node.to_string()), "{}", message_of(&error));
+    let error = assert_error(fixture.attach(&volume, &other).await, CloudErrorKind::FailedPrecondition);
+    assert_mentions(&error, &[&node.to_string()]);
     assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn volume_detaching_elsewhere_is_attached_when_it_is_free() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(20_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
     let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
     // EC2 shows the attachment at another instance while it is being detached.
     fixture.ec2.override_volumes(move |volumes| {
@@ -203,28 +159,21 @@ async fn volume_detaching_elsewhere_is_attached_when_it_is_free() {
             }
         });
     });
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert!((30..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn volume_detaching_from_the_node_is_attached_again() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(20_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    let nobody_later = Waiters::default();
-    let waiter = nobody_later.join();
-    let gate = fixture.sim.hold(Action::DetachVolume);
-    let (_, _successor) = tokio::join!(fixture.cloud.attachments.detach(&volume.id, &node, &nobody_later), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = nobody_later.supersede();
-        gate.release();
-        successor
-    });
-    let attached = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
+    fixture
+        .supersede(Action::DetachVolume, async |waiters| {
+            fixture.cloud.attachments.detach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
+    let attached = fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fixture.accepted(Action::AttachVolume), 2);
     assert_eq!(attached.volume.attachments[0].state, AttachmentState::Attached);
 }
@@ -256,29 +205,21 @@ async fn multi_attach_volume_may_be_attached_elsewhere() {
             volume.attachments.push(elsewhere);
         }
     });
-    let attached = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let attached = fixture.attach(&volume.id, &node).await.unwrap();
     assert_eq!(attached.volume.attachments.len(), 2);
 }
 
 /// The attempt ends without a final error, and the next one uses another device name.
 #[tokio::test(start_paused = true)]
 async fn attachment_stuck_for_90_s_is_detached() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(attach_ms(100_000_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
     let began = Instant::now();
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
     assert!((90..100).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(fixture.count(Action::DetachVolume), 1);
     fixture.timing(attach_ms(0)).await;
-    let fresh = fixture
-        .cloud
-        .attachments
-        .attach(&volume.id, &node, &fixture.waiters)
-        .await
-        .expect("the next attempt is a fresh start");
+    let fresh = fixture.attach(&volume, &node).await.expect("the next attempt is a fresh start");
     assert_eq!(fixture.accepted(Action::AttachVolume), 2);
     assert_eq!(fresh.device.as_str(), "/dev/xvdab", "another name, the first may be what is stuck");
 }
@@ -288,25 +229,17 @@ async fn volume_in_another_zone_than_the_node_is_refused() {
     let fixture = Fixture::new().await;
     let volume = fixture.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     let [node, _] = fixture.nodes().await;
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert!(message_of(&error).contains("different zones"), "{}", message_of(&error));
+    let error = assert_error(fixture.attach(&volume.id, &node).await, CloudErrorKind::FailedPrecondition);
+    assert_mentions(&error, &["different zones"]);
 }
 
 /// No describe shows the obstacle within 15 s, so the attach is tried again.
 #[tokio::test(start_paused = true)]
 async fn attach_is_retried_after_an_obstacle_that_disappeared() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
-        let fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         fixture.sim.fail_next(Action::AttachVolume, class, false);
-        fixture
-            .cloud
-            .attachments
-            .attach(&volume.id, &node, &fixture.waiters)
-            .await
-            .expect("nothing is in the way any more");
+        fixture.attach(&volume, &node).await.expect("nothing is in the way any more");
         assert_eq!(fixture.accepted(Action::AttachVolume), 1, "{class:?}");
     }
 }
@@ -314,39 +247,24 @@ async fn attach_is_retried_after_an_obstacle_that_disappeared() {
 /// No describe shows where the volume is in use.
 #[tokio::test(start_paused = true)]
 async fn second_in_use_refusal_fails_with_ec2s_message() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     for _ in 0..2 {
         fixture.sim.fail_next(Action::AttachVolume, ErrorClass::VolumeInUse, false);
     }
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::FailedPrecondition);
     assert_eq!(fixture.count(Action::AttachVolume), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn attach_without_waiters_starts_nothing() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
-    assert_eq!(fixture.count(Action::AttachVolume), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attach_wait_continues_without_waiters_unless_superseded() {
     for superseded in [false, true] {
-        let fixture = Fixture::new().await;
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         fixture.timing(attach_ms(60_000)).await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
         let waiters = Waiters::default();
         let waiter = waiters.join();
         let began = Instant::now();
         let gate = fixture.sim.hold(Action::AttachVolume);
-        let (ended, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &waiters), async {
+        let (ended, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &waiters), async {
             gate.reached().await;
             gate.release();
             drop(waiter);
@@ -364,24 +282,22 @@ async fn attach_wait_continues_without_waiters_unless_superseded() {
 
 #[tokio::test(start_paused = true)]
 async fn throttles_only_delay_an_attach() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     for action in
         [Action::AttachVolume, Action::DescribeInstances, Action::DescribeVolumes, Action::DescribeInstanceTypes]
     {
         fixture.sim.fail_next(action, ErrorClass::Throttled, false);
     }
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn volume_in_creation_is_attached_when_it_is_available() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(30_000), ..TimingOverride::default() }).await;
-    let id = fixture.stranger(crate::fixture::request(&spec("pvc-1"), "token")).await;
+    let id = fixture.stranger(request(&spec("pvc-1"), "token")).await;
     let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&id, &node).await.unwrap();
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
@@ -397,7 +313,7 @@ async fn volumes_are_spread_over_ebs_cards() {
         }
         for n in 0..4 {
             let volume = fixture.volume(&format!("pvc-{n}")).await;
-            fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+            fixture.attach(&volume.id, &node).await.unwrap();
         }
         let calls = fixture.sim.calls().into_iter();
         let cards: Vec<_> =

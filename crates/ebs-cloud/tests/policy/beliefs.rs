@@ -1,12 +1,13 @@
 //! How long answers of EC2 are cached, and what an empty describe means.
 
-use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Object, VolumeSpec};
+use ebs_cloud::{CapacityRequest, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{Gib, IopsRequest};
+use tokio::time::Instant;
 
-use crate::fixture::{Fixture, in_zone, spec};
+use crate::fixture::{Fixture, assert_error, in_zone, spec};
 
 /// Requests more IOPS than every zone supports, but fewer than EC2 refuses.
 fn greedy(name: &str, zone: &str) -> VolumeSpec {
@@ -35,7 +36,7 @@ async fn iops_limit_is_cached_for_12_hours_by_zone() {
     assert_eq!(asked("pvc-6", "us-west-2a").await, 4, "reading does not prolong it");
 }
 
-/// It has type, zone, 4 GiB and far too many IOPS, but no key, snapshot or throughput.
+/// It has type, zone, 4 GiB, far too many IOPS and the ownership tags, but no key, snapshot or throughput.
 #[tokio::test(start_paused = true)]
 async fn iops_probe_is_a_dry_run_of_a_small_volume() {
     let fixture = Fixture::new().await;
@@ -50,6 +51,14 @@ async fn iops_probe_is_a_dry_run_of_a_small_volume() {
     assert_eq!((probe.availability_zone.as_deref(), probe.availability_zone_id), (Some("us-west-2a"), None));
     assert_eq!((probe.kms_key_id, probe.snapshot_id, probe.outpost_arn), (None, None, None));
     assert_eq!((probe.throughput, probe.volume_initialization_rate), (None, None));
+    let tags: Vec<_> = probe.tag_specifications.iter().flat_map(|s| &s.tags).map(|t| (&*t.key, &*t.value)).collect();
+    for (key, value) in [
+        ("CSIVolumeName", "IopsLimitDryRun"),
+        ("ebs.csi.aws.com/cluster", "true"),
+        ("kubernetes.io/cluster/blue", "owned"),
+    ] {
+        assert!(tags.contains(&(key, value)), "{tags:?}");
+    }
 }
 
 /// The number of the built-in table is used for two minutes.
@@ -60,7 +69,7 @@ async fn card_count_is_cached_for_an_hour() {
     let [node, _] = fixture.nodes().await;
     let asked = async |name: &str| {
         let volume = fixture.volume(name).await;
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.attach(&volume.id, &node).await.unwrap();
         fixture.count(Action::DescribeInstanceTypes)
     };
     fixture.sim.fail_next(Action::DescribeInstanceTypes, ErrorClass::Unauthorized, false);
@@ -77,10 +86,8 @@ async fn card_count_is_cached_for_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn card_index_is_omitted_for_an_instance_with_one_card() {
-    let fixture = Fixture::new().await;
-    let [node, _] = fixture.nodes().await;
-    let volume = fixture.volume("pvc-1").await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     let cards: Vec<_> = fixture
         .sim
         .calls()
@@ -95,10 +102,10 @@ async fn card_index_is_omitted_for_an_instance_with_one_card() {
 async fn lost_describes_do_not_end_an_attach() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let [node, _] = fixture.nodes().await;
     let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     let gate = fixture.sim.hold(Action::AttachVolume);
-    let (ended, ()) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters), async {
+    let (ended, ()) = tokio::join!(fixture.attach(&volume.id, &node), async {
         gate.reached().await;
         for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
             fixture.sim.fail_next(Action::DescribeVolumes, class, false);
@@ -113,25 +120,20 @@ async fn lost_describes_do_not_end_an_attach() {
 async fn attach_of_a_vanished_volume_ends_after_15_s() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
-    let [node, _] = fixture.nodes().await;
     let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     fixture.pass(20).await;
     fixture.ec2.override_volumes(Vec::clear);
-    let began = tokio::time::Instant::now();
-    match fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err() {
-        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
-        other => panic!("{other:?}"),
-    }
+    let began = Instant::now();
+    assert_error(fixture.attach(&volume.id, &node).await, CloudErrorKind::NotFound(Object::Volume(volume.id)));
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_creation_of_a_volume_in_use_succeeds() {
-    let fixture = Fixture::new().await;
-    let [node, _] = fixture.nodes().await;
-    let volume = fixture.volume("pvc-1").await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volume("pvc-1").await.id, volume.id);
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
+    assert_eq!(fixture.volume("pvc-1").await.id, volume);
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
@@ -141,19 +143,16 @@ async fn next_attempt_continues_a_slow_modification() {
     let modify_ms = Some(600_000);
     fixture.timing(TimingOverride { modify_ms, ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
-    let error = fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_error(fixture.expand(&volume.id, Gib(10)).await, CloudErrorKind::InProgress);
     fixture.pass(200).await;
-    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap(), Gib(10));
+    assert_eq!(fixture.expand(&volume.id, Gib(10)).await.unwrap(), Gib(10));
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn modification_that_ec2_does_not_list_is_unknown() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_modifications(Vec::clear);
-    let error = fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::OutcomeUnknown);
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }

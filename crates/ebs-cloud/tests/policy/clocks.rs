@@ -39,31 +39,23 @@ fn without_dates(fixture: &Fixture) {
         .override_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
 }
 
+/// The age of an attachment of another process is by AWS's own clock.
 #[tokio::test(start_paused = true)]
-async fn old_attachment_counts_at_once_with_any_local_clock() {
-    for wrong in [0, -7_200, 7_200] {
-        let fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+async fn only_an_old_attachment_counts_at_once_with_any_clock() {
+    for (is_old, wrong) in [(true, 0), (true, -7_200), (true, 7_200), (false, 0), (false, -7_200), (false, 7_200)] {
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+        if is_old {
+            fixture.attach(&volume, &node).await.unwrap();
+        }
         let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
+        if !is_old {
+            fixture.attach(&volume, &node).await.unwrap();
+        }
         let began = Instant::now();
-        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(1), "{wrong}: {:?}", began.elapsed());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn young_attachment_waits_with_any_local_clock() {
-    for wrong in [0, -7_200, 7_200] {
-        let fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
-        let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-        let began = Instant::now();
-        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-        assert!(began.elapsed() >= Duration::from_secs(15), "{wrong}: {:?}", began.elapsed());
+        process.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+        let (took, case) = (began.elapsed(), if is_old { "old" } else { "young" });
+        assert_eq!(took < Duration::from_secs(1), is_old, "{case}, {wrong}: {took:?}");
+        assert!(is_old || took >= Duration::from_secs(15), "{case}, {wrong}: {took:?}");
     }
 }
 
@@ -71,15 +63,13 @@ async fn young_attachment_waits_with_any_local_clock() {
 #[tokio::test(start_paused = true)]
 async fn attachment_age_without_a_date_uses_the_local_clock() {
     for (age, at_once) in [(400, true), (200, false)] {
-        let fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+        fixture.attach(&volume, &node).await.unwrap();
         fixture.pass(age - 20).await;
         let process = fixture.process(0, Arc::<CountingObserver>::default()).await;
         without_dates(&fixture);
         let began = Instant::now();
-        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        process.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), at_once, "{age} s old: {:?}", began.elapsed());
     }
 }
@@ -87,15 +77,13 @@ async fn attachment_age_without_a_date_uses_the_local_clock() {
 #[tokio::test(start_paused = true)]
 async fn wrong_local_clock_does_not_detach_an_attachment() {
     for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
-        let fixture = Fixture::new().await;
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         fixture.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
         let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
         if !dated {
             without_dates(&fixture);
         }
-        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        process.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
         assert_eq!(fixture.count(Action::DetachVolume), 0, "{wrong}");
     }
 }
@@ -103,9 +91,7 @@ async fn wrong_local_clock_does_not_detach_an_attachment() {
 #[tokio::test(start_paused = true)]
 async fn wait_ended_by_another_attach_time_is_counted() {
     for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
-        let fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
+        let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         let observer = Arc::<CountingObserver>::default();
         let process = fixture.process(0, observer.clone()).await;
         fixture.ec2.override_volumes(move |volumes| {
@@ -114,7 +100,7 @@ async fn wait_ended_by_another_attach_time_is_counted() {
             }
         });
         let began = Instant::now();
-        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        process.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), by_time == 0, "{apart} s: {:?}", began.elapsed());
         assert_eq!(observer.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
     }
@@ -123,13 +109,11 @@ async fn wait_ended_by_another_attach_time_is_counted() {
 /// The counters are the observer's and `aws_ebs_csi_spare_calls_total`.
 #[tokio::test(start_paused = true)]
 async fn spare_calls_are_counted_separately() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let observer = Arc::<CountingObserver>::default();
     let process = fixture.process(0, observer.clone()).await;
-    process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    process.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    process.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    process.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     assert_eq!(fixture.count(Action::DetachVolume), 1 + observer.spared.load(Ordering::SeqCst));
     assert_eq!(observer.spared.load(Ordering::SeqCst), 1);
 }
@@ -139,14 +123,14 @@ async fn cluster_node_volumes_need_no_wait_for_a_proof() {
     let mut fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.sim.declare(Extra::HyperPod);
+    let volume = fixture.volume("pvc-1").await;
     fixture
         .timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() })
         .await;
-    let volume = fixture.volume("pvc-1").await;
     let node = NodeId::parse("hyperpod-blue-i-0123456789abcdef0").expect("a node");
     for restarted in [false, true] {
         let began = Instant::now();
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.attach(&volume.id, &node).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(6), "attach: {:?}", began.elapsed());
         fixture.pass(20).await;
         if restarted {
@@ -154,7 +138,7 @@ async fn cluster_node_volumes_need_no_wait_for_a_proof() {
             fixture.serve_alone().await;
         }
         let began = Instant::now();
-        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.detach(&volume.id, &node).await.unwrap();
         assert!(fixture.volumes().await[0].attachments.is_empty());
         assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
     }
@@ -163,16 +147,15 @@ async fn cluster_node_volumes_need_no_wait_for_a_proof() {
 /// The clock of the machine may be set after the start of the driver.
 #[tokio::test(start_paused = true)]
 async fn time_of_day_is_read_from_the_machine_each_time() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let cloud = Cloud::new(Arc::clone(&fixture.ec2), CloudConfig::new(DriverName::default()));
     // Since the start of this process, the machine's clock has fallen two days behind.
     fixture.pass(48 * 3600).await;
     let end = SystemTime::now() + Duration::from_secs(24 * 3600);
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::At(end) };
     let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
-    let spec = snapshot_spec("snap", &volume.id);
-    let error = cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
+    let spec = snapshot_spec("snap", &volume);
+    let error = cloud.snapshots.ensure(&spec, &features, &fixture.waiters).await.unwrap_err();
     // EC2's clock is right, so the time is over for EC2.
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
     assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));

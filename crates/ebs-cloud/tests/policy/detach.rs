@@ -1,10 +1,10 @@
 use ebs_cloud::{CloudError, CloudErrorKind, VolumeSpec};
 use ebs_ec2::{Action, AttachmentState, ErrorClass};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
+use ebs_types::{InstanceId, IopsRequest, NodeId, VolumeId, VolumeType};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, in_zone, message_of, spec};
+use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, message_of, spec};
 
 fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
@@ -14,7 +14,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
 async fn attached(fixture: &Fixture) -> (VolumeId, NodeId) {
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.expect("the attachment is possible");
+    fixture.attach(&volume.id, &node).await.expect("the attachment is possible");
     (volume.id, node)
 }
 
@@ -28,7 +28,7 @@ async fn detached_is_reported_only_when_ec2_lists_no_attachment() {
     fixture.timing(detach_ms(9_000)).await;
     let (volume, node) = attached(&fixture).await;
     let began = Instant::now();
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     assert!(began.elapsed().as_secs() >= 9, "{:?}", began.elapsed());
     assert_eq!(attachments(&fixture).await, 0);
 }
@@ -38,16 +38,16 @@ async fn detached_is_reported_only_when_ec2_lists_no_attachment() {
 async fn detach_of_an_unattached_or_missing_volume_succeeds() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     let [_, other] = fixture.nodes().await;
-    fixture.cloud.attachments.detach(&volume, &other, &fixture.waiters).await.unwrap();
-    fixture.cloud.volumes.delete(&volume, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &other).await.unwrap();
+    fixture.delete(&volume).await.unwrap();
     fixture.pass(60).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     let no_instance = NodeId::Instance(InstanceId::parse("i-0123456789abcdef0").unwrap());
     let second = fixture.volume("pvc-2").await;
-    fixture.cloud.attachments.detach(&second.id, &no_instance, &fixture.waiters).await.unwrap();
+    fixture.detach(&second.id, &no_instance).await.unwrap();
 }
 
 /// This includes volumes with several attachments.
@@ -56,7 +56,7 @@ async fn detach_from_one_node_keeps_the_other_attachments() {
     let fixture = Fixture::new().await;
     let (volume, _) = attached(&fixture).await;
     let [_, other] = fixture.nodes().await;
-    fixture.cloud.attachments.detach(&volume, &other, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &other).await.unwrap();
     assert_eq!(attachments(&fixture).await, 1);
     let shared = VolumeSpec {
         multi_attach: true,
@@ -67,9 +67,9 @@ async fn detach_from_one_node_keeps_the_other_attachments() {
     let shared = fixture.create(&shared).await.unwrap().id;
     let ([here, _], there) = (fixture.nodes().await, fixture.neighbour().await);
     for node in [&here, &there] {
-        fixture.cloud.attachments.attach(&shared, node, &fixture.waiters).await.expect("io2 may be attached twice");
+        fixture.attach(&shared, node).await.expect("io2 may be attached twice");
     }
-    fixture.cloud.attachments.detach(&shared, &here, &fixture.waiters).await.unwrap();
+    fixture.detach(&shared, &here).await.unwrap();
     let left = fixture.cloud.volumes.get(&shared).await.unwrap().attachments;
     let left: Vec<_> = left.iter().map(|a| (a.instance.as_ref(), a.state.clone())).collect();
     assert_eq!(left, [(Some(there.instance()), AttachmentState::Attached)]);
@@ -88,12 +88,10 @@ async fn busy_device_is_never_reported_detached_or_forced() {
             }
         });
     });
-    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    assert!(message_of(&error).contains("busy since 20"), "{}", message_of(&error));
+    let error = assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::InProgress);
+    assert_mentions(&error, &["busy since 20"]);
     assert_eq!(fixture.count(Action::DetachVolume), 1);
-    let again = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(again.kind, CloudErrorKind::InProgress), "{again:?}");
+    let again = assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::InProgress);
     assert_eq!(fixture.count(Action::DetachVolume), 1, "what is on its way is only waited for");
     let since = |error: &CloudError| message_of(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
@@ -109,8 +107,7 @@ async fn refused_detach_succeeds_only_if_nothing_is_listed() {
         for _ in 0..times {
             fixture.sim.fail_next(Action::DetachVolume, class, false);
         }
-        let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{class:?}: {error:?}");
+        assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::FailedPrecondition);
         assert_eq!((attachments(&fixture).await, fixture.count(Action::DetachVolume)), (1, times));
     }
 }
@@ -120,7 +117,7 @@ async fn detach_refused_as_not_found_is_retried_when_listed() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.expect("EC2 knows the attachment by now");
+    fixture.detach(&volume, &node).await.expect("EC2 knows the attachment by now");
     assert_eq!((attachments(&fixture).await, fixture.accepted(Action::DetachVolume)), (0, 1));
 }
 
@@ -130,7 +127,7 @@ async fn detach_with_a_lost_reply_is_found() {
     fixture.timing(detach_ms(3_000)).await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, true);
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     assert_eq!(fixture.count(Action::DetachVolume), 1);
     assert_eq!(attachments(&fixture).await, 0);
 }
@@ -140,37 +137,28 @@ async fn unclear_detach_without_effect_is_not_a_success() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
-    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::OutcomeUnknown);
+    fixture.detach(&volume, &node).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn attachment_that_is_not_listed_yet_is_detached() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(10_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
     // The attach was abandoned before any describe showed it, and describes are stale.
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::AttachVolume);
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
-    let (ended, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
+    fixture
+        .supersede(Action::AttachVolume, async |waiters| {
+            fixture.cloud.attachments.attach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
     });
-    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     assert_eq!(attachments(&fixture).await, 0, "reported detached after {:?}", began.elapsed());
 }
 
@@ -180,7 +168,7 @@ async fn lost_describes_do_not_end_a_detach() {
     fixture.timing(detach_ms(5_000)).await;
     let (volume, node) = attached(&fixture).await;
     let gate = fixture.sim.hold(Action::DetachVolume);
-    let (ended, ()) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), async {
+    let (ended, ()) = tokio::join!(fixture.detach(&volume, &node), async {
         gate.reached().await;
         for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
             fixture.sim.fail_next(Action::DescribeVolumes, class, false);
@@ -192,21 +180,12 @@ async fn lost_describes_do_not_end_a_detach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detach_without_waiters_starts_nothing() {
-    let fixture = Fixture::new().await;
-    let (volume, node) = attached(&fixture).await;
-    let error = fixture.cloud.attachments.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
-    assert_eq!(fixture.count(Action::DetachVolume), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn device_name_is_free_after_the_detach() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     let next = fixture.volume("pvc-2").await;
-    let attached = fixture.cloud.attachments.attach(&next.id, &node, &fixture.waiters).await.unwrap();
+    let attached = fixture.attach(&next.id, &node).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
@@ -221,8 +200,7 @@ async fn unreachable_ec2_or_refused_credentials_fail_at_once() {
     ] {
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         let began = Instant::now();
-        let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-        assert_eq!(error.kind, kind, "{error:?}");
+        assert_error(fixture.detach(&volume, &node).await, kind);
         assert!(began.elapsed().as_secs() < 2);
     }
     assert_eq!(fixture.accepted(Action::DetachVolume), 0);

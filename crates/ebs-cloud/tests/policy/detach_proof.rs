@@ -30,7 +30,7 @@ async fn is_attached(fixture: &Fixture) -> bool {
 /// Detaches, and checks that nothing was attached at the time of the report.
 async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
-    fixture.cloud.attachments.detach(volume, node, &fixture.waiters).await.expect("it can be detached");
+    fixture.detach(volume, node).await.expect("it can be detached");
     assert!(!is_attached(fixture).await, "reported detached while attached, after {:?}", began.elapsed());
     began.elapsed()
 }
@@ -41,7 +41,7 @@ async fn old_attachment_ended_at_the_first_empty_describe() {
     let fixture = with_detach_seconds(2).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(16).await;
     fixture.sim.clear_calls();
     let took = detach_for_real(&fixture, &volume, &node).await;
@@ -62,12 +62,12 @@ async fn new_attachment_is_not_ended_by_a_stale_empty_describe() {
             "another one" => {
                 fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.map(drop).unwrap()
             }
-            _ => fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.map(drop).unwrap(),
+            _ => fixture.attach(&volume, &node).await.map(drop).unwrap(),
         }
         if who == "one that ended" {
             fixture.restart();
         }
-        fixture.ec2.hide_attachments(FOURTEEN);
+        fixture.ec2.hide_attachments(14);
         let took = detach_for_real(&fixture, &volume, &node).await;
         assert!(took >= Duration::from_secs(20), "{who}: {took:?}");
     }
@@ -77,7 +77,7 @@ async fn new_attachment_is_not_ended_by_a_stale_empty_describe() {
 async fn detaching_in_a_describe_proves_nothing_about_the_next() {
     let fixture = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&fixture).await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     let (until, mut looks) = (Instant::now() + FOURTEEN, 0);
     fixture.ec2.override_volumes(move |volumes| {
         looks += 1;
@@ -92,13 +92,13 @@ async fn detaching_in_a_describe_proves_nothing_about_the_next() {
 async fn memory_of_an_old_attachment_proves_nothing_for_a_new_one() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(40).await;
     let twin = fixture.twin();
     twin.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     twin.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     fixture.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
-    fixture.ec2.hide_attachments(FOURTEEN);
+    fixture.ec2.hide_attachments(14);
     detach_for_real(&fixture, &volume, &node).await;
 }
 
@@ -142,7 +142,7 @@ async fn detach_by_another_client_is_awaited() {
     twin.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
     fixture.sim.detach_volume(&request).await.expect("it is attached");
-    fixture.ec2.hide_attachments(FOURTEEN);
+    fixture.ec2.hide_attachments(14);
     detach_for_real(&fixture, &volume, &node).await;
 }
 
@@ -150,19 +150,13 @@ async fn detach_by_another_client_is_awaited() {
 async fn next_detach_waits_for_an_abandoned_one() {
     let fixture = with_detach_seconds(30).await;
     let (volume, node) = volume_and_node(&fixture).await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    given_up.unwrap_err();
-    fixture.ec2.hide_attachments(FOURTEEN);
+    fixture.attach(&volume, &node).await.unwrap();
+    fixture
+        .supersede(Action::DetachVolume, async |waiters| {
+            fixture.cloud.attachments.detach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
+    fixture.ec2.hide_attachments(14);
     detach_for_real(&fixture, &volume, &node).await;
     assert_eq!(fixture.accepted(Action::DetachVolume), 1);
 }
@@ -171,21 +165,15 @@ async fn next_detach_waits_for_an_abandoned_one() {
 async fn attachment_after_an_abandoned_detach_is_detached_again() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    given_up.unwrap_err();
+    fixture.attach(&volume, &node).await.unwrap();
+    fixture
+        .supersede(Action::DetachVolume, async |waiters| {
+            fixture.cloud.attachments.detach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
     fixture.pass(5).await;
     fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
-    fixture.ec2.hide_attachments(FOURTEEN);
+    fixture.ec2.hide_attachments(14);
     detach_for_real(&fixture, &volume, &node).await;
     assert_eq!(fixture.count(Action::DetachVolume), 2);
 }
@@ -194,18 +182,12 @@ async fn attachment_after_an_abandoned_detach_is_detached_again() {
 async fn attach_with_a_lost_answer_cannot_follow_the_detach() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::AttachVolume);
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
-    let (lost, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    lost.unwrap_err();
+    fixture
+        .supersede(Action::AttachVolume, async |waiters| {
+            fixture.cloud.attachments.attach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
     // EC2 carries out the lost call late.
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
@@ -222,7 +204,7 @@ async fn detach_while_another_attaches(
         after.await;
         fixture.twin().attachments.attach(volume, node, &fixture.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(volume, node, &fixture.waiters), late);
+    let (detached, late) = tokio::join!(fixture.detach(volume, node), late);
     late.expect("the other process attaches");
     detached.expect("it can be detached");
     assert!(!is_attached(fixture).await);
@@ -242,11 +224,11 @@ async fn terminated_instance_has_no_attachments() {
     let fixture = with_detach_seconds(1).await;
     let volume = fixture.volume("pvc-1").await.id;
     let node = fixture.neighbour().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(20).await;
     fixture.terminate(&node).await;
     detach_for_real(&fixture, &volume, &node).await;
-    let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    let error = fixture.attach(&volume, &node).await.unwrap_err();
     assert!(error.cause.is_some() || error.is_not_found(), "{error:?}");
 }
 
@@ -256,12 +238,12 @@ async fn refusal_is_as_stale_as_a_describe() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
-        fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+        fixture.attach(&volume, &node).await.unwrap();
         fixture.pass(1).await;
         // All of EC2 is stale: the call and the describes show the time before the attachment.
         fixture.sim.fail_next(Action::DetachVolume, class, false);
-        fixture.ec2.hide_attachments(Duration::from_secs(13));
-        let told = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await;
+        fixture.ec2.hide_attachments(13);
+        let told = fixture.detach(&volume, &node).await;
         // The refusal is not a proof, and the next DetachVolume follows when a describe shows the attachment.
         assert!(told.is_ok() && !is_attached(&fixture).await, "{class:?}: {told:?}");
         assert_eq!(fixture.accepted(Action::DetachVolume), 1, "{class:?}");

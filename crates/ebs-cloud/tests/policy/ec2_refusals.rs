@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use ebs_cloud::CloudErrorKind;
-use ebs_ec2::{Action, CreateSnapshot, ErrorClass, ModifyVolume, Snapshots, Volumes};
+use ebs_cloud::{CloudErrorKind, SnapshotFeatures};
+use ebs_ec2::{Action, ErrorClass, ModifyVolume, Volumes};
 use ebs_sim::api::{Call, DisableFastSnapshotRestores, TerminateInstances};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{Gib, NodeId, SnapshotId, VolumeId};
+use ebs_types::{Gib, NodeId, VolumeId};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of, tags, zone};
+use crate::fixture::{Fixture, assert_error, assert_mentions, snapshot_spec, zone};
 
 /// Creates a volume with a modification that takes `seconds`.
 async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
-    fixture.timing(TimingOverride { modify_ms: Some(seconds * 1000), ..Default::default() }).await;
     let volume = fixture.volume("pvc-1").await.id;
+    fixture.timing(TimingOverride { modify_ms: Some(seconds * 1000), ..Default::default() }).await;
     let (size, volume_type, iops, throughput) = (Some(Gib(9)), None, None, None);
     let request = ModifyVolume { volume: volume.clone(), size, volume_type, iops, throughput };
     fixture.sim.by_test().modify_volume(&request).await.expect("a volume can be modified");
@@ -28,7 +28,7 @@ async fn volume_in_modification_is_attached_when_it_ends() {
     let volume = modifying(&fixture, 40).await;
     let [node, _] = fixture.nodes().await;
     let began = Instant::now();
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.expect("it is attached in the end");
+    fixture.attach(&volume, &node).await.expect("it is attached in the end");
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(40) && took < Duration::from_secs(60), "{took:?}");
     let calls = fixture.count(Action::AttachVolume);
@@ -41,10 +41,8 @@ async fn modification_that_outlasts_an_attach_is_in_the_error() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
-    let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    let text = message_of(&error);
-    assert!(text.contains("the modification to 9 GiB, started at") && text.contains("MODIFYING"), "{text}");
+    let error = assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
+    assert_mentions(&error, &["the modification to 9 GiB, started at", "MODIFYING"]);
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 
@@ -53,13 +51,8 @@ async fn modification_that_is_not_listed_yet_is_awaited() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 30).await;
     let [node, _] = fixture.nodes().await;
-    let began = Instant::now();
-    fixture.ec2.override_modifications(move |modifications| {
-        if began.elapsed() < Duration::from_secs(14) {
-            modifications.clear();
-        }
-    });
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.expect("it is attached in the end");
+    fixture.ec2.hide_modifications(14);
+    fixture.attach(&volume, &node).await.expect("it is attached in the end");
     assert!(fixture.count(Action::AttachVolume) <= 4);
 }
 
@@ -74,13 +67,11 @@ async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
 /// Nothing is reported before.
 #[tokio::test(start_paused = true)]
 async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 90).await;
     let began = Instant::now();
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.expect("it ends with the instance");
+    fixture.detach(&volume, &node).await.expect("it ends with the instance");
     assert!(began.elapsed() >= Duration::from_secs(90), "{:?}", began.elapsed());
     assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
     assert_eq!(fixture.count(Action::DetachVolume), 1);
@@ -89,43 +80,32 @@ async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
 /// The error names the instance as the reason.
 #[tokio::test(start_paused = true)]
 async fn instance_that_does_not_end_is_not_a_final_error() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 3600).await;
-    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    let text = message_of(&error);
-    assert!(text.contains("ends with the instance") && text.contains("IncorrectInstanceState"), "{text}");
+    let error = assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::InProgress);
+    assert_mentions(&error, &["ends with the instance", "IncorrectInstanceState"]);
 }
 
 /// It is not reported as an invalid request.
 #[tokio::test(start_paused = true)]
 async fn volume_of_another_service_is_reported_as_such() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Unsupported, false);
-    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert!(message_of(&error).contains("another service"), "{}", message_of(&error));
+    let error = assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::FailedPrecondition);
+    assert_mentions(&error, &["another service"]);
 }
 
 /// The error names the zones and the next step. The deletion succeeds once fast restores are disabled.
 #[tokio::test(start_paused = true)]
 async fn delete_of_a_snapshot_with_fast_restores_names_zones() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let tags = tags("CSIVolumeSnapshotName", "snap-a");
-    let request = CreateSnapshot { volume, description: String::new(), outpost_arn: None, tags };
-    let id: SnapshotId = fixture.sim.create_snapshot(&request).await.unwrap().id;
-    let zones = [zone("us-west-2a"), zone("us-west-2b")];
-    fixture.cloud.snapshots.enable_fast_restores(&id, &zones, &fixture.waiters).await.unwrap();
+    let (fixture, volume) = Fixture::with_volume().await;
+    let zones = vec![zone("us-west-2a"), zone("us-west-2b")];
+    let features = SnapshotFeatures { fast_restore_zones: zones, ..SnapshotFeatures::default() };
+    let id = fixture.ensure(&snapshot_spec("snap-a", &volume), &features).await.unwrap().id;
     fixture.pass(60).await;
-    let error = fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    let error = assert_error(fixture.delete_snapshot(&id).await, CloudErrorKind::FailedPrecondition);
     let text = error.to_string();
     assert!(
         text.contains("enabled in us-west-2a, us-west-2b") && text.contains("disable-fast-snapshot-restores"),
@@ -138,5 +118,5 @@ async fn delete_of_a_snapshot_with_fast_restores_names_zones() {
     };
     fixture.sim.engine().call(Call::DisableFastSnapshotRestores(call)).await.unwrap();
     fixture.pass(60).await;
-    fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.expect("they are off");
+    fixture.delete_snapshot(&id).await.expect("they are off");
 }

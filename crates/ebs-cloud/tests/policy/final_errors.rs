@@ -1,14 +1,15 @@
 //! The proof before a creation is refused for good: a sidecar forgets the name after a final error.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind, SnapshotFeatures, Source, VolumeSpec, VolumeState};
+use ebs_cloud::{CloudError, CloudErrorKind, Object, SnapshotFeatures, Source, VolumeSpec, VolumeState};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::engine::{BurntToken, EngineConfig};
 use ebs_types::{ConnectionId, SnapshotId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, in_zone, message_of, request, snapshot_spec, spec};
+use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, message_of, request, snapshot_spec, spec};
 
 /// Refusals that EC2 may return before it checks the token.
 const REFUSALS: [ErrorClass; 7] = [
@@ -21,18 +22,8 @@ const REFUSALS: [ErrorClass; 7] = [
     ErrorClass::Other,
 ];
 
-fn looks(fixture: &Fixture) -> usize {
+fn describes(fixture: &Fixture) -> usize {
     fixture.count(Action::DescribeVolumes)
-}
-
-/// Hides all volumes from describes for `seconds` from now.
-fn hide_volumes(fixture: &Fixture, seconds: u64) {
-    let began = Instant::now();
-    fixture.ec2.override_volumes(move |volumes| {
-        if began.elapsed().as_secs() < seconds {
-            volumes.clear();
-        }
-    });
 }
 
 /// The age of this process proves nothing.
@@ -41,7 +32,7 @@ async fn refused_creation_finds_a_volume_of_another_process() {
     let fixture = Fixture::new().await;
     for (n, class) in REFUSALS.into_iter().enumerate() {
         let wanted = spec(&format!("pvc-{n}"));
-        let made = fixture.twin().volumes.create(&wanted, &fixture.waiters).await.unwrap().into_inner();
+        let made = fixture.twin().volumes.create(&wanted, &fixture.waiters).await.unwrap();
         fixture.pass(60).await;
         fixture.sim.fail_next(Action::CreateVolume, class, false);
         let found = fixture.create(&wanted).await;
@@ -52,8 +43,8 @@ async fn refused_creation_finds_a_volume_of_another_process() {
 #[tokio::test(start_paused = true)]
 async fn refused_creation_is_final_only_after_15_s_as_the_leader() {
     let fixture = Fixture::new().await;
-    let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap().into_inner();
-    hide_volumes(&fixture, 14);
+    let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
+    fixture.ec2.hide_volumes(14);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
 }
@@ -65,17 +56,15 @@ async fn proven_absence_needs_no_describe_at_the_next_refusal() {
     fixture.pass(10).await;
     fixture.volume("another").await;
     fixture.pass(10).await;
-    let before = looks(&fixture);
+    let before = describes(&fixture);
     for _ in 0..3 {
         fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-        let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
+        assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::Unauthorized);
     }
-    assert_eq!(looks(&fixture), before + 1);
+    assert_eq!(describes(&fixture), before + 1);
     // An object that may have been made since requires another describe.
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.expect("it was made");
 }
@@ -86,7 +75,7 @@ async fn absence_proof_ends_with_a_pause() {
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.unwrap_err();
     fixture.pass(60).await;
-    let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap().into_inner();
+    let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
     fixture.pass(60).await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
@@ -121,14 +110,14 @@ async fn zone_listing_error_does_not_hide_an_existing_volume() {
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id.clone()), "refused");
     fixture.restart();
     fixture.pass(60).await;
-    fixture.ec2.hide_zones();
+    fixture.ec2.override_zones(Vec::clear);
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id), "none listed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_describe_of_a_volume_is_not_a_final_error() {
     let fixture = Fixture::new().await;
-    fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap().into_inner();
+    fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
     fixture.pass(60).await;
     let (sim, mut looks) = (fixture.sim.clone(), 0);
     fixture.ec2.override_volumes(move |volumes| {
@@ -139,8 +128,7 @@ async fn failed_describe_of_a_volume_is_not_a_final_error() {
         }
     });
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +136,7 @@ async fn encrypted_volume_of_a_later_token_is_found() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
     let twin = fixture.twin();
-    let first = twin.volumes.create(&wanted, &fixture.waiters).await.unwrap().into_inner();
+    let first = twin.volumes.create(&wanted, &fixture.waiters).await.unwrap();
     twin.volumes.delete(&first.id, &fixture.waiters).await.unwrap();
     let request = ebs_ec2::CreateVolume { encrypted: true, ..request(&wanted, "the-next-token") };
     let second = fixture.stranger(request).await;
@@ -166,16 +154,15 @@ fn break_volumes(fixture: &Fixture) {
 async fn volume_in_state_error_is_deleted_before_a_final_error() {
     let fixture = Fixture::new().await;
     break_volumes(&fixture);
+    let began = Instant::now();
     for n in 1..=3 {
-        let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-        assert!(
-            message_of(&error).contains("state error") && message_of(&error).contains("deleted"),
-            "{}",
-            message_of(&error)
-        );
+        let error = assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::FailedPrecondition);
+        assert_mentions(&error, &["state error", "deleted"]);
         assert_eq!(fixture.volumes().await.len(), 0, "left behind by attempt {n}");
     }
+    assert!(began.elapsed().as_secs() < 60, "no longer than a describe of the name each: {:?}", began.elapsed());
+    let tokens: BTreeSet<_> = fixture.creations().into_iter().map(|request| request.client_token).collect();
+    assert_eq!(tokens.len(), 3, "each attempt uses the next token");
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,8 +171,7 @@ async fn failed_delete_of_a_broken_volume_is_retried() {
         let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
         break_volumes(&fixture);
         fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Unauthorized, false);
-        let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+        let error = assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
         let left = fixture.volumes().await;
         assert!(left.len() == 1 && message_of(&error).contains(&left[0].id), "{}", message_of(&error));
         fixture.restart();
@@ -203,57 +189,49 @@ async fn broken_volume_found_by_name_is_deleted_if_it_is_ours() {
     let theirs = fixture.stranger(request(&theirs, "theirs")).await;
     break_volumes(&fixture);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
+    assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::Unauthorized);
     let left: Vec<String> = fixture.volumes().await.into_iter().map(|v| v.id).collect();
     assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
 }
 
-/// It proves nothing until 15 s after the volume was last known to exist. The same applies to snapshots.
+/// It proves nothing until 15 s after the volume was last known to exist, and nothing to a new leader. The same applies
+/// to snapshots.
 #[tokio::test(start_paused = true)]
 async fn not_found_proves_nothing_for_a_new_volume() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    hide_volumes(&fixture, 10);
-    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
-}
-
-#[tokio::test(start_paused = true)]
-async fn not_found_proves_nothing_to_a_new_leader() {
-    let mut fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    fixture.restart();
-    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
+    for restarts in [false, true] {
+        let (mut fixture, volume) = Fixture::with_volume().await;
+        if restarts {
+            fixture.restart();
+        } else {
+            fixture.ec2.hide_volumes(10);
+        }
+        fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
+        fixture.delete(&volume).await.unwrap();
+        assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn not_found_is_a_proof_for_an_old_volume() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.pass(20).await;
-    fixture.twin().volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    let (looks_before, began) = (looks(&fixture), Instant::now());
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(looks(&fixture), looks_before);
+    fixture.twin().volumes.delete(&volume, &fixture.waiters).await.unwrap();
+    let (looks_before, began) = (describes(&fixture), Instant::now());
+    fixture.delete(&volume).await.unwrap();
+    assert_eq!(describes(&fixture), looks_before);
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn not_found_proves_nothing_for_a_new_snapshot() {
-    let mut fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (mut fixture, volume) = Fixture::with_volume().await;
     for (n, restarts) in [(1, false), (2, true)] {
-        let made =
-            fixture.cloud.snapshots.create(&snapshot_spec(&format!("snap-{n}"), &volume.id), &fixture.waiters).await;
+        let made = fixture.snapshot(&snapshot_spec(&format!("snap-{n}"), &volume)).await;
         if restarts {
             fixture.restart();
         }
         fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
-        fixture.cloud.snapshots.delete(&made.unwrap().into_inner().id, &fixture.waiters).await.unwrap();
+        fixture.delete_snapshot(&made.unwrap().id).await.unwrap();
         let left = fixture.sim.engine().snapshot_of_state().await.snapshots.len();
         assert_eq!(left, 0, "reported deleted while it exists");
     }
@@ -262,21 +240,16 @@ async fn not_found_proves_nothing_for_a_new_snapshot() {
 /// Describes may be stale for up to 15 s after the other process's call.
 #[tokio::test(start_paused = true)]
 async fn snapshot_of_another_process_is_found_and_not_repeated() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.pass(20).await;
     for lag in [0, 7, 14] {
-        let wanted = snapshot_spec(&format!("snap-{lag}"), &volume.id);
-        let theirs = fixture.twin().snapshots.create(&wanted, &fixture.waiters).await.unwrap().into_inner();
-        let began = Instant::now();
-        fixture.ec2.override_snapshots(move |snapshots| {
-            if began.elapsed().as_secs() < lag {
-                snapshots.clear();
-            }
-        });
+        let wanted = snapshot_spec(&format!("snap-{lag}"), &volume);
+        let theirs =
+            fixture.twin().snapshots.ensure(&wanted, &SnapshotFeatures::default(), &fixture.waiters).await.unwrap();
+        fixture.ec2.hide_snapshots(lag);
         let calls = fixture.count(Action::CreateSnapshot);
-        let found = fixture.cloud.snapshots.create(&wanted, &fixture.waiters).await;
-        assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "shown after {lag} s");
+        let found = fixture.snapshot(&wanted).await;
+        assert_eq!(found.map(|s| s.id).ok(), Some(theirs.id), "shown after {lag} s");
         assert_eq!(fixture.count(Action::CreateSnapshot), calls, "shown after {lag} s");
         fixture.pass(60).await;
     }
@@ -301,18 +274,13 @@ async fn undelivered_error_expires_with_a_change_of_the_leader() {
         tokio::time::timeout(Duration::from_secs(60), asked).await.expect("CreateSnapshot is called");
         drop(waiter);
     };
-    let (refused, ()) = tokio::join!(fixture.cloud.snapshots.provide(&wanted, &features, &waiters), client);
+    let (refused, ()) = tokio::join!(fixture.cloud.snapshots.ensure(&wanted, &features, &waiters), client);
     assert!(matches!(refused, Err(CloudError { kind: CloudErrorKind::Unauthorized, .. })), "{refused:?}");
     fixture.pass(30).await;
-    let theirs = fixture.twin().snapshots.provide(&wanted, &features, &fixture.waiters).await.unwrap();
+    let theirs = fixture.twin().snapshots.ensure(&wanted, &features, &fixture.waiters).await.unwrap();
     fixture.connect(ConnectionId::unique());
-    let began = Instant::now();
-    fixture.ec2.override_snapshots(move |snapshots| {
-        if began.elapsed().as_secs() < 14 {
-            snapshots.clear();
-        }
-    });
-    let found = fixture.cloud.snapshots.provide(&wanted, &features, &fixture.waiters).await;
+    fixture.ec2.hide_snapshots(14);
+    let found = fixture.ensure(&wanted, &features).await;
     assert_eq!(found.map(|snapshot| snapshot.id).ok(), Some(theirs.id));
 }
 
@@ -323,8 +291,7 @@ async fn refused_snapshot_needs_a_single_describe() {
     let volume = fixture.volume("pvc-1").await;
     let before = fixture.count(Action::DescribeSnapshots);
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
-    let error = fixture.cloud.snapshots.create(&snapshot_spec("snap", &volume.id), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
+    assert_error(fixture.snapshot(&snapshot_spec("snap", &volume.id)).await, CloudErrorKind::Unauthorized);
     assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the describe before the call is a proof");
 }
 
@@ -336,23 +303,24 @@ async fn unknown_volume_type_is_sent_to_ec2_unchanged() {
         iops: ebs_types::IopsRequest::explicit(900_000),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
-    let error = fixture.create(&wanted).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert_error(fixture.create(&wanted).await, CloudErrorKind::InvalidArgument);
     let request = fixture.creations().pop().expect("EC2 was asked");
     assert_eq!((request.volume_type.as_deref(), request.iops), (Some("gp9"), Some(900_000)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_source_is_final_after_a_describe_by_name() {
+async fn missing_source_is_named_after_a_describe_by_name() {
     let fixture = Fixture::new().await;
+    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
+    let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     let sources = [
-        Source::Snapshot(SnapshotId::parse("snap-0123456789abcdef0").unwrap()),
-        Source::Volume(VolumeId::parse("vol-0123456789abcdef0").unwrap()),
+        (Source::Snapshot(snapshot.clone()), Object::Snapshot(snapshot)),
+        (Source::Volume(volume.clone()), Object::Volume(volume)),
     ];
-    for (n, source) in sources.into_iter().enumerate() {
+    for (n, (source, object)) in sources.into_iter().enumerate() {
         let wanted = VolumeSpec { source, ..spec(&format!("pvc-{n}")) };
-        let error = fixture.create(&wanted).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::SourceNotFound(_)), "{error:?}");
-        assert!(looks(&fixture) > n, "the name was not described");
+        assert_error(fixture.create(&wanted).await, CloudErrorKind::SourceNotFound(object));
+        assert!(describes(&fixture) > n, "the name was not described");
     }
+    assert_eq!(fixture.volumes().await.len(), 0);
 }

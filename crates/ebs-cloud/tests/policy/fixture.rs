@@ -1,17 +1,20 @@
 //! A policy with its simulated EC2, and helpers of the tests.
 
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebs_cloud::{
-    CapacityRequest, Cloud, CloudConfig, CloudError, Sidecar, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
+    Attached, CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, ModifySpec, Sidecar, Snapshot,
+    SnapshotFeatures, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
 use ebs_ec2::{Action, ErrorClass, Volumes};
 use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_sim::port::SimEc2;
 use ebs_types::{
-    ConnectionId, DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName,
+    ConnectionId, DriverName, Gib, IopsRequest, NodeId, SnapshotId, Tags, VolumeId, VolumeType, Waiter, Waiters,
+    ZoneId, ZoneName,
 };
 
 use crate::ec2_override::Ec2Override;
@@ -44,6 +47,20 @@ impl Fixture {
         let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
         fixture.pass(20).await;
         fixture
+    }
+
+    /// Starts a process, and creates a volume in the zone of the machine's own instance.
+    pub(crate) async fn with_volume() -> (Self, VolumeId) {
+        let fixture = Self::new().await;
+        let volume = fixture.volume("pvc-1").await.id;
+        (fixture, volume)
+    }
+
+    /// Starts a process, and creates a volume in the zone of the returned node, the machine's own instance.
+    pub(crate) async fn with_volume_and_node() -> (Self, VolumeId, NodeId) {
+        let (fixture, volume) = Self::with_volume().await;
+        let [node, _] = fixture.nodes().await;
+        (fixture, volume, node)
     }
 
     /// Lets all sidecars call this process alone for 15 s, over one connection each.
@@ -120,7 +137,69 @@ impl Fixture {
     }
 
     pub(crate) async fn create(&self, spec: &VolumeSpec) -> Result<Volume, CloudError> {
-        self.cloud.volumes.create(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
+        self.cloud.volumes.create(spec, &self.waiters).await
+    }
+
+    pub(crate) async fn delete(&self, volume: &VolumeId) -> Result<(), CloudError> {
+        self.cloud.volumes.delete(volume, &self.waiters).await
+    }
+
+    /// Grows the volume for the resizer and returns its size.
+    pub(crate) async fn expand(&self, volume: &VolumeId, size: Gib) -> Result<Gib, CloudError> {
+        expand(&self.cloud, volume, size, &self.waiters).await
+    }
+
+    /// Modifies the volume for the resizer.
+    pub(crate) async fn modify(&self, volume: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
+        self.cloud.volumes.modify(&[Sidecar::Resizer], volume, spec, &self.waiters).await
+    }
+
+    pub(crate) async fn await_initialized(&self, volume: &VolumeId) -> Result<(), CloudError> {
+        self.cloud.volumes.await_initialized(volume, &self.waiters).await
+    }
+
+    pub(crate) async fn attach(&self, volume: &VolumeId, node: &NodeId) -> Result<Attached, CloudError> {
+        self.cloud.attachments.attach(volume, node, &self.waiters).await
+    }
+
+    pub(crate) async fn detach(&self, volume: &VolumeId, node: &NodeId) -> Result<(), CloudError> {
+        self.cloud.attachments.detach(volume, node, &self.waiters).await
+    }
+
+    /// Ensures a snapshot without features.
+    pub(crate) async fn snapshot(&self, spec: &SnapshotSpec) -> Result<Snapshot, CloudError> {
+        self.ensure(spec, &SnapshotFeatures::default()).await
+    }
+
+    pub(crate) async fn ensure(&self, spec: &SnapshotSpec, with: &SnapshotFeatures) -> Result<Snapshot, CloudError> {
+        self.cloud.snapshots.ensure(spec, with, &self.waiters).await
+    }
+
+    pub(crate) async fn delete_snapshot(&self, snapshot: &SnapshotId) -> Result<(), CloudError> {
+        self.cloud.snapshots.delete(snapshot, &self.waiters).await
+    }
+
+    pub(crate) async fn snapshots(&self) -> usize {
+        self.sim.engine().snapshot_of_state().await.snapshots.len()
+    }
+
+    /// Runs the operation until EC2 has received the call, and replaces it with another operation before the answer.
+    pub(crate) async fn supersede(
+        &self,
+        action: Action,
+        operation: impl AsyncFnOnce(&Waiters) -> Result<(), CloudError>,
+    ) {
+        let waiters = Waiters::default();
+        let waiter = waiters.join();
+        let gate = self.sim.hold(action);
+        let (ended, _successor) = tokio::join!(operation(&waiters), async {
+            gate.reached().await;
+            drop(waiter);
+            let successor = waiters.supersede();
+            gate.release();
+            successor
+        });
+        assert_error(ended, CloudErrorKind::Abandoned);
     }
 
     /// Creates a volume in the zone of the machine's own instance.
@@ -270,6 +349,31 @@ pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
     }
 }
 
+/// Grows the volume for the resizer and returns its size.
+pub(crate) async fn expand(
+    cloud: &Cloud<Ec2Override>,
+    volume: &VolumeId,
+    size: Gib,
+    waiters: &Waiters,
+) -> Result<Gib, CloudError> {
+    Ok(cloud.volumes.modify(&[Sidecar::Resizer], volume, &ModifySpec::size(size), waiters).await?.size)
+}
+
+/// Checks the kind of the error, and returns the error.
+#[track_caller]
+pub(crate) fn assert_error<T: Debug>(outcome: Result<T, CloudError>, kind: CloudErrorKind) -> CloudError {
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, kind, "{error:?}");
+    error
+}
+
+/// Checks that the error and its causes contain the texts.
+#[track_caller]
+pub(crate) fn assert_mentions(error: &CloudError, texts: &[&str]) {
+    let message = message_of(error);
+    assert!(texts.iter().all(|text| message.contains(text)), "{message}");
+}
+
 /// Returns the error with all its causes, as in the log.
 pub(crate) fn message_of(error: &CloudError) -> String {
     let mut text = error.to_string();
@@ -285,6 +389,6 @@ fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
     let all =
         [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter, Sidecar::Resizer, Sidecar::VolumeModifier];
     for sidecar in all {
-        cloud.note_request(sidecar, Some(connection));
+        cloud.record_request(sidecar, Some(connection));
     }
 }

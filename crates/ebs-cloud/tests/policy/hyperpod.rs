@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind};
+use ebs_cloud::{CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
 use ebs_types::{NodeId, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of};
+use crate::fixture::{Fixture, assert_error, assert_mentions};
 
 fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
@@ -26,19 +26,19 @@ async fn fixture() -> Fixture {
 #[tokio::test(start_paused = true)]
 async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
     let fixture = fixture().await;
+    let volume = fixture.volume("pvc-1").await;
     fixture
         .timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() })
         .await;
-    let volume = fixture.volume("pvc-1").await;
     let node = node("my-big-cluster");
-    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let first = fixture.attach(&volume.id, &node).await.unwrap();
+    let again = fixture.attach(&volume.id, &node).await.unwrap();
     let after_restart = fixture.twin().attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
     assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "the describe finds the attachment");
     assert_eq!(fixture.count(Action::AttachVolume) + fixture.count(Action::DescribeInstances), 0);
     for _ in 0..2 {
-        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.detach(&volume.id, &node).await.unwrap();
         assert!(fixture.volumes().await[0].attachments.is_empty());
     }
     assert_eq!(fixture.accepted(Action::DetachClusterNodeVolume), 1);
@@ -51,12 +51,11 @@ async fn volume_of_a_cluster_node_is_attached_elsewhere() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     let [instance, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap();
+    fixture.attach(&volume.id, &node("blue")).await.unwrap();
     let other = NodeId::parse("hyperpod-blue-i-0fedcba9876543210").unwrap();
     for other in [instance, other] {
-        let error = fixture.cloud.attachments.attach(&volume.id, &other, &fixture.waiters).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-        assert!(message_of(&error).contains("cluster/blue"), "{}", message_of(&error));
+        let error = assert_error(fixture.attach(&volume.id, &other).await, CloudErrorKind::FailedPrecondition);
+        assert_mentions(&error, &["cluster/blue"]);
     }
 }
 
@@ -64,19 +63,15 @@ async fn volume_of_a_cluster_node_is_attached_elsewhere() {
 async fn cluster_node_attach_errors_keep_ec2s_meaning() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
-    type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
-    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
-    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
-    for (class, fits) in [
-        (ErrorClass::LimitExceeded(Limit::Attachments), limit),
+    let missing = CloudErrorKind::NotFound(Object::Volume(volume.id.clone()));
+    for (class, kind) in [
+        (ErrorClass::LimitExceeded(Limit::Attachments), CloudErrorKind::LimitExceeded),
         (ErrorClass::VolumeNotFound, missing),
-        (ErrorClass::InstanceNotFound, missing),
-        (ErrorClass::InvalidParameter, argument),
+        (ErrorClass::InstanceNotFound, CloudErrorKind::NotFound(Object::Instance(node("blue").instance().clone()))),
+        (ErrorClass::InvalidParameter, CloudErrorKind::InvalidArgument),
     ] {
         fixture.sim.fail_next(Action::AttachClusterNodeVolume, class, false);
-        let error = fixture.cloud.attachments.attach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap_err();
-        assert!(fits(&error), "{class:?}: {error:?}");
+        assert_error(fixture.attach(&volume.id, &node("blue")).await, kind);
     }
 }
 
@@ -88,11 +83,10 @@ async fn cluster_node_without_the_volume_is_detached() {
     let volume = fixture.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
         fixture.sim.fail_next(Action::DetachClusterNodeVolume, class, false);
-        fixture.cloud.attachments.detach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap();
+        fixture.detach(&volume.id, &node("blue")).await.unwrap();
     }
     fixture.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
-    let error = fixture.cloud.attachments.detach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert_error(fixture.detach(&volume.id, &node("blue")).await, CloudErrorKind::InvalidArgument);
 }
 
 /// SageMaker's answer does not identify the detached attachment. Just after the start, a describe may show an earlier
@@ -102,9 +96,9 @@ async fn new_process_takes_no_attachment_age_from_describes() {
     let mut fixture = fixture().await;
     let times = TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() };
     let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
-    let earlier = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let earlier = fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(600).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     fixture.timing(times).await;
     fixture.restart();
@@ -121,7 +115,7 @@ async fn new_process_takes_no_attachment_age_from_describes() {
             }
         }
     });
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
 }
 
@@ -131,9 +125,9 @@ async fn new_process_takes_no_attachment_age_from_describes() {
 async fn a_new_process_learns_no_age_of_its_undated_attachment() {
     let mut fixture = fixture().await;
     let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
-    let earlier = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let earlier = fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(600).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     fixture.pass(20).await;
     fixture.timing(TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() }).await;
     fixture.ec2.hide_dates_of_cluster_nodes();
@@ -164,6 +158,6 @@ async fn a_new_process_learns_no_age_of_its_undated_attachment() {
         waiters.supersede()
     });
     attached.unwrap_err();
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
 }

@@ -7,7 +7,7 @@ use ebs_ec2::{Action, ErrorClass};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of};
+use crate::fixture::{Fixture, assert_error, assert_mentions};
 
 /// Shows every volume as initializing for `time` from now, with EC2's estimate if requested.
 fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
@@ -25,14 +25,13 @@ fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
 /// The answer is cached for 6 h.
 #[tokio::test(start_paused = true)]
 async fn initialized_volume_is_described_once() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     for _ in 0..3 {
-        fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+        fixture.await_initialized(&volume).await.unwrap();
     }
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1);
     fixture.pass(6 * 3600 + 1).await;
-    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.await_initialized(&volume).await.unwrap();
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
@@ -46,56 +45,47 @@ async fn estimated_end_determines_the_next_describe() {
         let volume = fixture.volume("pvc-1").await;
         initializing(&fixture, Duration::from_secs(seconds), true);
         let began = Instant::now();
-        fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+        fixture.await_initialized(&volume.id).await.unwrap();
         assert!((waited..waited + 10).contains(&began.elapsed().as_secs()), "{seconds}: {:?}", began.elapsed());
         assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2);
     }
     initializing(&fixture, Duration::from_secs(1000), true);
-    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    assert!(message_of(&error).contains("expects completion at about 20"), "{}", message_of(&error));
-    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    let error = assert_error(fixture.await_initialized(&volume.id).await, CloudErrorKind::InProgress);
+    assert_mentions(&error, &["expects completion at about 20"]);
+    fixture.await_initialized(&volume.id).await.unwrap_err();
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
 
 #[tokio::test(start_paused = true)]
 async fn initialization_without_an_estimate_polls_every_2_min() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     initializing(&fixture, Duration::from_secs(130), false);
-    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(message_of(&error).contains("no estimate"), "{}", message_of(&error));
+    let error = fixture.await_initialized(&volume).await.unwrap_err();
+    assert_mentions(&error, &["no estimate"]);
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2);
-    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.await_initialized(&volume).await.unwrap();
 }
 
 /// A missing volume is NotFound.
 #[tokio::test(start_paused = true)]
 async fn status_without_details_is_an_error() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
-    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
+    assert_error(fixture.await_initialized(&volume).await, CloudErrorKind::Unavailable);
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match fixture.cloud.volumes.await_initialized(&missing, &fixture.waiters).await.unwrap_err() {
-        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
-        other => panic!("{other:?}"),
-    }
+    assert_error(fixture.await_initialized(&missing).await, CloudErrorKind::NotFound(Object::Volume(missing)));
     fixture.sim.fail_next(Action::DescribeVolumeStatus, ErrorClass::Unauthorized, false);
-    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
+    assert_error(fixture.await_initialized(&volume).await, CloudErrorKind::Unauthorized);
 }
 
 #[tokio::test(start_paused = true)]
 async fn initialization_wait_ends_soon_after_its_last_waiter() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     initializing(&fixture, Duration::from_secs(1000), true);
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let began = Instant::now();
-    let (ended, ()) = tokio::join!(fixture.cloud.volumes.await_initialized(&volume.id, &waiters), async {
+    let (ended, ()) = tokio::join!(fixture.cloud.volumes.await_initialized(&volume, &waiters), async {
         tokio::task::yield_now().await;
         drop(waiter);
     });
@@ -106,17 +96,15 @@ async fn initialization_wait_ends_soon_after_its_last_waiter() {
 /// The volume is described again after the longest interval.
 #[tokio::test(start_paused = true)]
 async fn absurd_estimate_is_treated_as_a_long_one() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_statuses(|statuses| {
         for status in statuses {
             status.details = Some(vec![("initialization-state".to_owned(), "initializing".to_owned())]);
             status.estimate = Some(Duration::from_secs(u64::MAX));
         }
     });
-    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_error(fixture.await_initialized(&volume).await, CloudErrorKind::InProgress);
     fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|status| status.details = Some(Vec::new())));
     fixture.pass(6 * 3600 + 1).await;
-    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.await_initialized(&volume).await.unwrap();
 }

@@ -11,7 +11,7 @@ use ebs_types::{Gib, IopsRequest, Tags, VolumeType};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, in_zone, spec};
+use crate::fixture::{Fixture, assert_error, in_zone, spec};
 
 /// The results of a dry run without EC2's maximum.
 const NO_ANSWER: [ErrorClass; 4] =
@@ -80,7 +80,7 @@ async fn existing_volume_keeps_its_iops_when_the_dry_run_fails() {
             tags: tags(&[("team", "storage")]),
             ..ModifySpec::default()
         };
-        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+        let now = fixture.modify(&volume.id, &spec).await.unwrap();
         assert_eq!((now.iops, modified(&fixture)), (Some(60_000), vec![]), "{class:?}");
     }
 }
@@ -118,8 +118,7 @@ async fn maximum_of_an_unknown_type_is_an_error() {
     let fixture = Fixture::new().await;
     refuse_more_than(&fixture, 100_000, 900_000);
     let wanted = VolumeSpec { volume_type: VolumeType::Other("gp9".to_owned()), ..gp3("pvc-1", 500, 900_000) };
-    let error = fixture.create(&wanted).await.unwrap_err();
-    assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
+    assert_error(fixture.create(&wanted).await, CloudErrorKind::InvalidArgument);
     assert_eq!(asked(&fixture), [Some(900_000)]);
 }
 
@@ -147,7 +146,7 @@ async fn growth_uses_the_maximum_in_a_refusal() {
     fixture.restart();
     fixture.pass(60).await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
-    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(400), &fixture.waiters).await.unwrap(), Gib(400));
+    assert_eq!(fixture.expand(&volume.id, Gib(400)).await.unwrap(), Gib(400));
     assert_eq!(modified(&fixture), [Some(200_000), Some(80_000)]);
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().iops, Some(80_000));
 }
@@ -164,13 +163,13 @@ async fn growth_continues_without_refused_iops() {
         ]));
         let volume = fixture.create(&wanted).await.unwrap();
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
-        assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
+        assert_eq!(fixture.expand(&volume.id, Gib(20)).await.unwrap(), Gib(20));
         assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");
         fixture.pass(60).await;
         // IOPS in the request itself are an error.
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
         let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
-        fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+        fixture.modify(&volume.id, &spec).await.unwrap_err();
         assert_eq!(modified(&fixture).len(), 3, "{class:?}");
     }
 }
@@ -196,13 +195,17 @@ async fn dry_run_uses_no_token_that_creations_wait_for() {
     }
 }
 
-/// io2 has 64,000 IOPS in every zone with io2.
 #[tokio::test(start_paused = true)]
-async fn io2_is_probed_only_above_64000_iops() {
+async fn iops_that_every_zone_supports_are_not_probed() {
     let fixture = Fixture::new().await;
-    for (name, iops, probes) in [("pvc-1", 64_000, 0), ("pvc-2", 64_001, 1)] {
-        let io2 = VolumeSpec { volume_type: VolumeType::Io2, ..gp3(name, 200, iops) };
-        assert_eq!(fixture.create(&io2).await.unwrap().iops, Some(iops));
-        assert_eq!(fixture.probes().len(), probes, "{iops}");
+    for (name, volume_type, iops, probes) in [
+        ("pvc-1", VolumeType::Gp3, 16_000, 0),
+        ("pvc-2", VolumeType::Io2, 64_000, 0),
+        ("pvc-3", VolumeType::Io2, 64_001, 1),
+        ("pvc-4", VolumeType::Gp3, 16_001, 2),
+    ] {
+        let wanted = VolumeSpec { volume_type, ..gp3(name, 200, iops) };
+        assert_eq!(fixture.create(&wanted).await.unwrap().iops, Some(iops));
+        assert_eq!(fixture.probes().len(), probes, "{name}");
     }
 }

@@ -1,6 +1,6 @@
 //! Stale describes: a later one may show an earlier time than the one before.
 
-use ebs_cloud::{Ensured, Source, VolumeSpec};
+use ebs_cloud::{Source, VolumeSpec};
 use ebs_ec2::Action;
 use ebs_sim::faults::{Effect, Rule};
 use ebs_types::{Gib, VolumeId};
@@ -19,8 +19,8 @@ fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
 async fn new_object_is_not_missing_for_a_reader() {
     let fixture = Fixture::new().await;
     let source = fixture.volume("pvc-source").await;
-    let snapshot = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &source.id), &fixture.waiters).await;
-    let snapshot = snapshot.map(Ensured::into_inner).unwrap();
+    let snapshot = fixture.snapshot(&snapshot_spec("snap-a", &source.id)).await;
+    let snapshot = snapshot.unwrap();
     let volume = fixture.volume("pvc-1").await;
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| volumes.retain(|_| began.elapsed().as_secs() >= 12));
@@ -28,8 +28,8 @@ async fn new_object_is_not_missing_for_a_reader() {
     let (seen, taken) = tokio::join!(fixture.cloud.volumes.get(&volume.id), fixture.cloud.snapshots.get(&snapshot.id));
     assert_eq!((seen.unwrap().id, taken.unwrap().map(|s| s.id)), (volume.id.clone(), Some(snapshot.id.clone())));
     fixture.ec2.clear_overrides();
-    fixture.cloud.snapshots.delete(&snapshot.id, &fixture.waiters).await.unwrap();
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.delete_snapshot(&snapshot.id).await.unwrap();
+    fixture.delete(&volume.id).await.unwrap();
     let began = Instant::now();
     let stranger = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     for id in [&volume.id, &stranger] {
@@ -42,28 +42,26 @@ async fn new_object_is_not_missing_for_a_reader() {
 /// The next describe may be more stale than the first.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_disappears_again_is_not_taken_twice() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let spec = snapshot_spec("snap-a", &volume.id);
-    let made = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    let (fixture, volume) = Fixture::with_volume().await;
+    let spec = snapshot_spec("snap-a", &volume);
+    let made = fixture.snapshot(&spec).await.unwrap();
     fixture.pass(5).await;
-    fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).expect("seen");
+    fixture.snapshot(&spec).await.expect("seen");
     next_describe_lags(&fixture, "DescribeSnapshots", 12);
-    let again = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    let again = fixture.snapshot(&spec).await.unwrap();
     assert_eq!((again.id, fixture.count(Action::CreateSnapshot)), (made.id, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn deleted_snapshot_in_a_stale_describe_is_ignored() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let spec = snapshot_spec("snap-a", &volume.id);
-    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    let (fixture, volume) = Fixture::with_volume().await;
+    let spec = snapshot_spec("snap-a", &volume);
+    let first = fixture.snapshot(&spec).await.unwrap();
     fixture.pass(20).await;
-    fixture.cloud.snapshots.delete(&first.id, &fixture.waiters).await.unwrap();
+    fixture.delete_snapshot(&first.id).await.unwrap();
     fixture.pass(2).await;
     next_describe_lags(&fixture, "DescribeSnapshots", 5);
-    let second = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    let second = fixture.snapshot(&spec).await.unwrap();
     assert_ne!(second.id, first.id);
 }
 
@@ -72,7 +70,7 @@ async fn deleted_volume_in_a_stale_describe_is_ignored() {
     let fixture = Fixture::new().await;
     let first = fixture.volume("pvc-1").await;
     fixture.pass(20).await;
-    fixture.cloud.volumes.delete(&first.id, &fixture.waiters).await.unwrap();
+    fixture.delete(&first.id).await.unwrap();
     fixture.pass(2).await;
     next_describe_lags(&fixture, "DescribeVolumes", 5);
     let second = fixture.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
@@ -86,8 +84,8 @@ async fn source_that_is_not_listed_yet_is_awaited() {
     next_describe_lags(&fixture, "DescribeVolumes", 15);
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
     assert_eq!(fixture.create(&clone).await.unwrap().source_volume, Some(origin.id.clone()));
-    let snapshot = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &origin.id), &fixture.waiters).await;
-    let snapshot = snapshot.map(Ensured::into_inner).unwrap();
+    let snapshot = fixture.snapshot(&snapshot_spec("snap-a", &origin.id)).await;
+    let snapshot = snapshot.unwrap();
     next_describe_lags(&fixture, "DescribeSnapshots", 15);
     let mut restored = VolumeSpec { source: Source::Snapshot(snapshot.id.clone()), ..spec("pvc-2") };
     restored.capacity.required = None;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind, ModifySpec, Object};
+use ebs_cloud::{CloudErrorKind, ModifySpec, Object};
 use ebs_ec2::{Action, ErrorClass, Limit, ModificationState, ModifyVolume, Volumes};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
-use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType, Waiters};
+use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of};
+use crate::fixture::{Fixture, assert_error, assert_mentions, expand};
 
 fn modify_ms(modify: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(0), ..TimingOverride::default() }
@@ -41,9 +41,8 @@ fn requests(fixture: &Fixture) -> Vec<Asked> {
 
 #[tokio::test(start_paused = true)]
 async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(modify_ms(9_000)).await;
-    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec {
         size: Some(Gib(20)),
         iops: IopsRequest::explicit(4000),
@@ -51,7 +50,7 @@ async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
         ..ModifySpec::default()
     };
     for _ in 0..2 {
-        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+        let now = fixture.modify(&volume, &spec).await.unwrap();
         assert_eq!((now.size, now.iops, now.throughput), (Gib(20), Some(4000), Some(200)));
     }
     assert_eq!(requests(&fixture), [(Some(20), None, Some(4000), Some(200))]);
@@ -60,8 +59,7 @@ async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
 /// A smaller size is not a change.
 #[tokio::test(start_paused = true)]
 async fn only_changed_properties_are_sent() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec {
         size: Some(Gib(2)),
         volume_type: Some(VolumeType::Gp3),
@@ -69,39 +67,37 @@ async fn only_changed_properties_are_sent() {
         throughput: NonZeroU32::new(250),
         ..ModifySpec::default()
     };
-    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    fixture.modify(&volume, &spec).await.unwrap();
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
 /// A key that is both deleted and set ends set.
 #[tokio::test(start_paused = true)]
 async fn properties_change_first_then_tags_are_deleted_then_set() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.sim.clear_calls();
     let spec = ModifySpec {
         tags: tags(&[("both", "new"), ("team", "storage")]),
         deleted_tags: BTreeSet::from(["both".to_owned(), "Name".to_owned()]),
         ..throughput(250)
     };
-    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    fixture.modify(&volume, &spec).await.unwrap();
     let changes: Vec<Action> = fixture.actions().into_iter().filter(|a| a.mutates()).collect();
     assert_eq!(changes, [Action::ModifyVolume, Action::DeleteTags, Action::CreateTags]);
-    let now = fixture.cloud.volumes.get(&volume.id).await.unwrap().tags;
+    let now = fixture.cloud.volumes.get(&volume).await.unwrap().tags;
     assert_eq!((now.get("both").map(String::as_str), now.get("Name")), (Some("new"), None));
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn tags_do_not_modify_and_an_empty_request_only_describes() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
-    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    fixture.modify(&volume, &spec).await.unwrap();
     assert_eq!(fixture.count(Action::ModifyVolume), 0);
     fixture.sim.clear_calls();
     let flag_only = ModifySpec { auto_iops: Some(true), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
-    fixture.cloud.volumes.modify(&volume.id, &flag_only, &fixture.waiters).await.unwrap();
+    fixture.modify(&volume, &flag_only).await.unwrap();
     assert_eq!(fixture.actions(), [Action::DescribeVolumes]);
 }
 
@@ -113,41 +109,34 @@ async fn tags_that_are_not_listed_yet_count() {
     let ratio =
         tags(&[("ebs.csi.aws.com/IOPSPerGb", "500"), ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true")]);
     let spec = ModifySpec { tags: ratio, ..ModifySpec::default() };
-    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    fixture.modify(&volume.id, &spec).await.unwrap();
     fixture
         .ec2
         .override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.tags.retain(|key, _| !key.contains("IOPS"))));
-    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap();
+    fixture.expand(&volume.id, Gib(10)).await.unwrap();
     assert_eq!(requests(&fixture), [(Some(10), None, Some(5000), None)]);
 }
 
 /// The call is not repeated.
 #[tokio::test(start_paused = true)]
 async fn modification_errors_keep_their_meaning() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    type Fits = fn(&CloudError) -> bool;
-    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
-    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
-    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
-    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
-    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
-    for (class, fits) in [
-        (ErrorClass::InvalidParameter, argument),
-        (ErrorClass::Unsupported, argument),
-        (ErrorClass::LimitExceeded(Limit::ModificationSize), limit),
-        (ErrorClass::LimitExceeded(Limit::Iops), limit),
-        (ErrorClass::VolumeNotFound, missing),
+    let (fixture, volume) = Fixture::with_volume().await;
+    let missing = CloudErrorKind::NotFound(Object::Volume(volume.clone()));
+    for (class, kind) in [
+        (ErrorClass::InvalidParameter, CloudErrorKind::InvalidArgument),
+        (ErrorClass::Unsupported, CloudErrorKind::InvalidArgument),
+        (ErrorClass::LimitExceeded(Limit::ModificationSize), CloudErrorKind::LimitExceeded),
+        (ErrorClass::LimitExceeded(Limit::Iops), CloudErrorKind::LimitExceeded),
+        (ErrorClass::VolumeNotFound, missing.clone()),
         (ErrorClass::MalformedId, missing),
-        (ErrorClass::ModificationCooldown, state),
-        (ErrorClass::IncorrectState, state),
-        (ErrorClass::Encryption, state),
-        (ErrorClass::Unauthorized, rights),
+        (ErrorClass::ModificationCooldown, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::IncorrectState, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::Encryption, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::Unauthorized, CloudErrorKind::Unauthorized),
     ] {
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
         let before = fixture.count(Action::ModifyVolume);
-        let error = fixture.cloud.volumes.modify(&volume.id, &throughput(250), &fixture.waiters).await.unwrap_err();
-        assert!(fits(&error), "{class:?}: {error:?}");
+        assert_error(fixture.modify(&volume, &throughput(250)).await, kind);
         assert_eq!(fixture.count(Action::ModifyVolume), before + 1, "{class:?} is not repeated");
     }
 }
@@ -155,46 +144,36 @@ async fn modification_errors_keep_their_meaning() {
 /// A refused property is invalid: no tag was changed. A tag that is refused after a change of properties is Internal.
 #[tokio::test(start_paused = true)]
 async fn invalid_argument_means_that_nothing_was_changed() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let tags = tags(&[("team", "storage")]);
     let spec = ModifySpec { tags: tags.clone(), ..throughput(90_000) };
-    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert_error(fixture.modify(&volume, &spec).await, CloudErrorKind::InvalidArgument);
     assert_eq!(fixture.count(Action::CreateTags), 0);
     fixture.sim.fail_next(Action::CreateTags, ErrorClass::InvalidParameter, false);
     let spec = ModifySpec { tags, ..throughput(250) };
-    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
-    assert!(message_of(&error).contains("properties were modified as requested"), "{}", message_of(&error));
+    let error = assert_error(fixture.modify(&volume, &spec).await, CloudErrorKind::Internal);
+    assert_mentions(&error, &["properties were modified as requested"]);
 }
 
 /// A lost answer is an unknown outcome.
 #[tokio::test(start_paused = true)]
 async fn tag_errors_keep_their_meaning() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
     fixture.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
-    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
+    assert_error(fixture.modify(&volume, &spec).await, CloudErrorKind::LimitExceeded);
     fixture.sim.fail_next(Action::CreateTags, ErrorClass::Ambiguous, true);
-    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_error(fixture.modify(&volume, &spec).await, CloudErrorKind::OutcomeUnknown);
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match fixture.cloud.volumes.modify(&missing, &spec, &fixture.waiters).await.unwrap_err() {
-        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
-        other => panic!("{other:?}"),
-    }
+    assert_error(fixture.modify(&missing, &spec).await, CloudErrorKind::NotFound(Object::Volume(missing)));
 }
 
 /// The driver logs a warning. The probe is for the volume's zone.
 #[tokio::test(start_paused = true)]
 async fn iops_above_the_limit_of_the_type_are_lowered() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
-    let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    let now = fixture.modify(&volume, &spec).await.unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
     let probes = fixture.probes();
     assert_eq!(probes.len(), 1);
@@ -204,11 +183,10 @@ async fn iops_above_the_limit_of_the_type_are_lowered() {
 /// No probe is needed.
 #[tokio::test(start_paused = true)]
 async fn iops_are_raised_to_the_minimum_of_the_new_type() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let to_io2 =
         ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::per_gib(10), ..ModifySpec::default() };
-    let now = fixture.cloud.volumes.modify(&volume.id, &to_io2, &fixture.waiters).await.unwrap();
+    let now = fixture.modify(&volume, &to_io2).await.unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
     assert_eq!(fixture.probes().len(), 0);
 }
@@ -217,8 +195,8 @@ async fn iops_are_raised_to_the_minimum_of_the_new_type() {
 async fn failed_modification_is_reported_with_ec2s_reason() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
-    fixture.timing(modify_ms(60_000)).await;
     let volume = fixture.volume("pvc-1").await;
+    fixture.timing(modify_ms(60_000)).await;
     fixture.ec2.override_modifications(|modifications| {
         for modification in modifications {
             modification.state = ModificationState::Failed;
@@ -226,35 +204,23 @@ async fn failed_modification_is_reported_with_ec2s_reason() {
         }
     });
     let began = Instant::now();
-    let error = fixture.cloud.volumes.modify(&volume.id, &throughput(250), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
-    assert!(message_of(&error).contains("no such disk"), "{}", message_of(&error));
+    let error = assert_error(fixture.modify(&volume.id, &throughput(250)).await, CloudErrorKind::Internal);
+    assert_mentions(&error, &["no such disk"]);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn modification_that_is_not_listed_yet_is_not_done() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(modify_ms(30_000)).await;
-    let volume = fixture.volume("pvc-1").await;
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::ModifyVolume);
-    let (given_up, _successor) = tokio::join!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    given_up.unwrap_err();
+    fixture
+        .supersede(Action::ModifyVolume, async |waiters| {
+            expand(&fixture.cloud, &volume, Gib(10), waiters).await.map(drop)
+        })
+        .await;
     let began = Instant::now();
-    fixture.ec2.override_modifications(move |modifications| {
-        if began.elapsed() < Duration::from_secs(14) {
-            modifications.clear();
-        }
-    });
-    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap();
+    fixture.ec2.hide_modifications(14);
+    fixture.expand(&volume, Gib(10)).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(25), "{:?}", began.elapsed());
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
@@ -262,8 +228,8 @@ async fn modification_that_is_not_listed_yet_is_not_done() {
 #[tokio::test(start_paused = true)]
 async fn modification_of_another_process_is_followed() {
     let fixture = Fixture::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
-    fixture.timing(modify_ms(20_000)).await;
     let volume = fixture.volume("pvc-1").await;
+    fixture.timing(modify_ms(20_000)).await;
     let request = ModifyVolume {
         volume: volume.id.clone(),
         size: Some(Gib(10)),
@@ -279,11 +245,7 @@ async fn modification_of_another_process_is_followed() {
             volumes.iter_mut().for_each(|v| v.size = old);
         }
     });
-    fixture.ec2.override_modifications(move |modifications| {
-        if began.elapsed() < Duration::from_secs(5) {
-            modifications.clear();
-        }
-    });
-    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap(), Gib(10));
+    fixture.ec2.hide_modifications(5);
+    assert_eq!(fixture.expand(&volume.id, Gib(10)).await.unwrap(), Gib(10));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }

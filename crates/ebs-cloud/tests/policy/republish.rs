@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind};
+use ebs_cloud::{CloudError, CloudErrorKind, Object};
 use ebs_ec2::{Action, AttachRequest, Attachments, DetachRequest, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::faults::{Effect, Rule};
 use ebs_types::{ConnectionId, DeviceName, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of};
+use crate::fixture::{Fixture, assert_error, assert_mentions, message_of};
 
 /// Shows an old state as a stale describe does, with the current date.
 fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
@@ -29,11 +29,9 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
 
 #[tokio::test(start_paused = true)]
 async fn attach_is_sent_without_a_describe() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.clear_calls();
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     let actions = fixture.actions();
     let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
     assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
@@ -48,7 +46,7 @@ async fn instance_is_described_once_for_30_s_of_attaches() {
     let mut names = Vec::new();
     for n in 0..6 {
         let volume = fixture.volume(&format!("pvc-{n}")).await;
-        names.push(fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device);
+        names.push(fixture.attach(&volume.id, &node).await.unwrap().device);
     }
     names.sort();
     names.dedup();
@@ -56,7 +54,7 @@ async fn instance_is_described_once_for_30_s_of_attaches() {
     assert_eq!(fixture.count(Action::DescribeInstances), 1);
     fixture.pass(60).await;
     let volume = fixture.volume("pvc-later").await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume.id, &node).await.unwrap();
     assert_eq!(fixture.count(Action::DescribeInstances), 2);
     assert_eq!(fixture.accepted(Action::AttachVolume), fixture.count(Action::AttachVolume), "no name was taken twice");
 }
@@ -67,7 +65,7 @@ async fn outdated_description_gives_no_device_name() {
     let [node, _] = fixture.nodes().await;
     let (quick, slow) = (fixture.volume("a").await, fixture.volume("b").await);
     let gate = fixture.sim.hold(Action::DescribeInstanceTypes);
-    let (attached, ()) = tokio::join!(fixture.cloud.attachments.attach(&slow.id, &node, &fixture.waiters), async {
+    let (attached, ()) = tokio::join!(fixture.attach(&slow.id, &node), async {
         gate.reached().await;
         attach_by_hand(&fixture, &quick.id, &node, "/dev/xvdaa").await;
         fixture.pass(60).await;
@@ -82,19 +80,17 @@ async fn name_in_use_leads_to_another_describe_and_name() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
-    fixture.cloud.attachments.attach(&one.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&one.id, &node).await.unwrap();
     attach_by_hand(&fixture, &stranger.id, &node, "/dev/xvdab").await;
-    let attached = fixture.cloud.attachments.attach(&two.id, &node, &fixture.waiters).await.unwrap();
+    let attached = fixture.attach(&two.id, &node).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdac");
     assert_eq!(fixture.count(Action::DescribeInstances), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_attach_succeeds_if_the_volume_is_attached() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    let first = fixture.attach(&volume, &node).await.unwrap();
     for class in [
         ErrorClass::LimitExceeded(Limit::Attachments),
         ErrorClass::ZoneMismatch,
@@ -105,7 +101,7 @@ async fn refused_attach_succeeds_if_the_volume_is_attached() {
         ErrorClass::Other,
     ] {
         fixture.sim.fail_next(Action::AttachVolume, class, false);
-        let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        let again = fixture.attach(&volume, &node).await.unwrap();
         assert_eq!((again.device, again.attach_time), (first.device.clone(), first.attach_time), "{class:?}");
     }
 }
@@ -113,78 +109,59 @@ async fn refused_attach_succeeds_if_the_volume_is_attached() {
 /// The device name is free again.
 #[tokio::test(start_paused = true)]
 async fn attach_errors_keep_their_meaning() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
-    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
-    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
-    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
-    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
-    let credentials: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthenticated);
-    let later: Fits = |e| matches!(e.kind, CloudErrorKind::Unavailable);
-    let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
-    for (class, fits) in [
-        (ErrorClass::LimitExceeded(Limit::Attachments), limit),
-        (ErrorClass::ZoneMismatch, state),
-        (ErrorClass::VolumeInUse, state),
-        (ErrorClass::IncorrectState, state),
-        (ErrorClass::Encryption, state),
-        (ErrorClass::InvalidParameter, argument),
-        (ErrorClass::Unsupported, argument),
-        (ErrorClass::VolumeNotFound, missing),
-        (ErrorClass::InstanceNotFound, missing),
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    let missing = CloudErrorKind::NotFound(Object::Volume(volume.clone()));
+    for (class, kind) in [
+        (ErrorClass::LimitExceeded(Limit::Attachments), CloudErrorKind::LimitExceeded),
+        (ErrorClass::ZoneMismatch, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::VolumeInUse, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::IncorrectState, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::Encryption, CloudErrorKind::FailedPrecondition),
+        (ErrorClass::InvalidParameter, CloudErrorKind::InvalidArgument),
+        (ErrorClass::Unsupported, CloudErrorKind::InvalidArgument),
+        (ErrorClass::VolumeNotFound, missing.clone()),
+        (ErrorClass::InstanceNotFound, CloudErrorKind::NotFound(Object::Instance(node.instance().clone()))),
         (ErrorClass::MalformedId, missing),
-        (ErrorClass::Unauthorized, rights),
-        (ErrorClass::Unauthenticated, credentials),
-        (ErrorClass::NotSent, later),
-        (ErrorClass::Other, other),
+        (ErrorClass::Unauthorized, CloudErrorKind::Unauthorized),
+        (ErrorClass::Unauthenticated, CloudErrorKind::Unauthenticated),
+        (ErrorClass::NotSent, CloudErrorKind::Unavailable),
+        (ErrorClass::Other, CloudErrorKind::Internal),
     ] {
         fixture.sim.fail_next(Action::AttachVolume, class, false);
         if matches!(class, ErrorClass::VolumeInUse | ErrorClass::IncorrectState) {
             // The obstacle may have disappeared, so the attach is tried again.
             fixture.sim.fail_next(Action::AttachVolume, class, false);
         }
-        let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-        assert!(fits(&error), "{class:?}: {error:?}");
+        let error = assert_error(fixture.attach(&volume, &node).await, kind);
         assert!(error.cause.as_ref().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
     }
-    let device = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device;
+    let device = fixture.attach(&volume, &node).await.unwrap().device;
     assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
 }
 
 /// The limit is five names. The next attempt uses others.
 #[tokio::test(start_paused = true)]
 async fn attach_fails_after_five_device_names_in_use() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     for _ in 0..5 {
         fixture.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
     }
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::FailedPrecondition);
     assert_eq!(fixture.count(Action::AttachVolume), 5);
-    assert_eq!(
-        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device.as_str(),
-        "/dev/xvdaf"
-    );
+    assert_eq!(fixture.attach(&volume, &node).await.unwrap().device.as_str(), "/dev/xvdaf");
 }
 
 /// An attachment of another process counts when describes cannot be from before it.
 #[tokio::test(start_paused = true)]
 async fn own_attachment_counts_at_once() {
-    let mut fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     fixture.restart();
     let began = Instant::now();
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -194,10 +171,10 @@ async fn ended_attachment_in_a_stale_describe_is_not_reported() {
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
     let neighbour = fixture.neighbour().await;
-    let old = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().volume.attachments;
+    let old = fixture.attach(&volume.id, &node).await.unwrap().volume.attachments;
     fixture.pass(20).await;
-    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    fixture.cloud.attachments.attach(&volume.id, &neighbour, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume.id, &node).await.unwrap();
+    fixture.attach(&volume.id, &neighbour).await.unwrap();
     fixture.restart();
     let until = Instant::now() + Duration::from_secs(14);
     fixture.ec2.override_volumes(move |volumes| {
@@ -207,7 +184,7 @@ async fn ended_attachment_in_a_stale_describe_is_not_reported() {
             }
         }
     });
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
+    let error = fixture.attach(&volume.id, &node).await.unwrap_err();
     assert!(
         matches!(
             error,
@@ -216,20 +193,18 @@ async fn ended_attachment_in_a_stale_describe_is_not_reported() {
         ),
         "{error:?}"
     );
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(message_of(&error).contains(&neighbour.to_string()), "{}", message_of(&error));
+    let error = fixture.attach(&volume.id, &node).await.unwrap_err();
+    assert_mentions(&error, &[&neighbour.to_string()]);
 }
 
 /// The attach time distinguishes them.
 #[tokio::test(start_paused = true)]
 async fn stale_earlier_attachment_is_not_the_new_one() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    let old = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let old = fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(20).await;
-    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     let began = Instant::now();
     let stale = old.volume.attachments.clone();
     fixture.ec2.override_volumes(move |volumes| {
@@ -237,51 +212,37 @@ async fn stale_earlier_attachment_is_not_the_new_one() {
             volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
         }
     });
-    let new = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let new = fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     assert_ne!(new.attach_time, old.attach_time);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempt_after_a_lost_answer_describes_first() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
-    let waiters = ebs_types::Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::AttachVolume);
-    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    given_up.unwrap_err();
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture
+        .supersede(Action::AttachVolume, async |waiters| {
+            fixture.cloud.attachments.attach(&volume, &node, waiters).await.map(drop)
+        })
+        .await;
+    fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attachment_in_detach_is_not_reported() {
     let fixture = Fixture::new().await;
-    fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
-    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
+    let first = fixture.attach(&volume.id, &node).await.unwrap();
     fixture.pass(400).await;
-    let waiters = ebs_types::Waiters::default();
-    let waiter = waiters.join();
-    let gate = fixture.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.detach(&volume.id, &node, &waiters), async {
-        gate.reached().await;
-        drop(waiter);
-        let successor = waiters.supersede();
-        gate.release();
-        successor
-    });
-    given_up.unwrap_err();
+    fixture
+        .supersede(Action::DetachVolume, async |waiters| {
+            fixture.cloud.attachments.detach(&volume.id, &node, waiters).await.map(drop)
+        })
+        .await;
     let (until, listed) = (Instant::now() + Duration::from_secs(14), first.volume.attachments);
     fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
@@ -290,7 +251,7 @@ async fn attachment_in_detach_is_not_reported() {
             }
         }
     });
-    let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await;
+    let again = fixture.attach(&volume.id, &node).await;
     assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
 }
 
@@ -301,13 +262,12 @@ async fn attachment_detached_by_this_process_is_not_reported() {
         let volume = fixture.volume("pvc-1").await;
         let [node, _] = fixture.nodes().await;
         let neighbour = fixture.neighbour().await;
-        let old =
-            fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().volume.attachments;
+        let old = fixture.attach(&volume.id, &node).await.unwrap().volume.attachments;
         if restarted {
             fixture.restart();
         }
         fixture.pass(40).await;
-        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.detach(&volume.id, &node).await.unwrap();
         fixture.twin().attachments.attach(&volume.id, &neighbour, &fixture.waiters).await.unwrap();
         let until = Instant::now() + Duration::from_secs(13);
         fixture.ec2.override_volumes(move |volumes| {
@@ -317,7 +277,7 @@ async fn attachment_detached_by_this_process_is_not_reported() {
                 }
             }
         });
-        let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await;
+        let again = fixture.attach(&volume.id, &node).await;
         assert!(again.is_err(), "restarted: {restarted}: it is attached to {neighbour}");
     }
 }
@@ -355,19 +315,16 @@ async fn two_processes_attach_at_one_node_without_conflicts() {
 /// Describes must show it for certain. The next attempt uses another device name.
 #[tokio::test(start_paused = true)]
 async fn stuck_attachment_of_another_process_is_detached() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    attach_by_hand(&fixture, &volume.id, &node, "/dev/xvdaa").await;
+    attach_by_hand(&fixture, &volume, &node, "/dev/xvdaa").await;
     fixture.pass(100).await;
     let began = Instant::now();
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
     assert!((15..30).contains(&began.elapsed().as_secs()), "only a certain attachment: {:?}", began.elapsed());
     assert_eq!(fixture.accepted(Action::DetachVolume), 1);
     fixture.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
-    let fresh = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let fresh = fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fresh.device.as_str(), "/dev/xvdab");
 }
 
@@ -388,31 +345,25 @@ async fn volume_listed_at_two_nodes_is_an_error_with_both() {
             volume.attachments.extend(also);
         }
     });
-    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
+    let error = assert_error(fixture.attach(&volume.id, &node).await, CloudErrorKind::Internal);
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
 
 /// EC2 may carry it out within 15 s.
 #[tokio::test(start_paused = true)]
 async fn attach_waits_for_an_unanswered_detach() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(16).await;
-    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
     fixture.pass(16).await;
     // The orchestrator repeats the detach.
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
-    let leaves = tokio::time::timeout(
-        Duration::from_secs(1),
-        fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters),
-    );
+    let leaves = tokio::time::timeout(Duration::from_secs(1), fixture.detach(&volume, &node));
     assert!(leaves.await.is_err(), "it is not known what became of it");
     fixture.sim.clear_calls();
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
 }
 
@@ -420,21 +371,18 @@ async fn attach_waits_for_an_unanswered_detach() {
 /// attached.
 #[tokio::test(start_paused = true)]
 async fn stuck_attachment_is_not_reported_before_its_late_detach() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let rule = Rule::new(Effect::StuckAttaching).times(1);
     fixture.sim.faults().add(rule).expect("a rule");
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
-    let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
     fixture.sim.engine().release_all();
     let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
     let late = async {
         tokio::time::sleep(Duration::from_secs(14)).await;
         fixture.sim.detach_volume(&request).await.map(drop)
     };
-    let (attached, late) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters), late);
+    let (attached, late) = tokio::join!(fixture.attach(&volume, &node), late);
     late.expect("there is something to detach");
     attached.expect("it is attached again");
     let attachments = fixture.volumes().await.remove(0).attachments;
@@ -444,14 +392,12 @@ async fn stuck_attachment_is_not_reported_before_its_late_detach() {
 /// The memory keeps an attachment for a day, so a new connection of the attacher causes no wait.
 #[tokio::test(start_paused = true)]
 async fn attachment_made_hours_ago_counts_at_once() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await.id;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(23 * 3600).await;
     fixture.connect(ConnectionId::unique());
     let began = Instant::now();
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
@@ -473,9 +419,9 @@ async fn refused_attach_keeps_the_name_of_an_accepted_one() {
         waiters.supersede()
     });
     given_up.unwrap_err();
-    let (first, second) = tokio::join!(fixture.cloud.attachments.attach(&one, &node, &fixture.waiters), async {
+    let (first, second) = tokio::join!(fixture.attach(&one, &node), async {
         fixture.called(Action::AttachVolume, 2).await;
-        fixture.cloud.attachments.attach(&two, &node, &fixture.waiters).await
+        fixture.attach(&two, &node).await
     });
     assert_ne!(first.unwrap().device, second.unwrap().device);
     assert_eq!((fixture.count(Action::AttachVolume), fixture.accepted(Action::AttachVolume)), (3, 2));
@@ -487,13 +433,11 @@ async fn name_of_a_detached_volume_is_free_at_once() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let volumes = [fixture.volume("a").await.id, fixture.volume("b").await.id, fixture.volume("c").await.id];
-    let attach = async |n: usize| {
-        fixture.cloud.attachments.attach(&volumes[n], &node, &fixture.waiters).await.expect("there is room").device
-    };
+    let attach = async |n: usize| fixture.attach(&volumes[n], &node).await.expect("there is room").device;
     let first = attach(0).await;
     fixture.pass(60).await;
     // Describes the instance with the first volume.
     attach(1).await;
-    fixture.cloud.attachments.detach(&volumes[0], &node, &fixture.waiters).await.unwrap();
+    fixture.detach(&volumes[0], &node).await.unwrap();
     assert_eq!((attach(2).await, fixture.count(Action::DescribeInstances)), (first, 2));
 }

@@ -7,7 +7,7 @@ use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::engine::{BurntToken, EngineConfig};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of, spec};
+use crate::fixture::{Fixture, assert_error, message_of, request, spec};
 
 const BOTH: [BurntToken; 2] = [BurntToken::Mismatch, BurntToken::OldReply];
 
@@ -16,7 +16,7 @@ async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpe
     let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
     for _ in 0..times {
         let made = fixture.create(wanted).await.expect("a plain volume can be created");
-        fixture.cloud.volumes.delete(&made.id, &fixture.waiters).await.expect("it can be deleted");
+        fixture.delete(&made.id).await.expect("it can be deleted");
         fixture.pass(60).await;
     }
     fixture.restart();
@@ -106,9 +106,7 @@ async fn vanishing_volume_is_recreated_at_most_twice() {
 async fn differing_volume_is_reported_at_once_by_an_old_leader() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
-    fixture
-        .stranger(ebs_ec2::CreateVolume { size: ebs_types::Gib(9), ..crate::fixture::request(&spec("pvc-1"), "x") })
-        .await;
+    fixture.stranger(ebs_ec2::CreateVolume { size: ebs_types::Gib(9), ..request(&spec("pvc-1"), "x") }).await;
     fixture.pass(60).await;
     let wanted = VolumeSpec {
         capacity: ebs_cloud::CapacityRequest { limit: Some(ebs_types::Gib(5)), ..spec("pvc-1").capacity },
@@ -116,7 +114,6 @@ async fn differing_volume_is_reported_at_once_by_an_old_leader() {
     };
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
     let began = Instant::now();
-    let error = fixture.create(&wanted).await.unwrap_err();
-    assert_eq!(error.kind, ebs_cloud::CloudErrorKind::AlreadyExists, "{error:?}");
+    assert_error(fixture.create(&wanted).await, ebs_cloud::CloudErrorKind::AlreadyExists);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }

@@ -13,16 +13,16 @@ use crate::fixture::Fixture;
 async fn attached() -> (Fixture, VolumeId, NodeId) {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
-    fixture.timing(TimingOverride { detach_ms: Some(1_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.expect("the attachment is possible");
+    fixture.timing(TimingOverride { detach_ms: Some(1_000), ..TimingOverride::default() }).await;
+    fixture.attach(&volume, &node).await.expect("the attachment is possible");
     (fixture, volume, node)
 }
 
 async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
-    fixture.cloud.attachments.detach(volume, node, &fixture.waiters).await.expect("it can be detached");
+    fixture.detach(volume, node).await.expect("it can be detached");
     assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()), "reported detached while attached");
     began.elapsed()
 }
@@ -80,7 +80,7 @@ async fn only_the_available_state_in_a_refusal_proves_the_end() {
     ] {
         let (fixture, volume, node) = attached().await;
         fixture.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
-        fixture.ec2.hide_attachments(Duration::from_secs(14));
+        fixture.ec2.hide_attachments(14);
         let gate = fixture.sim.hold(Action::DetachVolume);
         let (took, ()) = tokio::join!(detach_for_real(&fixture, &volume, &node), async {
             gate.reached().await;

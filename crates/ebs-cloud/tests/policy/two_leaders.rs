@@ -21,9 +21,9 @@ fn tag(value: &str) -> ModifySpec {
 
 /// Creates a volume of 10 GiB with 3000 IOPS, whose modifications take no time.
 async fn volume(fixture: &Fixture) -> Volume {
-    fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
-    Box::pin(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters)).await.expect("it can grow");
+    fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
+    Box::pin(fixture.expand(&volume.id, Gib(10))).await.expect("it can grow");
     fixture.pass(60).await;
     fixture.cloud.volumes.get(&volume.id).await.expect("it exists")
 }
@@ -45,7 +45,7 @@ async fn freeze(fixture: &Fixture, id: &VolumeId) {
 }
 
 async fn modify(fixture: &Fixture, id: &VolumeId, spec: &ModifySpec) -> Volume {
-    fixture.cloud.volumes.modify(id, spec, &fixture.waiters).await.expect("it can be modified")
+    fixture.modify(id, spec).await.expect("it can be modified")
 }
 
 /// Modifies the volume as the previous leader does.
@@ -75,14 +75,14 @@ async fn new_leader_reverts_a_recent_change_of_the_previous_one() {
 async fn new_leader_of_the_volume_modifier_reverts_a_change() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
-    fixture.cloud.note_request(Sidecar::Resizer, Some(ConnectionId::unique()));
+    fixture.cloud.record_request(Sidecar::Resizer, Some(ConnectionId::unique()));
     fixture.pass(60).await;
     freeze(&fixture, &volume.id).await;
     old_leader_sets_iops(&fixture, &volume.id, 4000).await;
-    fixture.cloud.note_request(Sidecar::Resizer, None);
-    fixture.cloud.note_request(Sidecar::VolumeModifier, Some(ConnectionId::unique()));
+    fixture.cloud.record_request(Sidecar::Resizer, None);
+    fixture.cloud.record_request(Sidecar::VolumeModifier, Some(ConnectionId::unique()));
     let (by, spec) = ([Sidecar::VolumeModifier], iops(3000));
-    let modify = fixture.cloud.volumes.modify_for(&by, &volume.id, &spec, &fixture.waiters);
+    let modify = fixture.cloud.volumes.modify(&by, &volume.id, &spec, &fixture.waiters);
     let answered = Box::pin(modify).await.expect("it can be modified");
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
@@ -113,10 +113,14 @@ async fn late_modification_of_the_previous_leader_does_not_win() {
         tokio::time::sleep(Duration::from_secs(14)).await;
         late.release();
     };
-    let (_, (), answered) = tokio::join!(old.volumes.modify(&volume.id, &late_spec, &fixture.waiters), called, async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        modify(&fixture, &volume.id, &iops(3500)).await
-    });
+    let (_, (), answered) = tokio::join!(
+        old.volumes.modify(&[Sidecar::Resizer], &volume.id, &late_spec, &fixture.waiters),
+        called,
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            modify(&fixture, &volume.id, &iops(3500)).await
+        }
+    );
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3500), Some(3500)));
 }
 
@@ -131,10 +135,11 @@ async fn late_tags_of_the_previous_leader_do_not_win() {
         tokio::time::sleep(Duration::from_secs(14)).await;
         late.release();
     });
-    let (_, (), ()) = tokio::join!(old.volumes.modify(&volume.id, &old_tag, &fixture.waiters), called, async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        modify(&fixture, &volume.id, &tag("new")).await;
-    });
+    let (_, (), ()) =
+        tokio::join!(old.volumes.modify(&[Sidecar::Resizer], &volume.id, &old_tag, &fixture.waiters), called, async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            modify(&fixture, &volume.id, &tag("new")).await;
+        });
     assert_eq!(truth(&fixture, &volume.id).await.tags["tier"], "new");
 }
 
@@ -186,9 +191,9 @@ async fn growth_by_the_previous_leader_is_followed() {
     freeze(&fixture, &volume.id).await;
     let began = Instant::now();
     let size = ModifySpec::size(Gib(20));
-    let (_, new) = tokio::join!(old.volumes.modify(&volume.id, &size, &fixture.waiters), async {
+    let (_, new) = tokio::join!(old.volumes.modify(&[Sidecar::Resizer], &volume.id, &size, &fixture.waiters), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await
+        fixture.expand(&volume.id, Gib(20)).await
     });
     assert_eq!(new.map_err(|error| error.kind), Ok::<_, CloudErrorKind>(Gib(20)));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
@@ -210,13 +215,9 @@ async fn new_process_does_not_report_unfinished_growth() {
     };
     fixture.sim.modify_volume(&request).await.expect("it can be modified");
     let began = Instant::now();
-    fixture.ec2.override_modifications(move |modifications| {
-        if began.elapsed() < Duration::from_secs(14) {
-            modifications.clear();
-        }
-    });
+    fixture.ec2.hide_modifications(14);
     fixture.restart();
-    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
+    assert_eq!(fixture.expand(&volume.id, Gib(20)).await.unwrap(), Gib(20));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
@@ -226,6 +227,6 @@ async fn growth_at_a_new_leader_is_requested_at_once() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let began = Instant::now();
-    fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap();
+    fixture.expand(&volume.id, Gib(20)).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

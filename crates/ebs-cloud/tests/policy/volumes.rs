@@ -1,9 +1,9 @@
-use ebs_cloud::{CloudError, CloudErrorKind, Object};
+use ebs_cloud::{CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass, VolumeState};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::VolumeId;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, assert_error, request, spec};
 
 /// This includes volumes that are being deleted and malformed ids.
 #[tokio::test(start_paused = true)]
@@ -13,12 +13,12 @@ async fn delete_of_a_missing_volume_succeeds() {
     let volume = fixture.volume("pvc-1").await;
     for seconds in [0, 1, 10] {
         fixture.pass(seconds).await;
-        fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+        fixture.delete(&volume.id).await.unwrap();
     }
     let never = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    fixture.cloud.volumes.delete(&never, &fixture.waiters).await.unwrap();
+    fixture.delete(&never).await.unwrap();
     let malformed = VolumeId::parse("vol-zz").unwrap();
-    fixture.cloud.volumes.delete(&malformed, &fixture.waiters).await.unwrap();
+    fixture.delete(&malformed).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,41 +27,33 @@ async fn volume_being_deleted_does_not_exist() {
     fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().id, volume.id);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    match fixture.cloud.volumes.get(&volume.id).await.unwrap_err() {
-        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
-        other => panic!("{other:?}"),
-    }
+    fixture.delete(&volume.id).await.unwrap();
+    assert_error(fixture.cloud.volumes.get(&volume.id).await, CloudErrorKind::NotFound(Object::Volume(volume.id)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletion_with_a_lost_reply_is_not_repeated() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.delete(&volume).await.unwrap();
     assert_eq!(fixture.count(Action::DeleteVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn unclear_deletion_is_repeated_after_a_describe() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.delete(&volume).await.unwrap();
     assert_eq!(fixture.count(Action::DeleteVolume), 2);
     assert!(fixture.volumes().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn volume_in_use_is_not_deleted() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
-    let error = fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().state, VolumeState::InUse);
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
+    fixture.attach(&volume, &node).await.unwrap();
+    assert_error(fixture.delete(&volume).await, CloudErrorKind::FailedPrecondition);
+    assert_eq!(fixture.cloud.volumes.get(&volume).await.unwrap().state, VolumeState::InUse);
 }
 
 /// It makes a single call.
@@ -76,24 +68,17 @@ async fn access_check_distinguishes_refusal_and_outage() {
         (ErrorClass::Unauthorized, CloudErrorKind::Unauthorized),
     ] {
         fixture.sim.fail_next(Action::DescribeAvailabilityZones, class, false);
-        let error = fixture.cloud.check_access().await.unwrap_err();
-        assert_eq!(error.kind, kind, "{error:?}");
+        assert_error(fixture.cloud.check_access().await, kind);
     }
     assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 5, "asked once each time, never again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn volume_that_is_not_listed_yet_is_not_deleted() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let began = tokio::time::Instant::now();
-    fixture.ec2.override_volumes(move |volumes| {
-        if began.elapsed().as_secs() < 14 {
-            volumes.clear();
-        }
-    });
+    let (fixture, volume) = Fixture::with_volume().await;
+    fixture.ec2.hide_volumes(14);
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    fixture.delete(&volume).await.unwrap();
     assert!(fixture.volumes().await.is_empty(), "reported deleted while it exists");
 }
 
@@ -101,8 +86,8 @@ async fn volume_that_is_not_listed_yet_is_not_deleted() {
 async fn volume_in_creation_is_deleted_when_it_is_available() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
-    let id = fixture.stranger(crate::fixture::request(&crate::fixture::spec("pvc-1"), "token")).await;
-    fixture.cloud.volumes.delete(&id, &fixture.waiters).await.unwrap();
+    let id = fixture.stranger(request(&spec("pvc-1"), "token")).await;
+    fixture.delete(&id).await.unwrap();
     fixture.pass(60).await;
     assert!(fixture.volumes().await.is_empty());
 }

@@ -5,7 +5,7 @@ use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::engine::{AccountSettings, EngineConfig};
 use ebs_types::{IopsRequest, VolumeType};
 
-use crate::fixture::{Fixture, in_zone, message_of, snapshot_spec, spec, zone};
+use crate::fixture::{Fixture, assert_error, in_zone, message_of, snapshot_spec, spec, zone};
 
 /// Creates an account whose zone us-west-2c does not support the volume type.
 async fn without(volume_type: &str) -> Fixture {
@@ -74,8 +74,8 @@ async fn message_offers_another_zone_only_if_it_is_allowed() {
 async fn restored_volume_skips_a_zone_without_its_type() {
     let fixture = without("io2").await;
     let origin = fixture.volume("origin").await;
-    let taken = fixture.cloud.snapshots.create(&snapshot_spec("snap", &origin.id), &fixture.waiters).await;
-    let source = Source::Snapshot(taken.unwrap().into_inner().id);
+    let taken = fixture.snapshot(&snapshot_spec("snap", &origin.id)).await;
+    let source = Source::Snapshot(taken.unwrap().id);
     fixture.pass(20).await;
     for n in 0..6 {
         let wanted = VolumeSpec { source: source.clone(), ..io2(&format!("pvc-{n}")) };
@@ -96,8 +96,7 @@ async fn clone_in_a_zone_without_its_type_is_invalid() {
     let fixture = without("io2").await;
     let origin = fixture.create(&in_zone(spec("origin"), "us-west-2c")).await.unwrap();
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..io2("pvc-1") };
-    let error = fixture.create(&clone).await.unwrap_err();
-    assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
+    assert_error(fixture.create(&clone).await, CloudErrorKind::InvalidArgument);
 }
 
 /// The fourth refusal begins the second round.
@@ -130,8 +129,8 @@ async fn unavailable_zone_is_not_chosen() {
 #[tokio::test(start_paused = true)]
 async fn empty_zone_listing_is_not_cached() {
     let fixture = Fixture::new().await;
-    fixture.ec2.hide_zones();
-    fixture.create(&spec("pvc-1")).await.unwrap_err();
-    fixture.ec2.show_zones();
+    fixture.ec2.override_zones(Vec::clear);
+    assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::InsufficientCapacity);
+    fixture.ec2.clear_overrides();
     fixture.create(&spec("pvc-1")).await.unwrap();
 }

@@ -13,7 +13,7 @@ async fn create(driver: Driver, name: String) -> Duration {
     let _waiter = waiters.join();
     let began = Instant::now();
     let made = driver.cloud.volumes.create(&spec(&name), &waiters).await;
-    made.expect("a plain volume can be created").into_inner();
+    made.expect("a plain volume can be created");
     began.elapsed()
 }
 
@@ -50,21 +50,4 @@ async fn typical_time_of_a_transition_is_learned() {
     let describes = world.count(Action::DescribeVolumes);
     assert!(describes <= 3, "{describes} describes for a transition that always takes 5 s");
     assert!(took < Duration::from_millis(5_500), "{took:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn faster_transition_is_noticed() {
-    let world = World::instant().await;
-    let timing = |ms| TimingOverride { create_ms: Some(ms), ..TimingOverride::default() };
-    world.sim.engine().set_timing(timing(5_000)).await;
-    let driver = world.driver();
-    for n in 0..20 {
-        create(driver.clone(), format!("slow-{n}")).await;
-    }
-    world.sim.engine().set_timing(timing(0)).await;
-    let mut took = Duration::MAX;
-    for n in 0..20 {
-        took = create(driver.clone(), format!("fast-{n}")).await;
-    }
-    assert!(took < Duration::from_millis(300), "{took:?}");
 }

@@ -66,12 +66,6 @@ impl World {
         Self { sim, nodes }
     }
 
-    /// Creates two drivers of two clusters. Each has its own half of the instances.
-    pub(crate) fn two_drivers(&self) -> [Driver; 2] {
-        let (one, two) = self.nodes.split_at(self.nodes.len() / 2);
-        [one, two].map(|nodes| Driver { nodes: nodes.to_vec(), ..self.driver() })
-    }
-
     pub(crate) fn driver(&self) -> Driver {
         self.driver_with(true)
     }
@@ -79,11 +73,6 @@ impl World {
     pub(crate) fn driver_with(&self, batching: bool) -> Driver {
         let config = CloudConfig { batching, ..CloudConfig::new(DriverName::default()) };
         Driver { cloud: Arc::new(Cloud::new(Arc::new(self.sim.clone()), config)), nodes: self.nodes.clone() }
-    }
-
-    /// Returns one of the instances.
-    pub(crate) fn node(&self) -> NodeId {
-        self.nodes[0].clone()
     }
 
     /// Creates a driver with the observer.
@@ -138,7 +127,7 @@ impl Driver {
         // EC2 begins its work half way through a mutating call.
         let begun = MUTATING / 2;
         let (volume, create) = timed(|| cloud.volumes.create(&spec, &waiters)).await;
-        let id = volume.into_inner().id;
+        let id = volume.id;
         let (_, attach) = timed(|| cloud.attachments.attach(&id, node, &waiters)).await;
         sleep(used).await;
         let ((), detach) = timed(|| cloud.attachments.detach(&id, node, &waiters)).await;

@@ -62,9 +62,7 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured =
-            cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::during(Rpc::CreateVolume))?;
-        Ok::<_, ControllerError>(ensured.into_inner())
+        cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::during(Rpc::CreateVolume))
     };
     let key = Key::CreateVolume(request.name);
     let volume = service.operations.run(key, plan.content(), Rpc::CreateVolume.timeout(), work).await?;

@@ -30,7 +30,7 @@ pub(super) async fn create<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let Plan { spec, features } = plan.clone();
     let work = move |waiters| async move {
-        cloud.snapshots.provide(&spec, &features, &waiters).await.map_err(ControllerError::during(Rpc::CreateSnapshot))
+        cloud.snapshots.ensure(&spec, &features, &waiters).await.map_err(ControllerError::during(Rpc::CreateSnapshot))
     };
     let key = Key::CreateSnapshot(request.name);
     let snapshot = service.operations.run(key, plan, Rpc::CreateSnapshot.timeout(), work).await?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use ebs_calls::{RateLimited, pages};
+use ebs_cloud::{RateLimited, pages};
 use ebs_ec2::{Ec2, Ec2Error, Instance, Instances, MAX_FILTER_VALUES};
 use ebs_types::InstanceId;
 use futures_util::StreamExt;

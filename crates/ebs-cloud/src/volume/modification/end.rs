@@ -2,110 +2,109 @@
 
 use std::time::SystemTime;
 
-use ebs_calls::Transition;
 use ebs_ec2::{Ec2, Modification, ModificationState, ModifyVolume, Volume};
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use super::plan;
 use crate::describe::{FirstPoll, Verdict};
-use crate::op::Op;
-use crate::volume::service::VolumeService;
-use crate::{CloudError, CloudErrorKind, bounds};
+use crate::op_context::OpContext;
+use crate::traffic::Transition;
+use crate::volume::VolumeService;
+use crate::{CloudError, CloudErrorKind, timeouts};
 
-impl<E: Ec2> VolumeService<E> {
-    /// Waits until no modification runs, and returns the latest one from a describe sent at `settled_at` or later.
-    /// Waits at most 15 s for a modification in an unknown state. After that EC2 decides, by its description of the
-    /// volume and its answer to the next modification. While a modification runs, EC2 shows its targets as if they were
-    /// reached, so the description of the volume proves nothing.
-    pub(super) async fn latest_at_rest(
-        &self,
-        op: &Op<'_>,
-        id: &VolumeId,
-        settled_at: Instant,
-    ) -> Result<Option<Modification>, CloudError> {
-        let patient_until = Instant::now() + bounds::SETTLE;
-        let decide = |seen: Option<Modification>, sent: Instant| {
-            let settled = sent >= settled_at;
-            match seen.as_ref().map(|m| &m.state) {
-                Some(ModificationState::Modifying) => Verdict::Waiting,
-                Some(ModificationState::Other(_)) if sent < patient_until => Verdict::Waiting,
-                Some(ModificationState::Other(state)) => {
-                    tracing::warn!(
-                        volume = %id, state,
-                        "unknown modification state, using the volume as EC2 describes it"
-                    );
-                    Verdict::Done(seen)
-                }
-                _ if settled => Verdict::Done(seen),
-                _ => Verdict::Waiting,
+/// Waits until no modification runs, and returns the latest one from a describe sent at `settled_at` or later.
+/// Waits at most 15 s for a modification in an unknown state. After that EC2 decides, by its description of the
+/// volume and its answer to the next modification. While a modification runs, EC2 shows its targets as if they were
+/// reached, so the description of the volume proves nothing.
+pub(super) async fn latest_at_rest<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    id: &VolumeId,
+    settled_at: Instant,
+) -> Result<Option<Modification>, CloudError> {
+    let patient_until = Instant::now() + timeouts::SETTLE;
+    let decide = |seen: Option<Modification>, sent: Instant| {
+        let settled = sent >= settled_at;
+        match seen.as_ref().map(|m| &m.state) {
+            Some(ModificationState::Modifying) => Verdict::Waiting,
+            Some(ModificationState::Other(_)) if sent < patient_until => Verdict::Waiting,
+            Some(ModificationState::Other(state)) => {
+                tracing::warn!(
+                    volume = %id, state,
+                    "unknown modification state, using the volume as EC2 describes it"
+                );
+                Verdict::Done(seen)
             }
-        };
-        self.context.waiter.modification(op, FirstPoll::Now, id, decide).await
-    }
-
-    /// Waits until the requested modification is past `modifying`. It began after `latest_before` and has the requested
-    /// targets.
-    pub(super) async fn modification_end(
-        &self,
-        op: &Op<'_>,
-        request: &ModifyVolume,
-        latest_before: Option<SystemTime>,
-    ) -> Result<(), CloudError> {
-        let visible_by = Instant::now() + bounds::SETTLE;
-        let first = FirstPoll::After(Transition::Modifying);
-        let decide = |seen: Option<Modification>, sent: Instant| match seen {
-            Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match &m.state {
-                ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
-                ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
-                ModificationState::Other(state) if sent >= visible_by => {
-                    Verdict::Failed(is_in_unknown_state(op, state))
-                }
-                ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
-            },
-            _ if sent < visible_by => Verdict::Waiting,
-            _ => Verdict::Failed(
-                CloudErrorKind::OutcomeUnknown
-                    .error(format!("{op}: EC2 does not list the modification; the next attempt checks again")),
-            ),
-        };
-        self.context.waiter.modification(op, first, &request.volume, decide).await
-    }
-
-    /// Checks after a refusal whether the requested modification exists already: another process may have made it, or a
-    /// call whose answer was lost. Repeated refusals share one wait of 15 s.
-    pub(super) async fn is_made_already(
-        &self,
-        op: &Op<'_>,
-        request: &ModifyVolume,
-        latest_before: Option<SystemTime>,
-    ) -> Result<bool, CloudError> {
-        let visible_by = self.context.recent.refusal_settles_at(&request.volume);
-        let decide = |seen: Option<Modification>, sent: Instant| match seen {
-            Some(m) if plan::is_after(&m, latest_before) => Verdict::Done(plan::leads_to(request, &m)),
-            _ if sent < visible_by => Verdict::Waiting,
-            _ => Verdict::Done(false),
-        };
-        self.context.waiter.modification(op, FirstPoll::Now, &request.volume, decide).await
-    }
-
-    /// Returns the volume once EC2 describes it as requested.
-    pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
-        let decide = |seen: Option<Volume>, _: Instant| match seen {
-            Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
-            // EC2 may not list the volume right after a modification. The deadline of the operation ends the wait.
-            Some(_) | None => Verdict::Waiting,
-        };
-        self.context.waiter.volume(op, FirstPoll::Now, &request.volume, decide).await
-    }
+            _ if settled => Verdict::Done(seen),
+            _ => Verdict::Waiting,
+        }
+    };
+    service.context.describer.await_modification(op, FirstPoll::Now, id, decide).await
 }
 
-fn is_in_unknown_state(op: &Op<'_>, state: &str) -> CloudError {
+/// Waits until the requested modification is past `modifying`. It began after `latest_before` and has the requested
+/// targets.
+pub(super) async fn modification_end<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    request: &ModifyVolume,
+    latest_before: Option<SystemTime>,
+) -> Result<(), CloudError> {
+    let visible_by = Instant::now() + timeouts::SETTLE;
+    let first = FirstPoll::After(Transition::Modifying);
+    let decide = |seen: Option<Modification>, sent: Instant| match seen {
+        Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match &m.state {
+            ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
+            ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
+            ModificationState::Other(state) if sent >= visible_by => Verdict::Failed(is_in_unknown_state(op, state)),
+            ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
+        },
+        _ if sent < visible_by => Verdict::Waiting,
+        _ => Verdict::Failed(
+            CloudErrorKind::OutcomeUnknown
+                .error(format!("{op}: EC2 does not list the modification; the next attempt checks again")),
+        ),
+    };
+    service.context.describer.await_modification(op, first, &request.volume, decide).await
+}
+
+/// Checks after a refusal whether the requested modification exists already: another process may have made it, or a
+/// call whose answer was lost. Repeated refusals share one wait of 15 s.
+pub(super) async fn is_made_already<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    request: &ModifyVolume,
+    latest_before: Option<SystemTime>,
+) -> Result<bool, CloudError> {
+    let visible_by = service.context.recent.record_refusal(&request.volume);
+    let decide = |seen: Option<Modification>, sent: Instant| match seen {
+        Some(m) if plan::is_after(&m, latest_before) => Verdict::Done(plan::leads_to(request, &m)),
+        _ if sent < visible_by => Verdict::Waiting,
+        _ => Verdict::Done(false),
+    };
+    service.context.describer.await_modification(op, FirstPoll::Now, &request.volume, decide).await
+}
+
+/// Returns the volume once EC2 describes it as requested.
+pub(super) async fn reached<E: Ec2>(
+    service: &VolumeService<E>,
+    op: &OpContext<'_>,
+    request: &ModifyVolume,
+) -> Result<Volume, CloudError> {
+    let decide = |seen: Option<Volume>, _: Instant| match seen {
+        Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
+        // EC2 may not list the volume right after a modification. The deadline of the operation ends the wait.
+        Some(_) | None => Verdict::Waiting,
+    };
+    service.context.describer.await_volume(op, FirstPoll::Now, &request.volume, decide).await
+}
+fn is_in_unknown_state(op: &OpContext<'_>, state: &str) -> CloudError {
     let message = format!("{op}: the modification is in the unknown state {state:?}; the next attempt checks again");
     CloudErrorKind::InProgress.error(message)
 }
 
-fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {
+fn has_failed(op: &OpContext<'_>, modification: &Modification) -> CloudError {
     let why = modification.status_message.as_deref().unwrap_or("EC2 reports no reason");
     CloudErrorKind::Internal.error(format!("{op}: the modification has failed: {why}"))
 }

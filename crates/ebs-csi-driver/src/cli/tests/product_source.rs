@@ -14,7 +14,7 @@ pub(super) fn code_of(text: &str) -> String {
 
 /// Returns all source files except files that contain only tests.
 pub(super) fn product_files() -> Vec<PathBuf> {
-    let parts = ["ebs-aws", "ebs-calls", "ebs-cloud", "ebs-csi-driver", "ebs-driver", "ebs-kubernetes", "ebs-metadata"];
+    let parts = ["ebs-aws", "ebs-cloud", "ebs-csi-driver", "ebs-driver", "ebs-kubernetes", "ebs-metadata"];
     let others = ["ebs-mounter", "ebs-telemetry", "ebs-types", "grpc-authority"];
     let mut directories: Vec<PathBuf> =
         parts.iter().chain(&others).map(|part| repository().join("crates").join(part).join("src")).collect();

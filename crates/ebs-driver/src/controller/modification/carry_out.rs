@@ -34,7 +34,7 @@ impl Results {
 /// so that a bad value of one request does not fail another.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
     let spec = merged(changes).expect("contradicting changes were rejected before they joined");
-    let together = cloud.volumes.modify_for(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
+    let together = cloud.volumes.modify(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
     let mut results = Vec::with_capacity(changes.len());
     match together {
         Err(error) if changes.len() > 1 && is_about_values(&error.kind) => {
@@ -42,7 +42,7 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
             let (growth, classes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_growth());
             for change in growth.into_iter().chain(classes) {
                 let sidecars = sidecars(std::slice::from_ref(change));
-                let alone = cloud.volumes.modify_for(&sidecars, volume, &change.spec, waiters).await;
+                let alone = cloud.volumes.modify(&sidecars, volume, &change.spec, waiters).await;
                 let alone = alone.map(|volume| volume.size);
                 results.push(result(change, alone));
             }

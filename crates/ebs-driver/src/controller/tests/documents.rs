@@ -165,7 +165,7 @@ fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
 
 /// Returns the bounds of the EC2 calls with their comments: the comment above each constant of seconds.
 fn bounds_of_ec2() -> String {
-    let source = include_str!("../../../../ebs-cloud/src/bounds.rs");
+    let source = include_str!("../../../../ebs-cloud/src/timeouts.rs");
     let mut rows = Vec::new();
     let mut about = String::new();
     for line in source.lines() {

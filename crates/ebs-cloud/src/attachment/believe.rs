@@ -1,0 +1,326 @@
+//! The rules by which describes and errors of EC2 prove that a volume is attached or detached.
+//!
+//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). A later describe may show an
+//! earlier time than the one before it. EC2's guide states the same of the errors of mutating calls. The rules assume
+//! two things (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never go back
+//! in time*, and a state that such a call names is the current state. For one volume and one node this follows:
+//!
+//! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the end only if
+//!    the request was sent 15 s or more after an instant at which the attachment existed. No new attachment starts
+//!    meanwhile, because an orchestrator does not publish a volume that it is unpublishing.
+//! 2. *Known instants* are when EC2 accepted our AttachVolume, when a describe showed the attachment, and when EC2
+//!    accepted our DetachVolume. An attachment that this process made more than 15 s ago has therefore ended at the
+//!    first describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the
+//!    attachment. So the memory of an earlier one proves nothing about this one, which another driver may have made
+//!    since.
+//! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
+//!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests with a
+//!    signature that is 5 min off, so a working clock has a smaller error. SageMaker's answer to a detach names no
+//!    attachment. There the describes after it show the attach time.
+//! 4. *A describe that shows `detaching` proves nothing more*: the next one may show the time before the attachment.
+//! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
+//!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
+//! 6. *An extra DetachVolume asks for the state* if EC2 has accepted one, a describe lists nothing, and that would
+//!    prove nothing for more than 0.5 s. `'available'` is the end, and any other refusal proves nothing. The call needs
+//!    a token that no other call needs ([`super::detach_call`]).
+//! 7. *Otherwise* every describe shows a time after the answer to DetachVolume from 15 s after it.
+//! 8. EC2 may still carry out an AttachVolume without an answer. It gets its 15 s before the DetachVolume is sent, so
+//!    that it cannot follow the detach. The same applies to an AttachVolume of another process, which may have been the
+//!    leader until a moment ago. If this process did not make the attachment, its end counts only after the attacher
+//!    has sent requests to this process alone for 15 s, and after another DetachVolume then.
+//! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
+//!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
+//!    the truth. An attachment that existed before our call counts at once if this process knows it or if it began 15 s
+//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been
+//!    the only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
+//!    attempts.
+//!
+//! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
+//! EC2 rounds.
+//!
+//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
+
+use std::time::{Duration, SystemTime};
+
+use ebs_ec2::{Attachment, Ec2Error, ErrorClass};
+use tokio::time::Instant;
+
+use super::memory::{Event, KnownAttachment};
+use crate::timeouts::SETTLE;
+use crate::wall_clock;
+
+/// The largest difference of attach times of one attachment.
+const SAME: Duration = Duration::from_secs(2);
+
+/// The attachment that an operation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// Describes sent from this instant show the current state: 15 s after the answer.
+    pub(crate) settled: Instant,
+    identity: Identity,
+}
+
+/// How a describe shows that a listed attachment is the expected one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Identity {
+    /// EC2 accepted the call. The attachment has this attach time, if EC2 returned one, with at most this difference.
+    AttachTime(Option<SystemTime>, Duration),
+    /// The call got no answer, so no describe identifies the attachment.
+    Unknown,
+    /// The attachment existed before our call.
+    Existing(ExistingAttachment),
+}
+
+/// What is known of an attachment that existed before our call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ExistingAttachment {
+    known: Option<KnownAttachment>,
+    /// Describes sent from this instant show the effects of this process's calls.
+    shows_ours: Option<Instant>,
+    /// Describes sent from this instant also show the effects of earlier calls of another process.
+    shows_all: Instant,
+}
+
+impl Expected {
+    /// EC2 accepted the call just now.
+    pub(crate) fn accepted(attach_time: Option<SystemTime>) -> Self {
+        Self { settled: Instant::now() + SETTLE, identity: Identity::AttachTime(attach_time, SAME) }
+    }
+
+    /// SageMaker accepted the call, which took `took` until now. The attachment began during the call.
+    pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
+        Self { identity: Identity::AttachTime(said_at, SAME + took), ..Self::accepted(said_at) }
+    }
+
+    /// The call ended without an answer just now.
+    pub(crate) fn unclear() -> Self {
+        Self::unclear_until(Instant::now() + SETTLE)
+    }
+
+    /// The call ended without an answer. EC2 may carry it out until `settled`.
+    pub(crate) fn unclear_until(settled: Instant) -> Self {
+        Self { settled, identity: Identity::Unknown }
+    }
+
+    /// EC2 reports that an attachment exists already. `alone_since` is when the attacher began to send requests to this
+    /// process alone, and `detached` is when EC2 answered its last DetachVolume.
+    pub(crate) fn existing(known: Option<KnownAttachment>, alone_since: Instant, detached: Option<Instant>) -> Self {
+        let shows_ours = detached.map(|detached| detached + SETTLE);
+        let shows_all = shows_ours.unwrap_or(alone_since).max(alone_since + SETTLE);
+        let identity = Identity::Existing(ExistingAttachment { known, shows_ours, shows_all });
+        Self { identity, ..Self::accepted(None) }
+    }
+
+    /// Returns the event for the memory: the attachment exists, or EC2 may still make it.
+    pub(crate) fn event(&self) -> Event {
+        match self.identity {
+            Identity::AttachTime(attach_time, _) => Event::Attached { attach_time },
+            Identity::Existing(_) => Event::Attached { attach_time: None },
+            Identity::Unknown => Event::AttachUnclear { until: self.settled },
+        }
+    }
+
+    /// Returns true if EC2's answer was clear: the attachment existed.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.identity != Identity::Unknown
+    }
+
+    /// Returns true if the attachment has the attach time that EC2 returned.
+    pub(crate) fn has_attach_time_of(&self, listed: &Attachment) -> bool {
+        matches!(self.identity, Identity::AttachTime(expected, within) if is_near(expected, listed.attach_time, within))
+    }
+
+    /// Returns the proof that the attachment exists now, if a describe sent at `sent` that lists it is one. `now` is
+    /// our time of day.
+    pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
+        let (is_identified, at_settled) = match self.identity {
+            Identity::AttachTime(Some(_), _) => (self.has_attach_time_of(listed), Proof::TimeInstead),
+            Identity::Existing(existing) => (existing.is_shown_by(listed, sent, now), Proof::Time),
+            Identity::AttachTime(None, _) | Identity::Unknown => (false, Proof::Time),
+        };
+        if is_identified {
+            return Some(Proof::Identity);
+        }
+        (sent >= self.settled).then_some(at_settled)
+    }
+}
+
+/// Why a listed attachment counts as existing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It is the expected attachment, as far as this process knows.
+    Identity,
+    /// Describes show the current state by now, and no attach time was expected.
+    Time,
+    /// Describes show the current state by now, and it is not the attachment that EC2 returned.
+    TimeInstead,
+}
+
+impl ExistingAttachment {
+    fn is_shown_by(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> bool {
+        if self.shows_ours.is_some_and(|from| sent < from) {
+            return false;
+        }
+        let is_known = |known: KnownAttachment| {
+            is_same(known.attach_time, listed.attach_time) && (known.is_sure || sent >= known.at + SETTLE)
+        };
+        let is_old = age(listed, now).is_some_and(|age| age >= SETTLE);
+        self.known.is_some_and(is_known) || (is_old && sent >= self.shows_all)
+    }
+}
+
+/// Returns the least age of the attachment at the time of EC2's reply. `now` is our time of day, for replies without a
+/// date.
+pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
+    wall_clock::age(said.attach_time, said.said_at, now)
+}
+
+/// Returns true if both are known and equal.
+pub(crate) fn is_same(one: Option<SystemTime>, other: Option<SystemTime>) -> bool {
+    is_near(one, other, SAME)
+}
+
+fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
+}
+
+/// Returns the instant from which describes that list nothing prove the end of an attachment. EC2 accepted its detach
+/// at `detached` with the answer `said`. `known` is the memory of this process, and `now` its time of day.
+pub(crate) fn end_is_believed_from(
+    detached: Instant,
+    said: &Attachment,
+    known: Option<KnownAttachment>,
+    now: SystemTime,
+) -> Instant {
+    let by_age = believed_by_age(detached, said, now);
+    let by_memory = known.filter(|known| is_same(known.attach_time, said.attach_time)).map(|known| known.at + SETTLE);
+    let at_the_latest = detached + SETTLE;
+    at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
+}
+
+/// Returns the same instant by the age of the attachment in an answer of EC2 at `at`.
+pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
+    Some(at + SETTLE.saturating_sub(age(said, now)?))
+}
+
+/// Returns true if the refusal of a DetachVolume reports that the attachment does not exist.
+pub(crate) fn reports_not_attached(refusal: &Ec2Error) -> bool {
+    match refusal.class {
+        ErrorClass::AttachmentNotFound
+        | ErrorClass::VolumeNotFound
+        | ErrorClass::InstanceNotFound
+        | ErrorClass::MalformedId => true,
+        _ => reports_available(refusal),
+    }
+}
+
+/// Returns true if the refusal of a DetachVolume names the state "nothing attached".
+pub(crate) fn reports_available(refusal: &Ec2Error) -> bool {
+    // "vol-1 is not 'available'" means the opposite.
+    refusal.class == ErrorClass::IncorrectState && refusal.message.contains("in the 'available' state")
+}
+
+/// Returns true if an answer to DetachVolume reports that nothing is attached now, but a later attach is possible.
+pub(crate) fn reports_attachable(refusal: &Ec2Error) -> bool {
+    let nothing_to_attach =
+        matches!(refusal.class, ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId);
+    reports_not_attached(refusal) && !nothing_to_attach
+}
+
+#[cfg(test)]
+mod tests {
+    use ebs_ec2::Action;
+
+    use super::*;
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn said(attach_time: Option<SystemTime>, said_at: Option<SystemTime>) -> Attachment {
+        Attachment {
+            volume: ebs_types::VolumeId::parse("vol-1").unwrap(),
+            instance: None,
+            associated_resource: None,
+            device: None,
+            state: ebs_ec2::AttachmentState::Detaching,
+            card: None,
+            attach_time,
+            said_at,
+        }
+    }
+
+    /// The expected instants include clock errors of 5 min where a reply has no date.
+    #[tokio::test(start_paused = true)]
+    async fn detach_is_proven_15_s_after_a_known_instant() {
+        let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
+        let start = Instant::now();
+        let detached = start + seconds(100);
+        let known = |attach_time, at| {
+            Some(KnownAttachment { attach_time: Some(attach_time), at: start + seconds(at), is_sure: true })
+        };
+        let young = today - seconds(60);
+        for (what, attach_time, known, believed_from) in [
+            ("made by us a minute ago", Some(young), known(young, 40), 55),
+            ("made by us just now", Some(young), known(young, 98), 113),
+            ("made by us, and again by another process", Some(young), known(today - seconds(90), 10), 115),
+            ("made by another", Some(young), None, 115),
+            ("made by another long ago", Some(today - seconds(315)), None, 100),
+            ("made nearly so long ago", Some(today - seconds(314)), None, 101),
+            ("made in the future, by a wrong clock", Some(today + seconds(9)), None, 115),
+            ("without attach time", None, known(young, 1), 115),
+        ] {
+            let from = end_is_believed_from(detached, &said(attach_time, None), known, today);
+            assert_eq!((from - start).as_secs(), believed_from, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attachment_age_uses_the_date_of_the_reply() {
+        let theirs = SystemTime::UNIX_EPOCH + seconds(1_000_000);
+        let detached = Instant::now();
+        for ours in [theirs, theirs - seconds(86_400), theirs + seconds(86_400)] {
+            for (age, believed_after) in [(0, 15), (1, 15), (5, 11), (15, 1), (16, 0), (400, 0)] {
+                let said = said(Some(theirs - seconds(age)), Some(theirs));
+                let from = end_is_believed_from(detached, &said, None, ours);
+                assert_eq!((from - detached).as_secs(), believed_after, "{age} s old");
+            }
+        }
+    }
+
+    /// `IncorrectState` of a detaching volume does not prove it.
+    #[test]
+    fn only_not_attached_errors_prove_detachment() {
+        let refusal = |class, message: &str| Ec2Error::new(Action::DetachVolume, class, message);
+        let available = "Volume 'vol-1' is in the 'available' state.";
+        let detaching = "Volume 'vol-1' is in the 'detaching' state.";
+        assert!(reports_not_attached(&refusal(ErrorClass::IncorrectState, available)));
+        let older = "Volume 'vol-1'is in the 'available' state.";
+        assert!(reports_not_attached(&refusal(ErrorClass::IncorrectState, older)));
+        for other in ["vol-1 is not 'available'.", "Unable to detach root volume 'vol-1' from instance 'i-1'"] {
+            assert!(!reports_not_attached(&refusal(ErrorClass::IncorrectState, other)), "{other}");
+        }
+        assert!(reports_not_attached(&refusal(ErrorClass::AttachmentNotFound, "")));
+        assert!(reports_not_attached(&refusal(ErrorClass::VolumeNotFound, "")));
+        assert!(reports_not_attached(&refusal(ErrorClass::InstanceNotFound, "")));
+        assert!(!reports_not_attached(&refusal(ErrorClass::IncorrectState, detaching)));
+        assert!(!reports_not_attached(&refusal(ErrorClass::Ambiguous, available)));
+    }
+
+    /// The longest difference of equal attach times is 2 s.
+    #[test]
+    fn attach_times_within_2_s_are_equal() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);
+        for (apart, same) in [(0, true), (1_999, true), (2_000, true), (2_001, false), (9_000, false)] {
+            let other = time + Duration::from_millis(apart);
+            assert_eq!(
+                (is_same(Some(time), Some(other)), is_same(Some(other), Some(time))),
+                (same, same),
+                "{apart} ms"
+            );
+        }
+        assert!(!is_same(None, None));
+        assert!(!is_same(Some(time), None));
+    }
+}

@@ -1,0 +1,66 @@
+//! A running operation with its text, its deadline and its waiters.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ebs_types::Waiters;
+use tokio::time::Instant;
+
+use crate::error::{CloudError, CloudErrorKind};
+
+#[derive(Debug)]
+pub(crate) struct OpContext<'a> {
+    /// The action and its object, as a fragment for messages: `attach vol-1 to i-2`.
+    pub(crate) what: String,
+    pub(crate) deadline: Instant,
+    pub(crate) waiters: &'a Waiters,
+    has_mutated: AtomicBool,
+}
+
+impl fmt::Display for OpContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl<'a> OpContext<'a> {
+    pub(crate) fn start(what: String, bound: Duration, waiters: &'a Waiters) -> Self {
+        Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
+    }
+
+    /// Returns true after the first mutating call. Before it, the operation may end with any error.
+    pub(crate) fn has_mutated(&self) -> bool {
+        self.has_mutated.load(Ordering::Relaxed)
+    }
+
+    /// Records a mutating call, before it is sent.
+    pub(crate) fn mark_mutated(&self) {
+        self.has_mutated.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns an error if no client waits any more. Called only before mutations: an operation without a further
+    /// mutation runs to its end for the clients that retry.
+    pub(crate) fn ensure_wanted(&self) -> Result<(), CloudError> {
+        if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
+    }
+
+    /// Runs a future that starts no mutation, unless another operation replaces this one.
+    pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output, CloudError> {
+        tokio::select! {
+            biased;
+            () = self.waiters.superseded() => Err(self.abandoned()),
+            done = looking => Ok(done),
+        }
+    }
+
+    /// Sleeps until the instant, for waits that need no describe.
+    pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
+        self.unless_superseded(tokio::time::sleep_until(instant)).await
+    }
+
+    fn abandoned(&self) -> CloudError {
+        let message = format!("{self}: aborted because no caller waits for it; nothing further was started");
+        CloudErrorKind::Abandoned.error(message)
+    }
+}

@@ -1,0 +1,92 @@
+//! Single calls with retries. After a throttle, which means that EC2 did nothing, the call waits and is sent again
+//! until the deadline of the operation.
+//!
+//! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
+
+use std::time::Duration;
+
+use ebs_ec2::{Ec2Error, ErrorClass};
+use tokio::time::{Instant, sleep};
+
+use crate::CloudError;
+use crate::error_map::map_error;
+use crate::op_context::OpContext;
+use crate::traffic::Ec2Handle;
+
+/// A read without an answer is sent again, at most this often and after this delay.
+const MAX_AMBIGUOUS_READS: u32 = 3;
+const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
+
+/// Sends a mutating call. Sends it again only after a throttle, as soon as the rate limiter allows, while a client
+/// waits and the deadline is not reached. All tries use one handle, which keeps their position in the queue.
+///
+/// # Errors
+/// The outer error is `CloudErrorKind::Abandoned`. The inner one is EC2's answer, which is a throttle only at the
+/// deadline.
+pub(crate) async fn mutate<T, F>(
+    op: &OpContext<'_>,
+    mut call: impl FnMut() -> F + Send,
+) -> Result<Result<T, Ec2Error>, CloudError>
+where
+    T: Send,
+    F: Future<Output = Result<T, Ec2Error>> + Send,
+{
+    loop {
+        op.ensure_wanted()?;
+        op.mark_mutated();
+        match call().await {
+            // EC2 did nothing. The rate limiter has recorded the throttle and delays the next token.
+            Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
+            outcome => return Ok(outcome),
+        }
+    }
+}
+
+/// Sends a read through the handle. Sends it again after a throttle, and a few times after a lost answer, until the
+/// handle's deadline.
+///
+/// # Errors
+/// The error of EC2, mapped by [`map_error`].
+pub(crate) async fn read<T, F, E>(
+    ec2: &Ec2Handle<E>,
+    step: &str,
+    mut call: impl FnMut() -> F + Send,
+) -> Result<T, CloudError>
+where
+    T: Send,
+    E: Send + Sync,
+    F: Future<Output = Result<T, Ec2Error>> + Send,
+{
+    let mut retries = ReadRetries::default();
+    loop {
+        let error = match call().await {
+            Ok(value) => return Ok(value),
+            Err(e) => e,
+        };
+        let is_lost = error.class == ErrorClass::Ambiguous;
+        let delay = if is_lost { AMBIGUOUS_READ_DELAY } else { Duration::ZERO };
+        if !retries.permits(error.class) || Instant::now() + delay >= ec2.deadline() {
+            return Err(map_error(step, error));
+        }
+        if is_lost {
+            sleep(delay).await;
+        }
+    }
+}
+
+/// Decides whether a read is sent again: after each throttle, and after a few lost answers.
+#[derive(Debug, Default)]
+pub(crate) struct ReadRetries {
+    ambiguous: u32,
+}
+
+impl ReadRetries {
+    pub(crate) fn permits(&mut self, class: ErrorClass) -> bool {
+        self.ambiguous += u32::from(class == ErrorClass::Ambiguous);
+        match class {
+            ErrorClass::Throttled => true,
+            ErrorClass::Ambiguous => self.ambiguous < MAX_AMBIGUOUS_READS,
+            _ => false,
+        }
+    }
+}

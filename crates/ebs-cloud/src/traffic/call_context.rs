@@ -1,0 +1,70 @@
+//! The properties of a call for the rate limiter: its priority, its deadline and its waiters.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ebs_types::Waiters;
+use tokio::time::Instant;
+
+use super::wait_queue::Priority;
+
+/// A position in the queues of the rate limiter, which the first try of a request determines. A caller that keeps it
+/// for a retry is served before later calls. The first call uses it up. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct QueuePlace {
+    ticket: Arc<OnceLock<u64>>,
+    is_used: Arc<AtomicBool>,
+}
+
+impl QueuePlace {
+    /// Returns true after a call was made from this place. The next call starts at the end of the queue.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+}
+
+/// The context of a call. Clones share the position in every queue.
+#[derive(Debug, Clone)]
+pub(crate) struct CallContext {
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Instant,
+    waiters: Option<Waiters>,
+    place: QueuePlace,
+}
+
+impl CallContext {
+    fn new(priority: Priority, deadline: Instant, waiters: Option<Waiters>) -> Self {
+        Self { priority, deadline, waiters, place: QueuePlace::default() }
+    }
+
+    /// Returns the context of a mutation, which waits until the deadline, or until its operation has no waiters.
+    pub(crate) fn mutation(deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Self {
+        Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
+    }
+
+    /// Returns the context of a read that no operation waits for.
+    pub(crate) fn background(bound: Duration) -> Self {
+        Self::new(Priority::Low, Instant::now() + bound, None)
+    }
+
+    /// Returns the context of a read that operations wait for.
+    pub(crate) fn poll(bound: Duration) -> Self {
+        Self::new(Priority::High, Instant::now() + bound, None)
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
+    }
+
+    /// Records that a call is made. Its retries keep the position, and later requests do not get it.
+    pub(crate) fn mark_place_used(&self) {
+        self.place.is_used.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the position in the queues. A retry keeps the position of the first try, so that a throttled call does
+    /// not move to the end.
+    pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
+        *self.place.ticket.get_or_init(next)
+    }
+}

@@ -1,0 +1,116 @@
+//! The kinds of describes: one batcher for each kind of object and key.
+
+use std::fmt;
+
+use ebs_ec2::{
+    Action, Ec2, Instance, Modification, Page, PageRequest, Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
+    VolumeStatus,
+};
+use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
+
+use super::bucket_key::BucketKey;
+
+/// A describe of several keys in one call.
+pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
+    /// An id or a name.
+    type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
+    /// An object. Several objects may belong to one key.
+    type Item: Clone + fmt::Debug + Send + Sync + 'static;
+
+    /// The bucket of its calls.
+    const BUCKET: BucketKey;
+
+    /// Makes one call for a page of the objects of the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`].
+    fn page<E: Ec2>(
+        ec2: &E,
+        keys: &[Self::Key],
+        page: &PageRequest,
+    ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
+
+    /// Returns the key of an item. `None` if no subscriber can have this key.
+    fn key(item: &Self::Item) -> Option<Self::Key>;
+}
+
+/// Defines a kind of describe: its key and item, its bucket, the call for one page, and the key of an item.
+macro_rules! query {
+    (
+        $(#[$doc:meta])* $name:ident: $key:ty => $item:ty, $bucket:expr,
+        |$ec2:ident, $keys:ident, $page:ident| $call:expr, |$of:ident| $key_of:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) enum $name {}
+
+        impl DescribeQuery for $name {
+            type Key = $key;
+            type Item = $item;
+            const BUCKET: BucketKey = $bucket;
+
+            async fn page<E: Ec2>($ec2: &E, $keys: &[$key], $page: &PageRequest) -> Result<Page<$item>> {
+                $call.await
+            }
+
+            fn key($of: &$item) -> Option<$key> {
+                $key_of
+            }
+        }
+    };
+}
+
+query! {
+    /// Volumes by id.
+    VolumesById: VolumeId => Volume, BucketKey::of(Action::DescribeVolumes),
+    |ec2, keys, page| ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page),
+    |volume| Some(volume.id.clone())
+}
+
+query! {
+    /// Volumes by CSI name.
+    VolumesByName: String => Volume, BucketKey::of(Action::DescribeVolumes),
+    |ec2, keys, page| {
+        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: keys.to_vec() };
+        async move { ec2.describe_volumes(&query, page).await }
+    },
+    |volume| volume.csi_name().map(str::to_owned)
+}
+
+query! {
+    /// The latest modifications, by volume.
+    Modifications: VolumeId => Modification, BucketKey::of(Action::DescribeVolumesModifications),
+    |ec2, keys, page| ec2.describe_modifications(keys, page),
+    |modification| Some(modification.volume.clone())
+}
+
+query! {
+    /// The status of volumes. EC2 has no filter for it, and accepts no page length together with ids.
+    Statuses: VolumeId => VolumeStatus, BucketKey::unfiltered(Action::DescribeVolumeStatus),
+    |ec2, keys, page| {
+        let page = PageRequest { max_results: None, token: page.token.clone() };
+        async move { ec2.describe_volume_status(keys, &page).await }
+    },
+    |status| Some(status.volume.clone())
+}
+
+query! {
+    /// Instances by id.
+    InstancesById: InstanceId => Instance, BucketKey::of(Action::DescribeInstances),
+    |ec2, keys, page| ec2.describe_instances(keys, page),
+    |instance| Some(instance.id.clone())
+}
+
+query! {
+    /// Snapshots by id.
+    SnapshotsById: SnapshotId => Snapshot, BucketKey::of(Action::DescribeSnapshots),
+    |ec2, keys, page| ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page),
+    |snapshot| Some(snapshot.id.clone())
+}
+
+query! {
+    /// Snapshots of the account, by CSI name.
+    SnapshotsByName: String => Snapshot, BucketKey::of(Action::DescribeSnapshots),
+    |ec2, keys, page| {
+        let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: keys.to_vec() };
+        async move { ec2.describe_snapshots(&query, page).await }
+    },
+    |snapshot| snapshot.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned()
+}

@@ -1,0 +1,195 @@
+//! Decides when to poll for which subscribers of a batcher. Pure: the time is a parameter.
+//!
+//! The rules:
+//! - With no call in flight, a call is made as soon as one subscriber is due. Other subscribers wait while a call is in
+//!   flight. One hanging call delays the next by 2 s, two of them by 4 s. However many calls hang, a new one is sent at
+//!   least every 8 s.
+//! - A call covers all subscribers that fit, due or not: another key in a call is free.
+//! - Under load, calls are 0.4 s apart, or more if the rate limit is low. A short burst may be closer.
+//! - A subscriber is due again after 0.4 s, until the typical time of its transition is over. After that, the interval
+//!   grows (back-off).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The shortest interval between two polls for one subscriber, and between two calls under load.
+const MIN_INTERVAL: Duration = Duration::from_millis(400);
+/// The longest interval between two polls for one subscriber.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
+/// After this time, a call in flight no longer delays the next one. With several in flight, the last one delays it by
+/// this time for each of them, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
+const SLOW_CALL: Duration = Duration::from_secs(2);
+/// The most calls of one batcher in flight. All but the last one are slow.
+const MAX_IN_FLIGHT: u32 = 4;
+/// With this many subscribers, calls are [`MIN_INTERVAL`] apart. With fewer, they are proportionally closer.
+const FULL_LOAD: u32 = 8;
+/// Calls without spacing after a quiet time.
+const BURST: f64 = 3.0;
+
+/// The poll times that a subscriber requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PollTimes {
+    /// The earliest poll.
+    pub(crate) first: Instant,
+    /// The start of growing intervals.
+    pub(crate) back_off_from: Instant,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    times: PollTimes,
+    /// When the last call for it was sent.
+    polled: Option<Instant>,
+    /// Whether that call is in flight.
+    in_flight: bool,
+    /// When the latest call with a delivered result was sent.
+    observed: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Grouping {
+    /// At most this many keys per call.
+    Batched(usize),
+    /// One key per call, as soon as it is due.
+    Single,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextCall {
+    /// No call until a subscriber is added or a call returns.
+    Idle,
+    /// The next call, not before this instant.
+    At(Instant),
+}
+
+/// The subscribers of one batcher, and the spacing of its calls.
+#[derive(Debug)]
+pub(super) struct PollSchedule<K> {
+    grouping: Grouping,
+    entries: BTreeMap<u64, Entry<K>>,
+    next_id: u64,
+    /// Calls that may be made without spacing, and the time of this count.
+    credit: f64,
+    credited: Instant,
+}
+
+impl<K: Ord + Clone> PollSchedule<K> {
+    pub(super) fn new(grouping: Grouping, now: Instant) -> Self {
+        Self { grouping, entries: BTreeMap::new(), next_id: 0, credit: BURST, credited: now }
+    }
+
+    /// Adds a subscriber, which gets no results of earlier calls.
+    pub(super) fn add(&mut self, key: K, times: PollTimes) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.entries.insert(id, Entry { key, times, polled: None, in_flight: false, observed: None });
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: u64) {
+        self.entries.remove(&id);
+    }
+
+    /// Returns the interval between two calls. It is longer under load, and polls use at most half of the rate limit.
+    pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
+        let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
+        (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
+    }
+
+    /// Returns the next action. `in_flight` has the instants at which the calls in flight were sent, the latest last.
+    pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
+        let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
+        let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
+        let in_flight_count = u32::try_from(in_flight.len()).unwrap_or(MAX_IN_FLIGHT);
+        let free = match in_flight.last() {
+            None => now,
+            Some(_) if in_flight_count >= MAX_IN_FLIGHT => return NextCall::Idle,
+            Some(latest) => *latest + SLOW_CALL * in_flight_count,
+        };
+        let credit = self.credit_at(now, spacing);
+        let spaced = if credit >= 1.0 { now } else { now + spacing.mul_f64(1.0 - credit) };
+        NextCall::At(due.max(free).max(spaced))
+    }
+
+    /// Starts a call and returns its subscribers and their keys. Empty if none is due.
+    pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration) -> Vec<(u64, K)> {
+        let taken = self.due_batch(now);
+        if taken.is_empty() {
+            return taken;
+        }
+        self.credit = (self.credit_at(now, spacing) - 1.0).max(0.0);
+        self.credited = now;
+        for (id, _) in &taken {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.polled = Some(now);
+                entry.in_flight = true;
+            }
+        }
+        taken
+    }
+
+    fn due_batch(&self, now: Instant) -> Vec<(u64, K)> {
+        let mut order: Vec<(Instant, u64)> =
+            self.entries.iter().filter_map(|(id, e)| Some((self.due(e)?, *id))).collect();
+        // Subscribers of a slow call join another one only when they are due again.
+        order.retain(|(due, id)| *due <= now || !self.entries[id].in_flight);
+        order.sort();
+        if order.first().is_none_or(|(due, _)| *due > now) {
+            return Vec::new();
+        }
+        let most = match self.grouping {
+            Grouping::Batched(most) => most,
+            Grouping::Single => {
+                order.truncate(1);
+                1
+            }
+        };
+        let mut keys = BTreeSet::new();
+        let mut taken = Vec::new();
+        for (_, id) in order {
+            let key = &self.entries[&id].key;
+            if keys.contains(key) || keys.len() < most {
+                keys.insert(key.clone());
+                taken.push((id, key.clone()));
+            }
+        }
+        taken
+    }
+
+    /// Records the return of the call that was sent at `sent`. Returns false if the subscriber has left or has a later
+    /// result.
+    pub(super) fn finish(&mut self, id: u64, sent: Instant) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        if entry.polled == Some(sent) {
+            entry.in_flight = false;
+        }
+        let is_newer = entry.observed.is_none_or(|observed| observed < sent);
+        if is_newer {
+            entry.observed = Some(sent);
+        }
+        is_newer
+    }
+
+    fn due(&self, entry: &Entry<K>) -> Option<Instant> {
+        let Some(polled) = entry.polled else { return (!entry.in_flight).then_some(entry.times.first) };
+        let over = polled.saturating_duration_since(entry.times.back_off_from);
+        let interval = (over / 2).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        match self.grouping {
+            _ if !entry.in_flight => Some(polled + interval),
+            Grouping::Batched(_) => Some(polled + interval.max(SLOW_CALL)),
+            Grouping::Single => None,
+        }
+    }
+
+    fn credit_at(&self, now: Instant, spacing: Duration) -> f64 {
+        let passed = now.saturating_duration_since(self.credited).as_secs_f64();
+        (self.credit + passed / spacing.as_secs_f64()).min(BURST)
+    }
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;

@@ -1,0 +1,153 @@
+//! The estimate of one of EC2's token buckets. Pure: the time is a parameter.
+//!
+//! The estimate starts with the documented size. A throttle means that the bucket is empty, and that other clients use
+//! it, so that it fills more slowly than estimated: the rate is multiplied by a factor. An accepted call that had to
+//! wait for its token is evidence for this rate or a higher one, and raises it a little. So several drivers on one
+//! account reach equal shares (additive increase, multiplicative decrease). A bucket with little use gives no such
+//! evidence. Its rate drifts back to the documented one, because the other clients may have stopped.
+
+use std::time::Duration;
+
+use ebs_types::Tokens;
+use tokio::time::Instant;
+
+use super::bucket_key::BucketSize;
+
+/// A throttle multiplies the estimated rate by this factor.
+const DECREASE_FACTOR: f64 = 0.7;
+/// A busy second without throttles raises the estimated rate by this share of the documented one.
+const INCREASE_STEP: f64 = 0.01;
+/// The least estimated rate, as a share of the documented one. With a lower rate, the estimate could not be corrected.
+const MIN_RATE_SHARE: f64 = 0.02;
+/// Without throttles, the estimated rate rises from zero to the documented rate in this time.
+const DRIFT_TIME: Duration = Duration::from_secs(600);
+/// Within this time after a throttle that did not decrease the rate, the next throttle decreases it.
+const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
+/// A burst has this many times the documented rate, so that a throttle arrives before all calls are sent.
+const BURST_RATE_FACTOR: f64 = 10.0;
+
+#[derive(Debug, Clone)]
+pub(crate) struct TokenBucket {
+    documented: BucketSize,
+    rate: f64,
+    tokens: Tokens,
+    /// The time of the last update of `tokens`.
+    refilled_at: Instant,
+    /// When the next token of a burst is available.
+    next_burst_token: Instant,
+    last_decrease: Option<Instant>,
+    /// The last throttle that did not decrease the rate.
+    last_lone_throttle: Option<Instant>,
+    last_increase: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Token {
+    at: Instant,
+    /// True for the last token: the call was sent at the estimated rate.
+    scarce: bool,
+}
+
+impl TokenBucket {
+    pub(crate) fn new(documented: BucketSize, now: Instant) -> Self {
+        Self {
+            documented,
+            rate: documented.per_second,
+            tokens: Tokens::full(documented.capacity),
+            refilled_at: now,
+            next_burst_token: now,
+            last_decrease: None,
+            last_lone_throttle: None,
+            last_increase: now,
+        }
+    }
+
+    /// Returns the estimated tokens per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// The instant of the next try.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
+        self.refill(now);
+        if self.tokens.level() >= 1.0 && now < self.next_burst_token {
+            return Err(self.next_burst_token);
+        }
+        if !self.tokens.take() {
+            // Slightly more than exact, so that rounding does not cause a useless try.
+            let missing = self.tokens.until_next(self.rate) + Duration::from_micros(1);
+            return Err((now + missing).max(self.next_burst_token));
+        }
+        self.next_burst_token = now + Duration::from_secs_f64(1.0 / (self.documented.per_second * BURST_RATE_FACTOR));
+        Ok(Token { at: now, scarce: self.tokens.level() < 1.0 })
+    }
+
+    /// Takes a token that no call needs soon, while the bucket has at least half of its documented capacity.
+    pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
+        self.refill(now);
+        let is_spare = self.tokens.level() >= self.documented.capacity / 2.0;
+        (is_spare && self.tokens.take()).then_some(Token { at: now, scarce: false })
+    }
+
+    /// Returns the token of a call that was not made.
+    pub(crate) fn refund(&mut self, now: Instant) {
+        self.refill(now);
+        self.tokens.put_back(self.capacity());
+    }
+
+    /// Records that EC2 did not throttle the call.
+    pub(crate) fn record_accepted(&mut self, token: Token, now: Instant) {
+        if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
+            return;
+        }
+        self.refill(now);
+        let usual_gap = Duration::from_secs_f64(2.0 / self.rate);
+        let busy = now.saturating_duration_since(self.last_increase).min(usual_gap).as_secs_f64();
+        self.last_increase = now;
+        self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
+    }
+
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate: the call was made at the current
+    /// rate, and the throttle is not a lone one at the documented rate.
+    pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
+        self.refill(now);
+        self.tokens.clear();
+        self.last_increase = now;
+        if self.is_lone_throttle(token, now) {
+            self.last_lone_throttle = Some(now);
+            return false;
+        }
+        let is_new = self.last_decrease.is_none_or(|last_decrease| token.at > last_decrease);
+        if is_new {
+            self.rate = (self.rate * DECREASE_FACTOR).max(self.documented.per_second * MIN_RATE_SHARE);
+            self.last_decrease = Some(now);
+        }
+        is_new
+    }
+
+    fn is_lone_throttle(&self, token: Token, now: Instant) -> bool {
+        let was_another =
+            self.last_lone_throttle.is_some_and(|last| now.saturating_duration_since(last) < LONE_THROTTLE_TIME);
+        token.scarce && self.rate >= self.documented.per_second && !was_another
+    }
+
+    /// Returns the estimated capacity. Other drivers that use a share of the refill use a share of the capacity.
+    fn capacity(&self) -> f64 {
+        (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.refilled_at);
+        let drift = self.documented.per_second * passed.as_secs_f64() / DRIFT_TIME.as_secs_f64();
+        self.rate = (self.rate + drift).min(self.documented.per_second);
+        self.tokens.refill(passed, self.rate, self.capacity());
+        self.refilled_at = self.refilled_at.max(now);
+    }
+}
+
+#[cfg(test)]
+#[path = "token_bucket_tests.rs"]
+mod tests;
