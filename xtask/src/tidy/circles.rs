@@ -16,7 +16,7 @@ struct Exception {
     reason: &'static str,
 }
 
-const EXCEPTIONS: [Exception; 5] = [
+const EXCEPTIONS: [Exception; 3] = [
     Exception {
         of: "ebs-driver",
         modules: &["parameters", "tags"],
@@ -37,25 +37,6 @@ const EXCEPTIONS: [Exception; 5] = [
             "world",
         ],
         reason: "one world that all of its inhabitants act on; never part of the product",
-    },
-    Exception {
-        of: "ebs-mounter",
-        modules: &[
-            "device",
-            "format",
-            "format_record",
-            "mounter",
-            "probe",
-            "register",
-            "state_directory",
-            "xfs_features",
-        ],
-        reason: "the mounter has its methods in the modules of their subjects, which it is the sum of",
-    },
-    Exception {
-        of: "ebs-mounter",
-        modules: &["os", "stats"],
-        reason: "the figures of a file system are told by the system in the words of their module",
     },
     Exception {
         of: "ebs-torture",

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ebs_mounter::{
-    Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, Found, FsType, MountEntry, MountOptions, Superblock,
+    Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, FsType, MountEntry, MountOptions, PathKind,
+    Superblock,
 };
 
 use super::error::Refused;
@@ -146,12 +147,12 @@ fn compare_attributes(entry: &MountEntry, wants: &BTreeSet<Attribute>, same_root
 }
 
 /// Accepts a path where a volume is to be mounted and nothing is mounted. It may be missing or empty.
-pub(super) fn place(found: &Found, for_file: bool) -> Result<(), Refused> {
+pub(super) fn place(found: &PathKind, for_file: bool) -> Result<(), Refused> {
     match found {
-        Found::Symlink => Err(Refused::Symlink),
-        Found::Missing => Ok(()),
-        Found::Directory { empty: true } if !for_file => Ok(()),
-        Found::File { bytes: 0 } if for_file => Ok(()),
+        PathKind::Symlink => Err(Refused::Symlink),
+        PathKind::Missing => Ok(()),
+        PathKind::Directory { empty: true } if !for_file => Ok(()),
+        PathKind::File { bytes: 0 } if for_file => Ok(()),
         other => Err(Refused::InTheWay { found: other.to_string() }),
     }
 }

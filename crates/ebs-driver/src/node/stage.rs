@@ -1,7 +1,7 @@
 //! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
 //! grows the file system to its device as far as possible.
 
-use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
+use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, FsType, MountTable, PathKind, Superblock};
 use ebs_types::{Gib, Waiters};
 use tokio::time::Instant;
 
@@ -50,9 +50,9 @@ fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cau
 
 /// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
 /// there.
-async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
-    let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
-    if found == Found::Symlink {
+async fn look_at_place(plan: &Stage) -> Result<PathKind, Cause> {
+    let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
+    if found == PathKind::Symlink {
         return Err(Refused::Symlink.into());
     }
     Ok(found)

@@ -6,7 +6,7 @@
 //! the directory: the kernel then unmounts every idle copy of the mount in other namespaces, and only copies in use
 //! still hold the disk.
 
-use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
+use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};
 use ebs_types::{VolumeId, Waiters};
 
 use super::Inner;
@@ -31,8 +31,8 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
         let staging = plan.path.in_table().await.map_err(Cause::io("resolve the path"))?;
         other_use::refuse_other_uses(node, disk, &staging).await?;
     }
-    let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
-    if unmounted || look(plan).await? == (Found::Directory { empty: true }) {
+    let unmounted = found != PathKind::Missing && unmount_all(node, plan, waiters).await? > 0;
+    if unmounted || look(plan).await? == (PathKind::Directory { empty: true }) {
         plan.path.remove().await.map_err(Cause::io("remove the staging directory"))?;
     }
     if let Some(disk) = disk {
@@ -59,16 +59,16 @@ pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
 
 /// Unmounts the target and removes it. The target must be empty afterwards.
 pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
-    if look(plan).await? == Found::Missing {
+    if look(plan).await? == PathKind::Missing {
         return Ok(());
     }
     unmount_all(node, plan, waiters).await?;
     plan.path.remove().await.map_err(Cause::io("remove the target path, which must be empty"))
 }
 
-async fn look(plan: &Unmount) -> Result<Found, Cause> {
-    match plan.path.look().await.map_err(Cause::io("examine the path"))? {
-        Found::Symlink => Err(Refused::Symlink.into()),
+async fn look(plan: &Unmount) -> Result<PathKind, Cause> {
+    match plan.path.kind().await.map_err(Cause::io("examine the path"))? {
+        PathKind::Symlink => Err(Refused::Symlink.into()),
         found => Ok(found),
     }
 }
