@@ -20,21 +20,21 @@ const BOUND: Duration = Duration::from_secs(30);
 /// The places of abandoned reads that have not returned. Each read occupies a thread, so no other read starts at a
 /// place where one hangs. The orchestrator requests statistics every minute, and a hung disk must not use up all
 /// threads of the process.
-static LEFT: Mutex<BTreeMap<PathBuf, Left>> = Mutex::new(BTreeMap::new());
+static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
 /// Abandoned reads at one place.
-struct Left {
+struct AbandonedReads {
     /// Number of reads.
     count: usize,
     /// When the first of them counts as hung. Until then the next caller waits for it, because its own caller may only
     /// have left early.
     hangs_from: Instant,
     /// Closes when all of them have returned.
-    back: watch::Sender<()>,
+    returned: watch::Sender<()>,
 }
 
-fn left() -> MutexGuard<'static, BTreeMap<PathBuf, Left>> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+fn abandoned() -> MutexGuard<'static, BTreeMap<PathBuf, AbandonedReads>> {
+    ABANDONED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A system call that has not returned.
@@ -62,42 +62,42 @@ impl From<Stuck> for std::io::Error {
     }
 }
 
-/// The progress of a read. Changed only under the lock of [`LEFT`].
+/// The progress of a read. Changed only under the lock of [`ABANDONED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// A caller waits for it.
     Awaited,
     /// Its caller has left.
-    Left,
-    CameBack,
+    Abandoned,
+    Returned,
 }
 
 /// One read, shared by its thread and its caller.
 #[derive(Clone)]
-struct Look {
+struct Read {
     place: PathBuf,
     hangs_from: Instant,
     state: Arc<Mutex<State>>,
 }
 
-impl Look {
-    fn turn(&self, turn: impl FnOnce(&mut State, &mut BTreeMap<PathBuf, Left>)) {
-        let mut left = left();
-        turn(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut left);
+impl Read {
+    fn change(&self, change: impl FnOnce(&mut State, &mut BTreeMap<PathBuf, AbandonedReads>)) {
+        let mut abandoned = abandoned();
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut abandoned);
     }
 }
 
 /// Held by the caller. If it is dropped before the read has returned, for any reason, the read is abandoned.
-struct CallerGuard(Look);
+struct CallerGuard(Read);
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
         let hangs_from = self.0.hangs_from;
-        self.0.turn(|state, left| {
+        self.0.change(|state, abandoned| {
             if *state == State::Awaited {
-                *state = State::Left;
-                let new = || Left { count: 0, hangs_from, back: watch::Sender::new(()) };
-                let place = left.entry(self.0.place.clone()).or_insert_with(new);
+                *state = State::Abandoned;
+                let new = || AbandonedReads { count: 0, hangs_from, returned: watch::Sender::new(()) };
+                let place = abandoned.entry(self.0.place.clone()).or_insert_with(new);
                 place.count += 1;
                 place.hangs_from = place.hangs_from.min(hangs_from);
             }
@@ -106,20 +106,20 @@ impl Drop for CallerGuard {
 }
 
 /// Held by the thread. Its drop, also after a panic of the read, means that the read has returned.
-struct ThreadGuard(Look);
+struct ThreadGuard(Read);
 
 impl Drop for ThreadGuard {
     fn drop(&mut self) {
-        self.0.turn(|state, left| {
-            if *state == State::Left
-                && let Some(place) = left.get_mut(&self.0.place)
+        self.0.change(|state, abandoned| {
+            if *state == State::Abandoned
+                && let Some(place) = abandoned.get_mut(&self.0.place)
             {
                 place.count -= 1;
                 if place.count == 0 {
-                    left.remove(&self.0.place);
+                    abandoned.remove(&self.0.place);
                 }
             }
-            *state = State::CameBack;
+            *state = State::Returned;
         });
     }
 }
@@ -127,10 +127,10 @@ impl Drop for ThreadGuard {
 /// Waits for the abandoned reads at a place. Returns false if one of them hangs.
 async fn is_free(place: &Path) -> bool {
     loop {
-        let waiting = left().get(place).map(|left| (left.hangs_from, left.back.subscribe()));
-        let Some((hangs_from, mut back)) = waiting else { return true };
+        let waiting = abandoned().get(place).map(|reads| (reads.hangs_from, reads.returned.subscribe()));
+        let Some((hangs_from, mut returned)) = waiting else { return true };
         // No value is ever sent: only the end of the channel matters.
-        if tokio::time::timeout_at(hangs_from, back.changed()).await.is_err() {
+        if tokio::time::timeout_at(hangs_from, returned.changed()).await.is_err() {
             return false;
         }
     }
@@ -139,17 +139,17 @@ async fn is_free(place: &Path) -> bool {
 /// Runs a read on another thread. At the bound the caller gets [`Stuck`], while the thread stays with the call until
 /// the kernel returns. Until then other calls at this place fail at once. An abandoned read counts as hung only once it
 /// has reached its bound, and until then later callers wait for it.
-pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, look: F) -> Result<T, E>
+pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<Stuck> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    reading_within(BOUND, step, object, look).await
+    reading_within(BOUND, step, object, read).await
 }
 
 /// As [`reading`], for reads that are known to take longer.
-pub(crate) async fn reading_within<T, E, F>(bound: Duration, step: &'static str, object: &Path, look: F) -> Result<T, E>
+pub(crate) async fn reading_within<T, E, F>(bound: Duration, step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<Stuck> + Send + 'static,
@@ -159,12 +159,12 @@ where
         return Err(Stuck::Before { step, object: object.to_owned() }.into());
     }
     let hangs_from = Instant::now() + bound;
-    let shared = Look { place: object.to_owned(), hangs_from, state: Arc::new(Mutex::new(State::Awaited)) };
+    let shared = Read { place: object.to_owned(), hangs_from, state: Arc::new(Mutex::new(State::Awaited)) };
     let thread = ThreadGuard(shared.clone());
     let _caller = CallerGuard(shared);
     let running = tokio::task::spawn_blocking(move || {
         let _thread = thread;
-        look()
+        read()
     });
     match tokio::time::timeout(bound, running).await {
         Ok(joined) => finished(joined),
@@ -212,44 +212,40 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn hanging_read_is_reported_at_its_bound_and_not_cancelled() {
+    /// Returns a read that reports its start and hangs until the first channel is used.
+    fn hanging() -> (mpsc::Sender<()>, mpsc::Receiver<()>, impl FnOnce() -> Result<(), Stuck> + Send + 'static) {
         let (release, held) = mpsc::channel::<()>();
-        let (done, seen) = mpsc::channel();
-        let look = move || {
+        let (begun, started) = mpsc::channel();
+        let read = move || {
+            let _ = begun.send(());
             let _ = held.recv();
-            let _ = done.send("the call returned");
-            Ok::<(), Stuck>(())
+            Ok(())
         };
-        let outcome = reading_within(Duration::from_millis(20), "statfs", Path::new("/somewhere"), look).await;
-        let message = outcome.unwrap_err().to_string();
-        assert!(message.starts_with("statfs /somewhere: the system call has not returned"), "{message}");
-        release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call returned"));
+        (release, started, read)
+    }
+
+    /// Asserts that another read of the place fails without a start.
+    async fn assert_blocked(place: &Path) {
+        let (_release, started, read) = hanging();
+        let message = reading("statfs", place, read).await.unwrap_err().to_string();
+        assert!(message.contains("earlier system call"), "{message}");
+        assert_eq!(started.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
     }
 
     #[tokio::test]
-    async fn no_second_read_starts_at_a_place_where_one_hangs() {
+    async fn hanging_read_is_reported_at_its_bound_and_blocks_its_place() {
         let place = Path::new("/hangs/here");
-        let (release, held) = mpsc::channel::<()>();
-        let (done, seen) = mpsc::channel();
-        let hangs = move || {
-            let _ = held.recv();
-            Ok::<(), Stuck>(())
-        };
-        assert!(reading_within(Duration::from_millis(20), "statfs", place, hangs).await.is_err());
-        let second = move || {
-            let _ = done.send(());
-            Ok::<(), Stuck>(())
-        };
-        assert!(reading("statfs", place, second).await.is_err());
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
-        release.send(()).unwrap();
+        let (release, _started, read) = hanging();
+        let outcome = reading_within(Duration::from_millis(20), "statfs", place, read).await;
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.starts_with("statfs /hangs/here: the system call has not returned"), "{message}");
+        assert_blocked(place).await;
+        release.send(()).expect("it was not cancelled");
         free(place).await;
     }
 
-    fn looks_left_at(place: &Path) -> usize {
-        left().get(place).map_or(0, |left| left.count)
+    fn abandoned_reads_at(place: &Path) -> usize {
+        abandoned().get(place).map_or(0, |reads| reads.count)
     }
 
     /// Waits until a read at the place is possible again.
@@ -264,26 +260,13 @@ mod tests {
     #[tokio::test]
     async fn abandoned_read_blocks_its_place_until_it_returns() {
         let place = Path::new("/hangs/without/a/caller");
-        let (release, held) = mpsc::channel::<()>();
-        let (begun, started) = mpsc::channel();
-        let hangs = move || {
-            let _ = begun.send(());
-            let _ = held.recv();
-            Ok::<(), Stuck>(())
-        };
+        let (release, started, read) = hanging();
         // The caller leaves before the bound, like a client with its own deadline.
-        let look = reading_within(Duration::from_millis(400), "statfs", place, hangs);
-        let left = tokio::time::timeout(Duration::from_millis(20), look).await;
+        let read = reading_within(Duration::from_millis(400), "statfs", place, read);
+        let left = tokio::time::timeout(Duration::from_millis(20), read).await;
         assert!(left.map_or(true, |ended| ended.is_err()));
         started.recv().unwrap();
-        let (done, seen) = mpsc::channel();
-        let second = move || {
-            let _ = done.send(());
-            Ok::<(), Stuck>(())
-        };
-        let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
-        assert!(message.as_ref().is_err_and(|text| text.contains("earlier system call")), "{message:?}");
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
+        assert_blocked(place).await;
         release.send(()).unwrap();
         free(place).await;
     }
@@ -291,13 +274,7 @@ mod tests {
     #[tokio::test]
     async fn later_caller_waits_for_read_abandoned_before_its_bound() {
         let place = Path::new("/left/early");
-        let (release, held) = mpsc::channel::<()>();
-        let (begun, started) = mpsc::channel();
-        let slow = move || {
-            let _ = begun.send(());
-            let _ = held.recv();
-            Ok::<(), Stuck>(())
-        };
+        let (release, started, slow) = hanging();
         let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, slow)).await;
         assert!(left.is_err());
         started.recv().unwrap();
@@ -311,21 +288,17 @@ mod tests {
     #[tokio::test]
     async fn place_is_free_only_after_both_hanging_reads_return() {
         let place = Path::new("/hangs/twice");
-        let look = || {
-            let (release, held) = mpsc::channel::<()>();
-            let hangs = move || {
-                let _ = held.recv();
-                Ok::<(), Stuck>(())
-            };
+        let read = || {
+            let (release, _started, hangs) = hanging();
             (release, reading_within(Duration::from_millis(20), "statfs", place, hangs))
         };
-        let ((first, one), (second, other)) = (look(), look());
+        let ((first, one), (second, other)) = (read(), read());
         let (one, other) = tokio::join!(one, other);
         assert!(one.is_err() && other.is_err());
-        assert_eq!(looks_left_at(place), 2);
+        assert_eq!(abandoned_reads_at(place), 2);
         first.send(()).unwrap();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-        while looks_left_at(place) != 1 {
+        while abandoned_reads_at(place) != 1 {
             assert!(tokio::time::Instant::now() < deadline, "the first has returned");
             tokio::task::yield_now().await;
         }

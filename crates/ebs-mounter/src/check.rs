@@ -4,15 +4,15 @@
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::Device;
-use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
-use crate::tool::{Call, Finished, Program, ToolError};
-use crate::tool_memory::{BlockMaps, e2fsck_conf_in};
+use crate::tools::memory::{BlockMaps, e2fsck_conf_in};
+use crate::tools::{Call, Finished, Program, ToolError, Tools};
 
 /// Bits of e2fsck's exit code.
 const CORRECTED: i32 = 1;
@@ -70,100 +70,109 @@ impl Depth {
     }
 }
 
-impl Mounter {
-    /// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
-    /// system must not be mounted.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
-        let Superblock::Ext(ext) = superblock else { return Ok(()) };
-        if self.needs_check(device, ext).await { self.check(device).await } else { Ok(()) }
-    }
+/// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
+/// system must not be mounted.
+///
+/// # Errors
+/// [`CheckError`].
+pub(crate) async fn check_if_needed(
+    tools: &Tools,
+    state_dir: &Path,
+    device: &Device,
+    superblock: &Superblock,
+) -> Result<(), CheckError> {
+    let Superblock::Ext(ext) = superblock else { return Ok(()) };
+    if needs_check(device, ext).await { check(tools, state_dir, device).await } else { Ok(()) }
+}
 
-    /// True if the superblock or journal of an unmounted ext file system requires a check.
-    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
-        superblock.needs_check() || self.journal_has_error(device, superblock).await
-    }
+/// True if the superblock or journal of an unmounted ext file system requires a check.
+pub(crate) async fn needs_check(device: &Device, superblock: &ExtSuperblock) -> bool {
+    superblock.needs_check() || journal_has_error(device, superblock).await
+}
 
-    /// Checks an ext file system as far as its superblock and journal require, and repairs errors that need no
-    /// decision. It must not be mounted.
-    ///
-    /// Cancellation: e2fsck is never killed.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
-        self.run_check(device, Depth::AsRecorded).await
-    }
+/// Checks an ext file system as far as its superblock and journal require, and repairs errors that need no
+/// decision. It must not be mounted.
+///
+/// Cancellation: e2fsck is never killed.
+///
+/// # Errors
+/// [`CheckError`].
+pub(crate) async fn check(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
+    run_check(tools, state_dir, device, Depth::AsRecorded).await
+}
 
-    /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
-        self.run_check(device, Depth::Full).await
-    }
+/// As [`check`], but always checks the whole file system, as resize2fs requires before growth.
+///
+/// # Errors
+/// [`CheckError`].
+pub(crate) async fn check_in_full(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
+    run_check(tools, state_dir, device, Depth::Full).await
+}
 
-    /// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
-    /// memory.
-    ///
-    /// # Errors
-    /// The error of the device, and that it does not answer in time.
-    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
-        let superblock = self.superblock_now(device).await?;
-        Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
-    }
+/// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
+/// memory.
+///
+/// # Errors
+/// The error of the device, and that it does not answer in time.
+pub(crate) async fn has_error_state(device: &Device) -> io::Result<bool> {
+    let superblock = superblock_now(device).await?;
+    Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+}
 
-    /// True if the journal has recorded an error. An unreadable journal counts as without error, since the mount reads
-    /// it too.
-    async fn journal_has_error(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
-        let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
-        let look = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
-        bounded::reading("reading the journal of", device.path(), look).await.unwrap_or_else(|error| {
-            tracing::warn!(
-                volume = %device.volume(), device = %device.path().display(), %error,
-                "reading the journal failed"
-            );
-            false
-        })
-    }
-
-    async fn superblock_now(&self, device: &Device) -> io::Result<Option<Superblock>> {
-        let held = Arc::clone(device.file());
-        let look = move || read_superblock(&Area::new(&*held, os::block_size(&held)?));
-        bounded::reading("reading the superblock of", device.path(), look).await
-    }
-
-    async fn run_check(&self, device: &Device, depth: Depth) -> Result<(), CheckError> {
-        let blocks = match self.superblock_now(device).await {
-            Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
-            // Let e2fsck find out.
-            Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
-        };
-        let maps = BlockMaps::for_blocks(blocks);
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
-        let ended = self.e2fsck(device, depth, maps).await?;
-        if !(ended.was_killed() && maps == BlockMaps::Trees) {
-            return conclude(ended);
-        }
-        let maps = BlockMaps::Bits;
+/// True if the journal has recorded an error. An unreadable journal counts as without error, since the mount reads
+/// it too.
+async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool {
+    let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
+    let read = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
+    bounded::reading("reading the journal of", device.path(), read).await.unwrap_or_else(|error| {
         tracing::warn!(
-            volume = %device.volume(), ending = ended.ending(), ?maps,
-            "checking the file system again with less memory"
+            volume = %device.volume(), device = %device.path().display(), %error,
+            "reading the journal failed"
         );
-        conclude(self.e2fsck(device, depth, maps).await?)
-    }
+        false
+    })
+}
 
-    async fn e2fsck(&self, device: &Device, depth: Depth, maps: BlockMaps) -> Result<Finished, ToolError> {
-        let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
-        let call = Call::new(Program::E2fsck, args);
-        let call = match maps {
-            BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(&self.config.state_dir)),
-            BlockMaps::Trees => call,
-        };
-        self.tools.change(call).await
+async fn superblock_now(device: &Device) -> io::Result<Option<Superblock>> {
+    let held = Arc::clone(device.file());
+    let read = move || read_superblock(&Area::new(&*held, os::block_size(&held)?));
+    bounded::reading("reading the superblock of", device.path(), read).await
+}
+
+async fn run_check(tools: &Tools, state_dir: &Path, device: &Device, depth: Depth) -> Result<(), CheckError> {
+    let blocks = match superblock_now(device).await {
+        Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
+        // Let e2fsck find out.
+        Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
+    };
+    let maps = BlockMaps::for_blocks(blocks);
+    tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
+    let ended = e2fsck(tools, state_dir, device, depth, maps).await?;
+    if !(ended.was_killed() && maps == BlockMaps::Trees) {
+        return conclude(ended);
     }
+    let maps = BlockMaps::Bits;
+    tracing::warn!(
+        volume = %device.volume(), ending = ended.ending(), ?maps,
+        "checking the file system again with less memory"
+    );
+    conclude(e2fsck(tools, state_dir, device, depth, maps).await?)
+}
+
+async fn e2fsck(
+    tools: &Tools,
+    state_dir: &Path,
+    device: &Device,
+    depth: Depth,
+    maps: BlockMaps,
+) -> Result<Finished, ToolError> {
+    let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
+    let call = Call::new(Program::E2fsck, args);
+    let call = match maps {
+        BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(state_dir)),
+        BlockMaps::Trees => call,
+    };
+    tools.change(call).await
 }
 
 fn conclude(ended: Finished) -> Result<(), CheckError> {

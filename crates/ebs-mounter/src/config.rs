@@ -41,7 +41,7 @@ impl MounterConfig {
     }
 
     /// Returns the directory for binds that this kernel cannot make atomically. No other program uses it.
-    pub(crate) fn workshop(&self) -> PathBuf {
+    pub(crate) fn temporary_binds(&self) -> PathBuf {
         self.state_dir.join("binding")
     }
 }

@@ -1,6 +1,8 @@
 //! The device of a volume: identified by the identity that it reports, and held open from then on.
 
 mod arrivals;
+#[cfg(test)]
+pub(crate) mod fake;
 mod find;
 mod identity;
 mod in_use;
@@ -12,12 +14,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebs_types::{Bytes, VolumeId};
 
 use crate::bounded::{self, Stuck};
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::Mounter;
 use crate::os;
 use crate::partition::Partition;
 
@@ -25,6 +28,7 @@ pub(crate) use find::{open_node, volumes_here};
 pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
 pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
+pub(crate) use late_size::size_of_at_least;
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
 
@@ -144,95 +148,105 @@ pub enum DeviceError {
     Stuck(#[from] Stuck),
 }
 
-impl Mounter {
-    /// Finds the device of a volume. A device that EC2 reports as attached may appear late, so the search repeats for
-    /// the configured time. A device with the right name and the wrong identity is skipped. If no other is found, it is
-    /// reported as the error.
-    ///
-    /// # Errors
-    /// [`DeviceError`]. Nothing is ever written.
-    pub async fn find(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
-        find::find(&self.config, query).await
-    }
-
-    /// Reads the identity of a held device again and checks that its name still leads to it.
-    ///
-    /// # Errors
-    /// [`DeviceError::Changed`], [`DeviceError::Unusable`], [`DeviceError::Stuck`].
-    pub(crate) async fn reconfirm(&self, device: &Device) -> Result<(), DeviceError> {
-        let (config, held) = (Arc::clone(&self.config), device.clone());
-        bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
-    }
-
-    /// Returns the identity of the disk behind a device number; for a partition, its disk's. `None` proves that the
-    /// device has vanished.
-    ///
-    /// # Errors
-    /// [`IdentityError`], also if sysfs gives no answer.
-    pub async fn identify(&self, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
-        let config = Arc::clone(&self.config);
-        let place = identity::place(&self.config, number);
-        bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
-    }
-
-    /// True if a block device with this number exists; false proves that it has vanished. A number with major 0 does
-    /// not belong to a device and never vanishes.
-    ///
-    /// # Errors
-    /// The error of the kernel. A sysfs without block devices proves nothing and is an error.
-    pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
-        if number.major == 0 {
-            return Ok(true);
-        }
-        let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
-        bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
-    }
+/// Finds the device of a volume. A device that EC2 reports as attached may appear late, so the search repeats for
+/// the configured time. A device with the right name and the wrong identity is skipped. If no other is found, it is
+/// reported as the error.
+///
+/// # Errors
+/// [`DeviceError`]. Nothing is ever written.
+pub(crate) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
+    find::find(config, query).await
 }
 
-impl Mounter {
-    /// Opens the device of a mount by its number in the mount table, if it is the volume or a partition of it.
-    ///
-    /// # Errors
-    /// [`DeviceError`].
-    pub async fn open_mounted(&self, volume: &VolumeId, number: DeviceNumber) -> Result<Device, DeviceError> {
-        let (config, volume) = (Arc::clone(&self.config), volume.clone());
-        let place = identity::place(&self.config, number);
-        bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
-    }
+/// As [`find()`], but does not wait for a late device.
+///
+/// # Errors
+/// [`DeviceError`].
+pub(crate) async fn find_now(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
+    let config = MounterConfig { late_device: Duration::ZERO, ..(**config).clone() };
+    find(&Arc::new(config), query).await
+}
 
-    /// Returns the numbers of the partitions that the kernel knows on a disk. Returns none if the device is itself a
-    /// partition.
-    ///
-    /// # Errors
-    /// The error of the kernel.
-    pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
-        if device.is_partition() {
-            return Ok(Vec::new());
-        }
-        let (config, disk) = (Arc::clone(&self.config), device.clone());
-        let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
-        bounded::reading("listing the partitions of", device.path(), list).await
-    }
+/// Reads the identity of a held device again and checks that its name still leads to it.
+///
+/// # Errors
+/// [`DeviceError::Changed`], [`DeviceError::Unusable`], [`DeviceError::Stuck`].
+pub(crate) async fn reconfirm(config: &Arc<MounterConfig>, device: &Device) -> Result<(), DeviceError> {
+    let (config, held) = (Arc::clone(config), device.clone());
+    bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
+}
 
-    /// Returns the sequence number that the kernel assigned to the disk when it appeared, unique per boot. `None` if
-    /// the kernel does not provide it.
-    pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
-        let place = identity::place(&self.config, device.disk);
-        let at = place.join("diskseq");
-        let text = bounded::reading("reading the sequence number of", &place, move || identity::attribute(&at)).await?;
-        text.map(|text| {
-            text.parse().map_err(|_| io::Error::other(format!("the disk has the invalid sequence number {text:?}")))
-        })
-        .transpose()
-    }
+/// Returns the identity of the disk behind a device number; for a partition, its disk's. `None` proves that the
+/// device has vanished.
+///
+/// # Errors
+/// [`IdentityError`], also if sysfs gives no answer.
+pub(crate) async fn identify(
+    config: &Arc<MounterConfig>,
+    number: DeviceNumber,
+) -> Result<Option<Identity>, IdentityError> {
+    let (config, place) = (Arc::clone(config), identity::place(config, number));
+    bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
+}
 
-    /// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
-    ///
-    /// # Errors
-    /// The error of the kernel.
-    pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
-        let config = Arc::clone(&self.config);
-        let place = identity::place(&self.config, number);
-        bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
+/// True if a block device with this number exists; false proves that it has vanished. A number with major 0 does
+/// not belong to a device and never vanishes.
+///
+/// # Errors
+/// The error of the kernel. A sysfs without block devices proves nothing and is an error.
+pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
+    if number.major == 0 {
+        return Ok(true);
     }
+    let (config, place) = (Arc::clone(config), identity::place(config, number));
+    bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
+}
+
+/// Opens the device of a mount by its number in the mount table, if it is the volume or a partition of it.
+///
+/// # Errors
+/// [`DeviceError`].
+pub(crate) async fn open_mounted(
+    config: &Arc<MounterConfig>,
+    volume: &VolumeId,
+    number: DeviceNumber,
+) -> Result<Device, DeviceError> {
+    let place = identity::place(config, number);
+    let (config, volume) = (Arc::clone(config), volume.clone());
+    bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
+}
+
+/// Returns the numbers of the partitions that the kernel knows on a disk. Returns none if the device is itself a
+/// partition.
+///
+/// # Errors
+/// The error of the kernel.
+pub(crate) async fn partitions(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Vec<u8>> {
+    if device.is_partition() {
+        return Ok(Vec::new());
+    }
+    let (config, disk) = (Arc::clone(config), device.clone());
+    let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
+    bounded::reading("listing the partitions of", device.path(), list).await
+}
+
+/// Returns the sequence number that the kernel assigned to the disk when it appeared, unique per boot. `None` if
+/// the kernel does not provide it.
+pub(crate) async fn diskseq(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Option<u64>> {
+    let place = identity::place(config, device.disk);
+    let at = place.join("diskseq");
+    let text = bounded::reading("reading the sequence number of", &place, move || identity::attribute(&at)).await?;
+    text.map(|text| {
+        text.parse().map_err(|_| io::Error::other(format!("the disk has the invalid sequence number {text:?}")))
+    })
+    .transpose()
+}
+
+/// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
+///
+/// # Errors
+/// The error of the kernel.
+pub(crate) async fn disk_of(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
+    let (config, place) = (Arc::clone(config), identity::place(config, number));
+    bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
 }

@@ -5,6 +5,9 @@
 //!
 //! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
+pub(crate) mod record;
+mod xfs_features;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -13,16 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounded;
-use crate::device::{Device, DeviceError};
-use crate::disk_holders;
+use crate::config::MounterConfig;
+use crate::device::{Device, DeviceError, reconfirm};
+use crate::disk::holders;
 use crate::format_options::{FormatOptions, SizeWord};
-use crate::format_record::{FormatPermit, FormatRecord, RecordError, write_synced};
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
 use crate::os;
-use crate::probe::{Contents, ProbeError};
-use crate::tool::{Call, Program, Running, ToolError};
-use crate::xfs_features::{self, Feature};
+use crate::probe::{Contents, ProbeError, probe_again};
+use crate::tools::{Call, Program, Running, ToolError, Tools};
+
+use record::{FormatPermit, FormatRecord, FormatRecords, RecordError, write_synced};
+use xfs_features::{Feature, XfsFeatures};
 
 /// Features of every ext file system.
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
@@ -125,17 +129,30 @@ pub enum FormatError {
     Flush { device: String, source: io::Error },
 }
 
-impl Mounter {
+/// Makes file systems, and keeps the records of formats in progress.
+#[derive(Debug)]
+pub(crate) struct Formatter {
+    config: Arc<MounterConfig>,
+    tools: Arc<Tools>,
+    pub(crate) records: FormatRecords,
+    xfs_features: XfsFeatures,
+}
+
+impl Formatter {
+    pub(crate) fn new(config: Arc<MounterConfig>, tools: Arc<Tools>) -> Self {
+        let records = FormatRecords::new(Arc::clone(&config));
+        Self { config, tools, records, xfs_features: XfsFeatures::default() }
+    }
+
     /// Makes a file system. The record is written and synced, then serial number and signatures are read again through
     /// the held descriptor, then mkfs starts. A failure before the start, or an mkfs that exits with an error, leaves
-    /// no record. An mkfs that was killed leaves the record. Success keeps it until
-    /// [`Mounter::forget_format_if_known`].
+    /// no record. An mkfs that was killed leaves the record. Success keeps it until [`FormatRecords::forget_if_known`].
     ///
     /// Cancellation: mkfs is never killed. Dropping the future leaves it running and the record in place.
     ///
     /// # Errors
     /// [`FormatError`]. After `Mkfs` and `Flush` the device may contain part of a file system.
-    pub async fn format(
+    pub(crate) async fn format(
         &self,
         device: &Device,
         spec: &FormatSpec,
@@ -156,14 +173,14 @@ impl Mounter {
                             "removing the record of this format failed"
                         )
                     };
-                    self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
+                    self.records.forget_if_known(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);
             }
         };
         let ended = running.end().await?;
         if ended.code().is_some_and(|code| code != 0) {
-            self.forget_format_if_known(&record.volume).await?;
+            self.records.forget_if_known(&record.volume).await?;
         }
         ended.successful()?;
         let held = Arc::clone(device.file());
@@ -183,14 +200,14 @@ impl Mounter {
             bounded::reading("reading the kernel release from", Path::new("/proc/sys/kernel"), os::kernel_release)
                 .await;
         let kernel = kernel.map_err(FormatError::Prepare)?;
-        let known = if spec.fs_type == FsType::Xfs { self.xfs_features_known().await? } else { &[] };
+        let known = if spec.fs_type == FsType::Xfs { self.xfs_features.known(&self.tools).await? } else { &[] };
         if !permit.is_redo() {
-            self.write_record(record).await?;
+            self.records.write(record).await?;
         }
         let conf = self.mke2fs_conf(spec.fs_type).await.map_err(FormatError::Prepare)?;
         self.check_before_format(device, record, permit).await?;
         self.refuse_held(device).await?;
-        self.mark_started(record, permit).await?;
+        self.records.mark_started(record, permit).await?;
         let call = spec.call(device.path(), kernel, known, permit.is_redo()).env("MKE2FS_CONFIG", conf);
         tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
         Ok(self.tools.begin(&call, device.file())?)
@@ -202,8 +219,8 @@ impl Mounter {
         record: &FormatRecord,
         permit: &FormatPermit,
     ) -> Result<(), FormatError> {
-        self.reconfirm(device).await?;
-        let contents = self.probe_again(device).await?;
+        reconfirm(&self.config, device).await?;
+        let contents = probe_again(device).await?;
         let may = match &contents {
             Contents::Blank(_) => true,
             other => permit.is_redo() && record.could_have_left(other),
@@ -236,7 +253,7 @@ impl Mounter {
             match open {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(true),
                 Err(error) => Err(error),
-                Ok(_) => Ok(disk_holders::is_being_made(&config, number)),
+                Ok(_) => Ok(holders::is_being_made(&config, number)),
             }
         };
         match bounded::reading("opening exclusively", device.path(), is_held).await {
@@ -299,22 +316,6 @@ mod tests {
     }
 
     #[test]
-    fn xfs_has_no_feature_that_kernel_or_legacy_mode_excludes() {
-        let legacy =
-            FormatSpec { fs_type: FsType::Xfs, options: FormatOptions { legacy_xfs: true, ..Default::default() } };
-        let lines = [
-            line(&plain(FsType::Xfs), (5, 10), false),
-            line(&plain(FsType::Xfs), (4, 14), false),
-            line(&legacy, KERNEL, false),
-        ];
-        insta::assert_snapshot!(lines.join("\n"), @r"
-        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=0 /dev/nvme1n1
-        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0 /dev/nvme1n1
-        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=0,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0 /dev/nvme1n1
-        ");
-    }
-
-    #[test]
     fn xfs_feature_is_used_from_its_first_kernel_on() {
         for (kernel, bigtime, large_extents) in
             [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
@@ -337,16 +338,6 @@ mod tests {
         let ours = inode();
         write_mke2fs_conf(state.path()).unwrap();
         assert_eq!(inode(), ours, "it was written again");
-    }
-
-    #[test]
-    fn force_flag_is_used_only_in_a_redo() {
-        assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));
-        assert!(line(&plain(FsType::Xfs), KERNEL, true).contains(" -f "));
-        for fs in [FsType::Ext4, FsType::Xfs] {
-            let first = line(&plain(fs), KERNEL, false);
-            assert!(!first.split(' ').any(|arg| arg == "-F" || arg == "-f"), "{first}");
-        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use ebs_types::VolumeId;
 use proptest::prelude::*;
@@ -243,26 +243,4 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn random_superblock_never_panics(
-        mut bytes in prop::collection::vec(any::<u8>(), 4096),
-        ext in any::<bool>(),
-    ) {
-        if ext {
-            bytes[1024 + 0x38..1024 + 0x3a].copy_from_slice(&[0x53, 0xef]);
-        } else {
-            bytes[..4].copy_from_slice(b"XFSB");
-        }
-        if let Some(found) = superblock_of(&bytes, 4096) {
-            let _ = (found.bytes(), found.reach(4096), found.fs_type(), found.is_complete());
-        }
-    }
-}
-
-#[test]
-fn mount_table_of_these_tests_is_valid() {
-    let table = MountTable::parse(TABLE.as_bytes());
-    assert_eq!(table.entries().len(), 4);
-    assert_eq!(table.entries()[3].root, PathBuf::from("/nvme2n1"));
 }

@@ -9,13 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounded;
-use crate::check::CheckError;
+use crate::check::{CheckError, check_in_full};
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
 use crate::os;
-use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, read_superblock};
-use crate::tool::{Call, Program, ToolError};
+use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, probe_again, read_superblock};
+use crate::tools::{Call, Program, ToolError, Tools};
 
 /// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,104 +113,98 @@ pub enum GrowError {
     },
 }
 
-impl Mounter {
-    /// Compares an unmounted file system with its device.
-    ///
-    /// # Errors
-    /// [`GrowError::Sizes`].
-    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
-        let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
-        Ok(Headroom::of(superblock, bytes))
-    }
+/// Compares an unmounted file system with its device.
+///
+/// # Errors
+/// [`GrowError::Sizes`].
+pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
+    let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
+    Ok(Headroom::of(superblock, bytes))
+}
 
-    /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
-    /// be stale. For ext, the superblock is the kernel's own copy in memory.
-    ///
-    /// # Errors
-    /// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
-    pub async fn headroom_of_mounted(
-        &self,
-        device: &Device,
-        at: &Path,
-        fs_type: FsType,
-    ) -> Result<Headroom, GrowError> {
-        let failed = |source| sizes(device, source);
-        let bytes = device.size().await.map_err(failed)?.0;
-        let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
-        if fs_type == FsType::Xfs {
-            let place = at.to_owned();
-            let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
-            return match ask {
-                Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
-                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
-                Err(error) => Err(failed(error)),
-            };
-        }
-        let held = Arc::clone(device.file());
-        let look = move || read_superblock(&Area::new(&*held, bytes));
-        match bounded::reading("reading", device.path(), look).await.map_err(failed)? {
-            Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
-            Some(Superblock::Xfs(_)) | None => Err(another()),
-        }
-    }
-
-    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
-    pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
-        fs_type == FsType::Xfs || os::may_resize_mounted_ext()
-    }
-
-    /// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount.
-    ///
-    /// Cancellation: the tool is never killed.
-    ///
-    /// # Errors
-    /// [`GrowError::Tool`]; [`GrowError::NotGrown`] if the tool left room that it should have used; the errors of
-    /// [`Mounter::headroom_of_mounted`].
-    pub async fn grow_mounted(
-        &self,
-        device: &Device,
-        at: &Path,
-        fs_type: FsType,
-        growth: Growth,
-    ) -> Result<(), GrowError> {
-        let call = match fs_type {
-            FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
-            FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
+/// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
+/// be stale. For ext, the superblock is the kernel's own copy in memory.
+///
+/// # Errors
+/// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
+pub(crate) async fn headroom_of_mounted(device: &Device, at: &Path, fs_type: FsType) -> Result<Headroom, GrowError> {
+    let failed = |source| sizes(device, source);
+    let bytes = device.size().await.map_err(failed)?.0;
+    let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
+    if fs_type == FsType::Xfs {
+        let place = at.to_owned();
+        let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
+        return match ask {
+            Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
+            Err(error) => Err(failed(error)),
         };
-        tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
-        let program = call.program.name();
-        self.tools.change(call).await?.successful()?;
-        let left = self.headroom_of_mounted(device, at, fs_type).await?;
-        has_grown(program, device, growth, &left)
     }
+    let held = Arc::clone(device.file());
+    let read = move || read_superblock(&Area::new(&*held, bytes));
+    match bounded::reading("reading", device.path(), read).await.map_err(failed)? {
+        Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
+        Some(Superblock::Xfs(_)) | None => Err(another()),
+    }
+}
 
-    /// Grows an unmounted ext file system: a full check, then resize2fs. An interrupted growth leaves a mark in the
-    /// superblock, so that the file system is checked before its next mount.
-    ///
-    /// Cancellation: the tools are never killed.
-    ///
-    /// # Errors
-    /// [`GrowError::Clusters`], [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
-    pub async fn grow_unmounted_ext(
-        &self,
-        device: &Device,
-        superblock: &ExtSuperblock,
-        growth: Growth,
-    ) -> Result<(), GrowError> {
-        if superblock.has_clusters() {
-            return Err(GrowError::Clusters);
-        }
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
-        self.check_in_full(device).await?;
-        self.tools.change(resize(device, growth)).await?.successful()?;
-        let failed = |source| sizes(device, source);
-        let superblock = match self.probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
-            Contents::Filesystem(superblock) => superblock,
-            other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
-        };
-        let left = self.headroom_of_unmounted(device, &superblock).await?;
-        has_grown(Program::Resize2fs.name(), device, growth, &left)
+/// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
+pub(crate) fn can_grow_mounted(fs_type: FsType) -> bool {
+    fs_type == FsType::Xfs || os::may_resize_mounted_ext()
+}
+
+/// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount.
+///
+/// Cancellation: the tool is never killed.
+///
+/// # Errors
+/// [`GrowError::Tool`]; [`GrowError::NotGrown`] if the tool left room that it should have used; the errors of
+/// [`headroom_of_mounted`].
+pub(crate) async fn grow_mounted(
+    tools: &Tools,
+    device: &Device,
+    at: &Path,
+    fs_type: FsType,
+    growth: Growth,
+) -> Result<(), GrowError> {
+    let call = match fs_type {
+        FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
+        FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
+    };
+    tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
+    let program = call.program.name();
+    tools.change(call).await?.successful()?;
+    let left = headroom_of_mounted(device, at, fs_type).await?;
+    has_grown(program, device, growth, &left)
+}
+
+/// Grows an unmounted ext file system: a full check, then resize2fs. An interrupted growth leaves a mark in the
+/// superblock, so that the file system is checked before its next mount.
+///
+/// Cancellation: the tools are never killed.
+///
+/// # Errors
+/// [`GrowError::Clusters`], [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
+pub(crate) async fn grow_unmounted_ext(
+    tools: &Tools,
+    state_dir: &Path,
+    device: &Device,
+    superblock: &ExtSuperblock,
+    growth: Growth,
+) -> Result<(), GrowError> {
+    if superblock.has_clusters() {
+        return Err(GrowError::Clusters);
     }
+    tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
+    check_in_full(tools, state_dir, device).await?;
+    tools.change(resize(device, growth)).await?.successful()?;
+    let failed = |source| sizes(device, source);
+    let superblock = match probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
+        Contents::Filesystem(superblock) => superblock,
+        other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
+    };
+    let left = headroom_of_unmounted(device, &superblock).await?;
+    has_grown(Program::Resize2fs.name(), device, growth, &left)
 }
 
 /// Sets a size only if the device is larger than the file system can become, because resize2fs fails there without one.
@@ -299,16 +292,14 @@ mod tests {
 
     #[test]
     fn mounted_ext_needs_cap_sys_resource_to_grow_and_xfs_does_not() {
-        let state = tempfile::tempdir().unwrap();
-        let mounter = Mounter::new(crate::config::MounterConfig::new(state.path())).unwrap();
         // Each thread has its own capabilities, and this one ends with the test.
-        let without = std::thread::spawn(move || {
+        let without = std::thread::spawn(|| {
             let mut sets = rustix::thread::capabilities(None).unwrap();
             sets.effective.remove(rustix::thread::CapabilitySet::SYS_RESOURCE);
             rustix::thread::set_capabilities(None, sets).unwrap();
-            assert!(mounter.can_grow_mounted(FsType::Xfs));
+            assert!(can_grow_mounted(FsType::Xfs));
             for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
-                assert!(!mounter.can_grow_mounted(fs_type), "{fs_type}");
+                assert!(!can_grow_mounted(fs_type), "{fs_type}");
             }
         });
         without.join().unwrap();

@@ -1,21 +1,26 @@
 //! Mounts a proven device and binds the mount to its target. Each mount is verified afterwards.
 
+pub(crate) mod thaw;
+pub(crate) mod thaw_unmounted;
+pub(crate) mod unmount;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bounded;
-use crate::device::{Device, DeviceError};
+use crate::config::MounterConfig;
+use crate::device::{Device, DeviceError, reconfirm};
 use crate::device_number::DeviceNumber;
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
-use crate::mountinfo::{MountEntry, MountTable, MountTableError, as_in_table};
+use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::options::{Attribute, MountOptions, is_security_label};
-use crate::os::{self, Judgement};
+use crate::os::{self, OptionsCheck};
 use crate::path::NodePath;
-use crate::probe::{Contents, ProbeError};
+use crate::probe::{Contents, ProbeError, probe_again};
 
 /// Why a mount failed.
 #[derive(Debug, thiserror::Error)]
@@ -86,16 +91,16 @@ impl MountError {
     }
 }
 
-/// What must be visible at the target of a bind mount.
+/// The source of a mount, which must be visible at its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum MountSource {
     /// The file system of this device.
     Filesystem(DeviceNumber),
     /// This block device itself.
     Device(DeviceNumber),
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for MountSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filesystem(number) => write!(f, "the file system of device {number}"),
@@ -104,28 +109,40 @@ impl fmt::Display for Shown {
     }
 }
 
-impl Mounter {
+/// Makes mounts and verifies them.
+#[derive(Debug)]
+pub(crate) struct Mounts {
+    config: Arc<MounterConfig>,
+    /// The warning that mounts made here are not visible elsewhere has been logged.
+    has_warned_not_shared: AtomicBool,
+}
+
+impl Mounts {
+    pub(crate) fn new(config: Arc<MounterConfig>) -> Self {
+        Self { config, has_warned_not_shared: AtomicBool::default() }
+    }
+
     /// Mounts the file system of a device. Right before the mount, serial number and superblock are read again through
     /// the held descriptor. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
     ///
     /// # Errors
     /// [`MountError`]. Nothing stays mounted.
-    pub async fn mount(
+    pub(crate) async fn mount(
         &self,
         device: &Device,
         target: &NodePath,
         fs_type: FsType,
         options: &MountOptions,
     ) -> Result<(), MountError> {
-        self.reconfirm(device).await?;
-        match self.probe_again(device).await? {
+        reconfirm(&self.config, device).await?;
+        match probe_again(device).await? {
             Contents::Filesystem(superblock) if superblock.is_complete() && superblock.fs_type() == fs_type => {}
             other => {
                 let (device, expected) = (device.path().display().to_string(), fs_type.to_string());
                 return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
             }
         }
-        let asked = self.effective(options);
+        let asked = effective(options);
         let options = if fs_type == FsType::Xfs { asked.clone().with_word("nouuid") } else { asked.clone() };
         let (source, at, given) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
         let mounting = move || mount_as(&source, &at, fs_type, &given);
@@ -133,29 +150,23 @@ impl Mounter {
             return Err(explain(device.path(), target.as_path(), fs_type, asked, source).await);
         }
         let wanted = options.of_one_mount();
-        self.verify(target, Shown::Filesystem(device.number()), &wanted).await
-    }
-
-    /// Returns the options that the kernel of this machine uses. It uses security labels only if a security module
-    /// supports them.
-    pub fn effective(&self, options: &MountOptions) -> MountOptions {
-        if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
+        self.verify(target, MountSource::Filesystem(device.number()), &wanted).await
     }
 
     /// Binds `source` to `target`, with the attributes of its mount and the given ones, atomically.
     ///
     /// # Errors
     /// [`MountError`]. Nothing stays mounted.
-    pub async fn bind(
+    pub(crate) async fn bind(
         &self,
         source: &Path,
         target: &NodePath,
         attributes: &BTreeSet<Attribute>,
-        shown: Shown,
+        shown: MountSource,
     ) -> Result<(), MountError> {
         let (from, at, with) = (source.to_owned(), target.as_path().to_owned(), attributes.clone());
-        let workshop = self.config.workshop();
-        let bind = move || os::mount_bound(&from, &at, &with, &workshop);
+        let temporary = self.config.temporary_binds();
+        let bind = move || os::mount_bound(&from, &at, &with, &temporary);
         let bound = bounded::changing("binding", target.as_path(), bind).await;
         bound.map_err(|error| MountError::Refused {
             source_path: source.to_owned(),
@@ -171,7 +182,7 @@ impl Mounter {
     async fn verify(
         &self,
         target: &NodePath,
-        shown: Shown,
+        shown: MountSource,
         attributes: &BTreeSet<Attribute>,
     ) -> Result<(), MountError> {
         let found = match self.differs(target, shown, attributes).await {
@@ -192,73 +203,69 @@ impl Mounter {
     async fn differs(
         &self,
         target: &NodePath,
-        shown: Shown,
+        shown: MountSource,
         attributes: &BTreeSet<Attribute>,
     ) -> Result<Option<String>, MountError> {
         let at = target.in_table().await.map_err(MountTableError::Read)?;
         let table = MountTable::read().await?;
         let Some(entry) = table.topmost(&at) else { return Ok(Some("no mount".to_owned())) };
         let is_right = match shown {
-            Shown::Filesystem(number) => entry.device == number,
-            Shown::Device(number) => block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number),
+            MountSource::Filesystem(number) => entry.device == number,
+            MountSource::Device(number) => block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number),
         };
-        self.say_when_not_shared(entry);
+        self.warn_if_not_shared(entry);
         let has = Attribute::distinguishing(entry.options.iter().map(String::as_str));
         let distinguishing = wanted_words(attributes);
         Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
     }
 
     /// Logs once that mounts made here are not visible in other mount namespaces. A pod would find an empty directory.
-    fn say_when_not_shared(&self, entry: &MountEntry) {
-        if !entry.is_shared && !self.said_not_shared.swap(true, Ordering::Relaxed) {
+    fn warn_if_not_shared(&self, entry: &MountEntry) {
+        if !entry.is_shared && !self.has_warned_not_shared.swap(true, Ordering::Relaxed) {
             tracing::warn!(path = %entry.target.display(),
                 "mounts are visible in the driver's mount namespace only: in a container, mount the kubelet's \
                  directory with mountPropagation: Bidirectional");
         }
     }
-
-    /// Returns the number of the block device at a path, following mounts, or `None` if it is not a block device.
-    ///
-    /// # Errors
-    /// The error of stat(2).
-    pub async fn block_device_at(&self, path: &Path) -> io::Result<Option<DeviceNumber>> {
-        block_device_at(path).await
-    }
-
-    /// Returns the size of the block device at a path.
-    ///
-    /// # Errors
-    /// The error of the kernel.
-    pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
-        let at = path.to_owned();
-        bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
-    }
-
-    /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
-    ///
-    /// # Errors
-    /// The error of the kernel, or [`io::ErrorKind::NotFound`] if there is no block device.
-    pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
-        let at = path.to_owned();
-        let look = move || {
-            let opened = std::fs::File::open(at)?;
-            let number = os::block_device_number(&opened.metadata()?);
-            let number =
-                number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the path is not a block device"))?;
-            Ok((number, os::block_size(&opened)?))
-        };
-        bounded::reading("reading the size of", path, look).await
-    }
-
-    /// Returns a path with the symlinks of its directories resolved, as in the mount table.
-    pub fn spelled_in_table(path: &Path) -> PathBuf {
-        as_in_table(path)
-    }
 }
 
-async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
+/// Returns the options that the kernel of this machine uses. It uses security labels only if a security module
+/// supports them.
+pub(crate) fn effective(options: &MountOptions) -> MountOptions {
+    if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
+}
+
+/// Returns the number of the block device at a path, following mounts, or `None` if it is not a block device.
+///
+/// # Errors
+/// The error of stat(2).
+pub(crate) async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
     let at = path.to_owned();
     bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
+}
+
+/// Returns the size of the block device at a path.
+///
+/// # Errors
+/// The error of the kernel.
+pub(crate) async fn block_device_size(path: &Path) -> io::Result<u64> {
+    let at = path.to_owned();
+    bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
+}
+
+/// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
+///
+/// # Errors
+/// The error of the kernel, or [`io::ErrorKind::NotFound`] if there is no block device.
+pub(crate) async fn sized_block_device(path: &Path) -> io::Result<(DeviceNumber, u64)> {
+    let at = path.to_owned();
+    let read = move || {
+        let opened = std::fs::File::open(at)?;
+        let number = os::block_device_number(&opened.metadata()?);
+        let number = number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the path is not a block device"))?;
+        Ok((number, os::block_size(&opened)?))
+    };
+    bounded::reading("reading the size of", path, read).await
 }
 
 /// Returns the attributes that appear as words of their own in the mount table.
@@ -302,13 +309,13 @@ async fn explain(
     let words: Vec<String> = options.words().iter().filter(|word| !is_security_label(word)).cloned().collect();
     let all = words.join(",");
     let has_words = !words.is_empty();
-    let judge = move || os::judge_options(parser.as_str(), words.iter().map(String::as_str));
-    match bounded::changing("checking the mount options for", target, judge).await {
-        Judgement::Refused { option, reason } => MountError::Option { option, fs_type, reason },
-        Judgement::Unknown if has_words && source.kind() == io::ErrorKind::InvalidInput => {
+    let check = move || os::check_options(parser.as_str(), words.iter().map(String::as_str));
+    match bounded::changing("checking the mount options for", target, check).await {
+        OptionsCheck::Rejected { option, reason } => MountError::Option { option, fs_type, reason },
+        OptionsCheck::Unknown if has_words && source.kind() == io::ErrorKind::InvalidInput => {
             MountError::OneOfOptions { options: all, fs_type, source }
         }
-        Judgement::Unknown | Judgement::Taken => MountError::Refused {
+        OptionsCheck::Unknown | OptionsCheck::Accepted => MountError::Refused {
             source_path: device.to_owned(),
             target: target.to_owned(),
             kind: fs_type.to_string(),

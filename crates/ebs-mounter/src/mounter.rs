@@ -1,20 +1,35 @@
-//! The entry point of the crate: the configuration and shared state of its operations.
+//! The entry point of the crate. Each operation is a function of the module that its body names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ebs_types::VolumeId;
-use tokio::sync::OnceCell;
+use ebs_types::{Bytes, VolumeId};
 
+use crate::check::{self, CheckError};
 use crate::config::MounterConfig;
-use crate::device::{NoSysfs, listed};
+use crate::device::{self, Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::DiskIdentity;
-use crate::register::Register;
+use crate::disk::flush::{self, FailedFlushes};
+use crate::disk::users::{self, DiskMounts, Hold};
+use crate::format::record::{FormatPermit, FormatRecord, RecordError};
+use crate::format::{FormatError, FormatSpec, Formatter};
+use crate::fs_type::FsType;
+use crate::grow::{self, GrowError, Growth, Headroom};
+use crate::mount::unmount::{self, UnmountError, Unmounted};
+use crate::mount::{self, MountError, MountSource, Mounts, thaw, thaw_unmounted};
+use crate::mountinfo::MountEntry;
+use crate::nvme_statistics::{self, NvmeStatistics, StatisticsError, VolumeStatistics};
+use crate::options::{Attribute, MountOptions};
+use crate::partition::Partition;
+use crate::path::NodePath;
+use crate::probe::{self, Contents, ExtSuperblock, ProbeError, Superblock};
+use crate::recorded_errors::{self, RecordedErrors};
+use crate::register::{Attacher, Register, RegisteredVolume};
 use crate::state_directory;
-use crate::tool::Tools;
-use crate::xfs_features::Feature;
+use crate::tools::Tools;
 
 /// Why a mounter cannot work at all.
 #[derive(Debug, thiserror::Error)]
@@ -30,18 +45,12 @@ pub enum MounterError {
 /// Disks and mounts of this node. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Mounter {
-    pub(crate) config: Arc<MounterConfig>,
-    pub(crate) tools: Arc<Tools>,
-    pub(crate) register: Arc<Register>,
-    /// The features that the installed mkfs.xfs knows, once queried.
-    pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
-    /// The warning that mounts made here are not visible elsewhere has been logged.
-    pub(crate) said_not_shared: Arc<AtomicBool>,
-    /// The disks whose last flush failed.
-    pub(crate) failed_flushes: Arc<Mutex<BTreeMap<DeviceNumber, DiskIdentity>>>,
-    /// The volumes whose format record should have been removed but could not be checked. Such a record permits no
-    /// format.
-    pub(crate) void_records: Arc<Mutex<BTreeSet<VolumeId>>>,
+    config: Arc<MounterConfig>,
+    tools: Arc<Tools>,
+    register: Arc<Register>,
+    formatter: Arc<Formatter>,
+    mounts: Arc<Mounts>,
+    failed_flushes: Arc<FailedFlushes>,
 }
 
 impl Mounter {
@@ -53,7 +62,7 @@ impl Mounter {
     /// # Errors
     /// [`MounterError`] names the missing programs or sysfs.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
-        listed(&config.sys)?;
+        device::listed(&config.sys)?;
         let tools = Tools::find(config.sys.join("fs/cgroup"));
         let missing = tools.missing();
         if !missing.is_empty() {
@@ -63,18 +72,332 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "treating loop devices on files in this directory as EBS volumes");
         }
+        let (config, tools) = (Arc::new(config), Arc::new(tools));
         let register = Arc::new(Register::new(&config));
-        let config = Arc::new(config);
         state_directory::prepare(&config, &register);
-        Ok(Self {
-            config,
-            tools: Arc::new(tools),
-            register,
-            xfs_features: Arc::default(),
-            said_not_shared: Arc::default(),
-            failed_flushes: Arc::default(),
-            void_records: Arc::default(),
-        })
+        let formatter = Arc::new(Formatter::new(Arc::clone(&config), Arc::clone(&tools)));
+        let mounts = Arc::new(Mounts::new(Arc::clone(&config)));
+        Ok(Self { config, tools, register, formatter, mounts, failed_flushes: Arc::default() })
+    }
+}
+
+/// Devices.
+impl Mounter {
+    /// Finds the device of a volume, and waits for a device that appears late.
+    pub async fn find(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
+        device::find(&self.config, query).await
+    }
+
+    /// As [`Mounter::find`], but does not wait for a late device.
+    pub async fn find_now(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
+        device::find_now(&self.config, query).await
+    }
+
+    /// Opens the device of a mount by its number, if it is the volume or a partition of it.
+    pub async fn open_mounted(&self, volume: &VolumeId, number: DeviceNumber) -> Result<Device, DeviceError> {
+        device::open_mounted(&self.config, volume, number).await
+    }
+
+    /// Returns the identity of the disk behind a device number. `None` proves that the device has vanished.
+    pub async fn identify(&self, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
+        device::identify(&self.config, number).await
+    }
+
+    /// True if a block device with this number exists. False proves that it has vanished.
+    pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
+        device::exists(&self.config, number).await
+    }
+
+    /// True if a disk without an identity may be the requested one, because the name from EC2 identifies it.
+    pub fn trusts_silent_disks(&self) -> bool {
+        self.config.xen
+    }
+
+    /// Returns the numbers of the partitions that the kernel knows on a disk.
+    pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
+        device::partitions(&self.config, device).await
+    }
+
+    /// Returns the number of the whole disk to which a number belongs.
+    pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
+        device::disk_of(&self.config, number).await
+    }
+
+    /// Returns the size of a device once it is at least `least`, or its smaller size after a time limit.
+    pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
+        device::size_of_at_least(&self.config, device, least).await
+    }
+
+    /// Returns the number of the block device at a path, or `None` if it is not a block device.
+    pub async fn block_device_at(&self, path: &Path) -> io::Result<Option<DeviceNumber>> {
+        mount::block_device_at(path).await
+    }
+
+    /// Returns the size in bytes of the block device at a path.
+    pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
+        mount::block_device_size(path).await
+    }
+
+    /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
+    pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
+        mount::sized_block_device(path).await
+    }
+
+    /// Reads the NVMe statistics of a volume from its controller.
+    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
+        nvme_statistics::nvme_statistics(device).await
+    }
+
+    /// Reads the NVMe statistics of all volumes that are mounted at registered paths or below `prefix`.
+    pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
+        let registered = self.register.volumes().into_values().flat_map(|volume| volume.paths);
+        let at = registered.map(|path| path.as_path().to_owned()).collect();
+        nvme_statistics::volume_statistics(&self.config, prefix, at).await
+    }
+}
+
+/// Users of a disk.
+impl Mounter {
+    /// Returns the mounts and binds of a disk and its partitions in this mount table.
+    pub async fn mounts_of_disk(&self, number: DeviceNumber) -> io::Result<DiskMounts> {
+        users::mounts_of_disk(&self.config, number).await
+    }
+
+    /// True if the kernel has built another device on a disk: device mapper, md or bcache.
+    pub async fn is_built_on(&self, number: DeviceNumber) -> io::Result<bool> {
+        users::is_built_on(&self.config, number).await
+    }
+
+    /// True if the disk of a raw bind no longer exists.
+    pub async fn is_bound_disk_gone(&self, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
+        users::is_bound_disk_gone(&self.config, entry, number).await
+    }
+
+    /// Opens a disk exclusively for a moment and flushes it. Returns its holders if that fails.
+    pub async fn try_exclusive_open(&self, number: DeviceNumber) -> io::Result<Hold> {
+        users::try_exclusive_open(&self.config, &self.failed_flushes, number).await
+    }
+
+    /// Writes the cached data of a disk and its partitions. Returns an error only for the first of failures in a row.
+    pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
+        flush::flush(&self.config, &self.failed_flushes, number).await
+    }
+}
+
+/// Contents and formats.
+impl Mounter {
+    /// Examines the whole contents of a device.
+    pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
+        probe::probe(&self.tools, device).await
+    }
+
+    /// Makes a file system, and keeps the record of the format after success.
+    pub async fn format(
+        &self,
+        device: &Device,
+        spec: &FormatSpec,
+        record: &FormatRecord,
+        permit: FormatPermit,
+    ) -> Result<(), FormatError> {
+        self.formatter.format(device, spec, record, permit).await
+    }
+
+    /// Returns the record of a format of this device with this attach time, in the current boot.
+    pub async fn format_record(
+        &self,
+        device: &Device,
+        fs_type: FsType,
+        partition: Option<Partition>,
+        attach_time: Option<String>,
+    ) -> io::Result<FormatRecord> {
+        self.formatter.records.describe(device, fs_type, partition, attach_time).await
+    }
+
+    /// Returns the record of an interrupted mkfs of this device.
+    pub async fn interrupted_format(&self, device: &Device) -> Option<FormatRecord> {
+        self.formatter.records.interrupted(device).await
+    }
+
+    /// Removes the record of a volume. Ignores it from now on if it is unknown whether it exists.
+    pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        self.formatter.records.forget_if_known(volume).await
+    }
+
+    /// Removes the record of a volume before another program may write to the disk.
+    pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        self.formatter.records.forget(volume).await
+    }
+
+    /// Removes or ignores the record of a volume that leaves this node. Always returns.
+    pub async fn abandon_format(&self, volume: &VolumeId) {
+        self.formatter.records.abandon(volume).await;
+    }
+}
+
+/// Checks, recorded errors and growth.
+impl Mounter {
+    /// Checks and repairs an unmounted ext file system if its superblock or journal requires it.
+    pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
+        check::check_if_needed(&self.tools, &self.config.state_dir, device, superblock).await
+    }
+
+    /// True if the superblock or journal of an unmounted ext file system requires a check.
+    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
+        check::needs_check(device, superblock).await
+    }
+
+    /// Checks an unmounted ext file system as far as its superblock and journal require.
+    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
+        check::check(&self.tools, &self.config.state_dir, device).await
+    }
+
+    /// Checks a whole unmounted ext file system.
+    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
+        check::check_in_full(&self.tools, &self.config.state_dir, device).await
+    }
+
+    /// True if the superblock of an ext file system has recorded errors.
+    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
+        check::has_error_state(device).await
+    }
+
+    /// Returns the errors that the kernel has recorded for the file system of a mount.
+    pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
+        recorded_errors::recorded_errors(&self.config, entry).await
+    }
+
+    /// True if the mounted file system is still writable.
+    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
+        recorded_errors::can_write(at).await
+    }
+
+    /// Compares an unmounted file system with its device.
+    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
+        grow::headroom_of_unmounted(device, superblock).await
+    }
+
+    /// Compares a mounted file system with its device.
+    pub async fn headroom_of_mounted(&self, device: &Device, at: &Path, fs: FsType) -> Result<Headroom, GrowError> {
+        grow::headroom_of_mounted(device, at, fs).await
+    }
+
+    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
+    pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
+        grow::can_grow_mounted(fs_type)
+    }
+
+    /// Grows a mounted file system to the measured size, and measures again.
+    pub async fn grow_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        grow::grow_mounted(&self.tools, device, at, fs_type, growth).await
+    }
+
+    /// Checks and grows an unmounted ext file system.
+    pub async fn grow_unmounted_ext(
+        &self,
+        device: &Device,
+        superblock: &ExtSuperblock,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        grow::grow_unmounted_ext(&self.tools, &self.config.state_dir, device, superblock, growth).await
+    }
+}
+
+/// Mounts.
+impl Mounter {
+    /// Mounts the file system of a device, after its serial number and superblock were read again.
+    pub async fn mount(
+        &self,
+        device: &Device,
+        target: &NodePath,
+        fs_type: FsType,
+        options: &MountOptions,
+    ) -> Result<(), MountError> {
+        self.mounts.mount(device, target, fs_type, options).await
+    }
+
+    /// Returns the options that the kernel of this machine uses.
+    pub fn effective(&self, options: &MountOptions) -> MountOptions {
+        mount::effective(options)
+    }
+
+    /// Binds `source` to `target`, with the attributes of its mount and the given ones, atomically.
+    pub async fn bind(
+        &self,
+        source: &Path,
+        target: &NodePath,
+        attributes: &BTreeSet<Attribute>,
+        shown: MountSource,
+    ) -> Result<(), MountError> {
+        self.mounts.bind(source, target, attributes, shown).await
+    }
+
+    /// Unmounts the visible mount at a path, which must still be the given one.
+    pub async fn unmount_top(
+        &self,
+        path: &NodePath,
+        seen: &MountEntry,
+        is_gone: bool,
+    ) -> Result<Unmounted, UnmountError> {
+        unmount::unmount_top(&self.config, path, seen, is_gone).await
+    }
+
+    /// Thaws a file system if `entry`, at `at`, is its only mount.
+    pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
+        thaw::thaw_only_mount(entry, at).await
+    }
+
+    /// Thaws a file system that was frozen before it was mounted at `at`.
+    pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
+        thaw::thaw_new_mount(device, at).await;
+    }
+
+    /// Thaws a file system that the kernel keeps alive without a mount, by a mount at `place`.
+    pub async fn thaw_unmounted(&self, number: DeviceNumber, place: &NodePath) -> io::Result<bool> {
+        thaw_unmounted::thaw_unmounted(&self.config, number, place).await
+    }
+}
+
+/// The register of the volumes on this node.
+impl Mounter {
+    /// Returns how many of the driver's volumes were attached when the machine booted.
+    pub fn own_volumes_at_boot(&self) -> u32 {
+        self.register.own_volumes_at_boot()
+    }
+
+    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it.
+    pub fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
+        self.register.add(volume, attacher, at, device);
+    }
+
+    /// Removes a path from the register, for any volume.
+    pub fn unregister(&self, at: &NodePath) {
+        self.register.remove_path(at);
+    }
+
+    /// Removes a volume that is no longer used on this node from the register.
+    pub fn forget_volume(&self, volume: &VolumeId) {
+        self.register.remove_volume(volume);
+    }
+
+    /// Returns the device name under which a volume was attached, known only on Xen.
+    pub fn attached_under(&self, volume: &VolumeId) -> Option<PathBuf> {
+        self.register.device_name(volume)
+    }
+
+    /// Returns all registered volumes.
+    pub fn registered(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
+        self.register.volumes()
+    }
+
+    /// Waits at most `bound` until all changes of the register have been written. Returns false on timeout.
+    pub async fn register_written(&self, bound: Duration) -> bool {
+        self.register.wait_until_written(bound).await
     }
 }
 

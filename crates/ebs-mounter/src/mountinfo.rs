@@ -345,17 +345,7 @@ mod tests {
         assert_eq!(table.seen(Path::new("/elsewhere")).map(|entry| entry.id), Some(1));
     }
 
-    #[tokio::test]
-    async fn table_of_this_machine_is_parsed_and_has_a_root() {
-        assert!(MountTable::read().await.unwrap().topmost(Path::new("/")).is_some());
-    }
-
     proptest! {
-        #[test]
-        fn parser_never_panics(text in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = MountTable::parse(&text);
-        }
-
         /// Parents may form cycles or be missing.
         #[test]
         fn every_query_ends_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {

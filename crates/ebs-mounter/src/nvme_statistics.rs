@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, IdentityError};
-use crate::mounter::Mounter;
 use crate::os;
+use crate::probe::{le32, le64};
 
 pub use volumes::VolumeStatistics;
+pub(crate) use volumes::volume_statistics;
 
 /// Size of the page in bytes.
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
@@ -109,27 +110,27 @@ impl NvmeStatistics {
     /// # Errors
     /// [`StatisticsPageError`] for a page without the first word of an EBS volume.
     pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
-        match u32_at(page, 0) {
+        match le32(page, 0) {
             EBS => {}
             INSTANCE_STORE => return Err(StatisticsPageError::InstanceStore),
             found => return Err(StatisticsPageError::Magic { found }),
         }
         let transfers = |operations, bytes, time| Transfers {
-            operations: u64_at(page, operations),
-            bytes: u64_at(page, bytes),
-            microseconds: u64_at(page, time),
+            operations: le64(page, operations),
+            bytes: le64(page, bytes),
+            microseconds: le64(page, time),
         };
         let exceeded = |iops, throughput| Exceeded {
-            iops_microseconds: u64_at(page, iops),
-            throughput_microseconds: u64_at(page, throughput),
+            iops_microseconds: le64(page, iops),
+            throughput_microseconds: le64(page, throughput),
         };
         Ok(Self {
-            version: u32_at(page, 4),
+            version: le32(page, 4),
             reads: transfers(8, 24, 40),
             writes: transfers(16, 32, 48),
             volume_exceeded: exceeded(56, 64),
             instance_exceeded: exceeded(72, 80),
-            queue_length: u64_at(page, 88),
+            queue_length: le64(page, 88),
             read_latency: histogram(page, READ_LATENCY),
             write_latency: histogram(page, WRITE_LATENCY),
         })
@@ -138,38 +139,27 @@ impl NvmeStatistics {
 
 /// Returns the bins of a histogram that have a range, at most 64.
 fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
-    let bins = usize::try_from(u32_at(page, at)).unwrap_or(MAX_BINS).min(MAX_BINS);
+    let bins = usize::try_from(le32(page, at)).unwrap_or(MAX_BINS).min(MAX_BINS);
     let starts = (0..bins).map(|bin| at + FIRST_BIN + bin * BIN_BYTES);
     let read = starts.map(|start| LatencyBin {
-        lower: u64_at(page, start),
-        upper: Some(u64_at(page, start + 8)).filter(|upper| *upper != u64::MAX),
-        operations: u32_at(page, start + 16),
+        lower: le64(page, start),
+        upper: Some(le64(page, start + 8)).filter(|upper| *upper != u64::MAX),
+        operations: le32(page, start + 16),
     });
     read.filter(|bin| bin.upper.is_none_or(|upper| upper > bin.lower)).collect()
 }
 
-/// Returns zero beyond the end of the page, where no field is.
-fn u32_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u32 {
-    page.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
-}
-
-fn u64_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u64 {
-    page.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
-}
-
-impl Mounter {
-    /// Reads the statistics of a volume from its controller, through the descriptor that is held since the identity
-    /// check. For a partition, reads the statistics of its disk.
-    ///
-    /// # Errors
-    /// [`StatisticsError`], also if the controller does not answer.
-    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
-        let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
-        let ask = move || os::nvme_statistics_page(&file);
-        let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
-        let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
-        NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
-    }
+/// Reads the statistics of a volume from its controller, through the descriptor that is held since the identity
+/// check. For a partition, reads the statistics of its disk.
+///
+/// # Errors
+/// [`StatisticsError`], also if the controller does not answer.
+pub(crate) async fn nvme_statistics(device: &Device) -> Result<NvmeStatistics, StatisticsError> {
+    let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
+    let ask = move || os::nvme_statistics_page(&file);
+    let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
+    let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
+    NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
 }
 
 #[cfg(test)]

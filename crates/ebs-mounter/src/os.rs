@@ -1,17 +1,115 @@
-//! The host's operating system: everything that differs on another system.
+//! Typed system calls and ioctls. The only module with `unsafe`.
 
-#[cfg(target_os = "linux")]
-mod linux;
+mod bind;
+mod block;
+mod child;
+mod events;
+mod freeze;
+mod fs_context;
+mod xfs;
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, StatFs};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::thread::CapabilitySet;
+
+use crate::device_number::DeviceNumber;
+use crate::options::{Attribute, MountOptions};
+
+pub(crate) use bind::{clear_temporary_binds, mount_bound};
+#[cfg(test)]
+pub(crate) use block::serial_in;
+pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
+pub(crate) use child::inherit_descriptor;
+pub(crate) use events::DeviceEvents;
+pub(crate) use freeze::thaw;
+pub(crate) use fs_context::{OptionsCheck, check_options};
+pub(crate) use rustix::fs::statfs;
+pub(crate) use xfs::xfs_data_bytes;
+
+/// `MS_I_VERSION` of `linux/mount.h`.
+const INODE_VERSION: u32 = 1 << 23;
+
+/// Calls mount(2) for a file system on a block device.
+pub(crate) fn mount(source: &Path, target: &Path, fs_type: &str, options: &MountOptions) -> io::Result<()> {
+    let flags = options.attributes().iter().fold(MountFlags::empty(), |flags, attribute| flags | flag(*attribute));
+    let data = CString::new(options.data()).map_err(io::Error::other)?;
+    rustix::mount::mount(source, target, fs_type, flags, Some(data.as_c_str())).map_err(io::Error::from)
+}
+
+/// Returns the mount(2) flag of an attribute.
+fn flag(attribute: Attribute) -> MountFlags {
+    match attribute {
+        Attribute::ReadOnly => MountFlags::RDONLY,
+        Attribute::NoSuid => MountFlags::NOSUID,
+        Attribute::NoDev => MountFlags::NODEV,
+        Attribute::NoExec => MountFlags::NOEXEC,
+        Attribute::NoAtime => MountFlags::NOATIME,
+        Attribute::NoDirAtime => MountFlags::NODIRATIME,
+        Attribute::RelAtime => MountFlags::RELATIME,
+        Attribute::StrictAtime => MountFlags::STRICTATIME,
+        Attribute::NoSymFollow => MountFlags::NOSYMFOLLOW,
+        Attribute::Synchronous => MountFlags::SYNCHRONOUS,
+        Attribute::DirSync => MountFlags::DIRSYNC,
+        Attribute::LazyTime => MountFlags::LAZYTIME,
+        Attribute::MandatoryLocks => MountFlags::PERMIT_MANDATORY_FILE_LOCKING,
+        Attribute::InodeVersion => MountFlags::from_bits_retain(INODE_VERSION),
+        Attribute::Silent => MountFlags::SILENT,
+    }
+}
+
+/// Calls umount(2) for the topmost mount at a path, without following a symlink. With `lazy`, the mount is detached
+/// from the tree now, and the kernel ends it after its last user.
+pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
+    let flags = if lazy { UnmountFlags::NOFOLLOW | UnmountFlags::DETACH } else { UnmountFlags::NOFOLLOW };
+    rustix::mount::unmount(target, flags).map_err(io::Error::from)
+}
+
+/// As [`statfs`], but only for the file system of this device. Both are read from one descriptor.
+pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<StatFs> {
+    let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);
+    if found != device {
+        let what = format!("the file system of another device, {found}, is mounted there");
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    }
+    Ok(rustix::fs::fstatfs(&opened)?)
+}
+
+/// True if the kernel lets this process grow a mounted ext file system, which requires CAP_SYS_RESOURCE.
+pub(crate) fn may_resize_mounted_ext() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
+}
+
+/// True if a security module accepts `context=` mount options. Without one the kernel rejects them.
+pub(crate) fn security_labels_are_active() -> bool {
+    fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
+}
+
+/// Returns the major and minor version of the running kernel.
+pub(crate) fn kernel_release() -> io::Result<(u32, u32)> {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    parse_release(&text).ok_or_else(|| io::Error::other(format!("kernel release {text:?} has no version number")))
+}
+
+fn parse_release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
-pub(crate) use linux::serial_in;
-#[cfg(target_os = "linux")]
-pub(crate) use linux::{
-    DeviceEvents, Judgement, bequeath, block_device_number, block_size, clear_workshop, is_block_read_only,
-    judge_options, kernel_release, may_resize_mounted_ext, mount, mount_bound, nvme_serial, nvme_statistics_page,
-    security_labels_are_active, statfs, statfs_of, thaw, unmount, xfs_data_bytes,
-};
+mod tests {
+    use super::*;
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("this crate has no host module for this operating system yet");
+    #[test]
+    fn kernel_release_is_parsed_from_its_first_two_numbers() {
+        assert_eq!(parse_release("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert_eq!(parse_release("4.14.355-275.582.amzn2.x86_64\n"), Some((4, 14)));
+        assert_eq!(parse_release("5.10+\n"), Some((5, 10)));
+        assert_eq!(parse_release("unknown"), None);
+    }
+}

@@ -11,7 +11,7 @@ use crate::mountinfo::as_in_table;
 /// Maximum length of a path for system calls, in bytes.
 const MAX_BYTES: usize = 4095;
 /// Errors of a mount whose disk or server no longer exists.
-const CORRUPTED: [rustix::io::Errno; 8] = {
+const DEAD_MOUNT_ERRORS: [rustix::io::Errno; 8] = {
     use rustix::io::Errno;
     [Errno::NOTCONN, Errno::STALE, Errno::IO, Errno::ACCESS, Errno::HOSTDOWN, Errno::AGAIN, Errno::NODEV, Errno::NXIO]
 };
@@ -69,10 +69,10 @@ impl NodePath {
     /// Returns the kind of file at the path. Does not follow a symlink in the last component.
     ///
     /// # Errors
-    /// The error of the kernel, unless it is an error of a corrupted mount.
-    pub async fn look(&self) -> io::Result<Found> {
+    /// The error of the kernel, unless it is an error of a dead mount.
+    pub async fn kind(&self) -> io::Result<PathKind> {
         let path = self.0.clone();
-        bounded::reading("examining", &self.0, move || look(&path)).await
+        bounded::reading("examining", &self.0, move || kind_of(&path)).await
     }
 
     /// Creates the directory and its parents with mode 0755. It may already exist.
@@ -107,11 +107,11 @@ impl NodePath {
     /// [`io::ErrorKind::DirectoryNotEmpty`] and other errors if it is not empty.
     pub async fn remove(&self) -> io::Result<()> {
         let path = self.0.clone();
-        let remove = move || match look(&path)? {
-            Found::Missing => Ok(()),
-            Found::Directory { .. } => std::fs::remove_dir(&path),
-            Found::File { bytes: 0 } => std::fs::remove_file(&path),
-            Found::File { bytes } => {
+        let remove = move || match kind_of(&path)? {
+            PathKind::Missing => Ok(()),
+            PathKind::Directory { .. } => std::fs::remove_dir(&path),
+            PathKind::File { bytes: 0 } => std::fs::remove_file(&path),
+            PathKind::File { bytes } => {
                 Err(io::Error::other(format!("it is a file of {bytes} bytes that this driver did not create")))
             }
             other => Err(io::Error::other(format!("it is {other} that this driver did not create"))),
@@ -131,7 +131,7 @@ impl fmt::Display for NodePath {
 
 /// The kind of file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum PathKind {
     Missing,
     /// A directory, or a mount of a file system.
     Directory {
@@ -146,11 +146,11 @@ pub enum Found {
     Symlink,
     /// A socket, a pipe, a character device.
     Other,
-    /// A mount that returns an error of a vanished disk.
-    Corrupted(String),
+    /// A mount that returns an error of a vanished disk: a corrupted mount in the words of Kubernetes.
+    DeadMount(String),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for PathKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("missing"),
@@ -160,38 +160,38 @@ impl fmt::Display for Found {
             Self::BlockDevice => f.write_str("a block device"),
             Self::Symlink => f.write_str("a symbolic link"),
             Self::Other => f.write_str("neither a directory nor a regular file"),
-            Self::Corrupted(error) => write!(f, "a mount that returns the error {error}"),
+            Self::DeadMount(error) => write!(f, "a mount that returns the error {error}"),
         }
     }
 }
 
 /// True if an error is typical of a mount without its disk.
-pub(crate) fn is_corrupted(error: &io::Error) -> bool {
-    rustix::io::Errno::from_io_error(error).is_some_and(|errno| CORRUPTED.contains(&errno))
+pub(crate) fn is_dead_mount(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error).is_some_and(|errno| DEAD_MOUNT_ERRORS.contains(&errno))
 }
 
-fn look(path: &Path) -> io::Result<Found> {
+fn kind_of(path: &Path) -> io::Result<PathKind> {
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-        Err(error) if is_corrupted(&error) => return Ok(Found::Corrupted(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathKind::Missing),
+        Err(error) if is_dead_mount(&error) => return Ok(PathKind::DeadMount(error.to_string())),
         Err(error) => return Err(error),
     };
     let kind = metadata.file_type();
     Ok(if kind.is_symlink() {
-        Found::Symlink
+        PathKind::Symlink
     } else if kind.is_dir() {
         match std::fs::read_dir(path) {
-            Ok(mut entries) => Found::Directory { empty: entries.next().is_none() },
-            Err(error) if is_corrupted(&error) => Found::Corrupted(error.to_string()),
+            Ok(mut entries) => PathKind::Directory { empty: entries.next().is_none() },
+            Err(error) if is_dead_mount(&error) => PathKind::DeadMount(error.to_string()),
             Err(error) => return Err(error),
         }
     } else if kind.is_file() {
-        Found::File { bytes: metadata.len() }
+        PathKind::File { bytes: metadata.len() }
     } else if kind.is_block_device() {
-        Found::BlockDevice
+        PathKind::BlockDevice
     } else {
-        Found::Other
+        PathKind::Other
     })
 }
 
@@ -229,15 +229,15 @@ mod tests {
         at("f/g").create_file().await.unwrap();
         std::fs::write(root.path().join("data"), "x").unwrap();
         std::os::unix::fs::symlink("data", root.path().join("link")).unwrap();
-        assert_eq!(at("link").look().await.unwrap(), Found::Symlink);
-        assert_eq!(at("f/g").look().await.unwrap(), Found::File { bytes: 0 });
-        assert_eq!(at("d").look().await.unwrap(), Found::Directory { empty: false });
+        assert_eq!(at("link").kind().await.unwrap(), PathKind::Symlink);
+        assert_eq!(at("f/g").kind().await.unwrap(), PathKind::File { bytes: 0 });
+        assert_eq!(at("d").kind().await.unwrap(), PathKind::Directory { empty: false });
         for full in ["d", "data", "link"] {
             assert!(at(full).remove().await.is_err(), "{full} was removed");
         }
         for ours in ["d/e", "f/g", "missing"] {
             at(ours).remove().await.unwrap();
-            assert_eq!(at(ours).look().await.unwrap(), Found::Missing);
+            assert_eq!(at(ours).kind().await.unwrap(), PathKind::Missing);
         }
         assert!(root.path().join("data").exists() && root.path().join("link").is_symlink());
     }

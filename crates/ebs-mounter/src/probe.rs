@@ -28,16 +28,15 @@ use std::time::Duration;
 use crate::bounded::{self, Stuck};
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
-use crate::tool::ToolError;
+use crate::tools::{ToolError, Tools};
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
 pub(crate) use journal::has_recorded_error;
 pub use reach::GrowthLimit;
 pub(crate) use reach::Reach;
-pub(crate) use read::Area;
-use signatures::Sign;
+pub(crate) use read::{Area, le32, le64};
+use signatures::FoundSignature;
 pub use xfs::XfsSuperblock;
 
 /// Time limit of the reads of a blank proof, a few thousand, before the disk counts as hung. It equals the time limit
@@ -147,40 +146,38 @@ enum Depth {
     Again,
 }
 
-impl Mounter {
-    /// Examines the whole contents of a device, with both opinions.
-    ///
-    /// # Errors
-    /// [`ProbeError`].
-    pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
-        let seed = places::seed(device.volume().as_str());
-        let own = self.look(device, Depth::Proof { seed }).await?;
-        if matches!(own, Contents::Foreign { .. }) {
-            return Ok(own);
-        }
-        let name = device.path().display().to_string();
-        let second = blkid::ask(&self.tools, device.path()).await;
-        let second = second.map_err(|source| ProbeError::Tool { device: name.clone(), source })?;
-        blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
+/// Examines the whole contents of a device, with both opinions.
+///
+/// # Errors
+/// [`ProbeError`].
+pub(crate) async fn probe(tools: &Tools, device: &Device) -> Result<Contents, ProbeError> {
+    let seed = places::seed(device.volume().as_str());
+    let own = read_contents(device, Depth::Proof { seed }).await?;
+    if matches!(own, Contents::Foreign { .. }) {
+        return Ok(own);
     }
+    let name = device.path().display().to_string();
+    let second = blkid::ask(tools, device.path()).await;
+    let second = second.map_err(|source| ProbeError::Tool { device: name.clone(), source })?;
+    blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
+}
 
-    /// Reads signatures and the first and last MiB again, without a child process.
-    pub(crate) async fn probe_again(&self, device: &Device) -> Result<Contents, ProbeError> {
-        self.look(device, Depth::Again).await
-    }
+/// Reads signatures and the first and last MiB again, without a child process.
+pub(crate) async fn probe_again(device: &Device) -> Result<Contents, ProbeError> {
+    read_contents(device, Depth::Again).await
+}
 
-    async fn look(&self, device: &Device, depth: Depth) -> Result<Contents, ProbeError> {
-        let name = device.path().display().to_string();
-        let held = Arc::clone(device.file());
-        let look = move || {
-            // A file system that was mounted in between may have written past the cache of the block device.
-            let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
-            let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
-            let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));
-            contents.map_err(|source| ProbeError::Read { device: name, source })
-        };
-        bounded::reading_within(PROOF_BOUND, "reading", device.path(), look).await
-    }
+async fn read_contents(device: &Device, depth: Depth) -> Result<Contents, ProbeError> {
+    let name = device.path().display().to_string();
+    let held = Arc::clone(device.file());
+    let read = move || {
+        // A file system that was mounted in between may have written past the cache of the block device.
+        let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
+        let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
+        let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));
+        contents.map_err(|source| ProbeError::Read { device: name, source })
+    };
+    bounded::reading_within(PROOF_BOUND, "reading", device.path(), read).await
 }
 
 /// Returns the superblock of an area, and ignores all other signatures.
@@ -199,35 +196,37 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
         (Some(ext), None) => Some(Superblock::Ext(ext)),
         (None, Some(xfs)) => Some(Superblock::Xfs(xfs)),
         (Some(_), Some(_)) => {
-            signs.push(Sign { what: "both ext and xfs", offset: ext::OFFSET });
+            signs.push(FoundSignature { what: "both ext and xfs", offset: ext::OFFSET });
             None
         }
     };
     if superblock.as_ref().is_some_and(Superblock::is_complete) {
-        signs = agreeing(area, signs)?;
+        signs = with_valid_header(area, signs)?;
     }
     Ok(match (superblock, signs.first()) {
         (Some(superblock), None) => Contents::Filesystem(superblock),
-        (None, Some(Sign { what, offset })) => Contents::Foreign { what: (*what).to_owned(), offset: *offset },
-        (Some(superblock), Some(Sign { what, offset })) => {
+        (None, Some(FoundSignature { what, offset })) => {
+            Contents::Foreign { what: (*what).to_owned(), offset: *offset }
+        }
+        (Some(superblock), Some(FoundSignature { what, offset })) => {
             Contents::Foreign { what: format!("{} together with {what}", superblock.fs_type()), offset: *offset }
         }
         (None, None) => match depth {
             Depth::Proof { seed } => blank::prove(area, seed)?,
-            Depth::Again => blank::look_at_the_ends(area)?,
+            Depth::Again => blank::check_ends(area)?,
         },
     })
 }
 
 /// Returns the signatures whose header is consistent.
-fn agreeing(area: &Area<'_>, signs: Vec<Sign>) -> io::Result<Vec<Sign>> {
-    let mut agreeing = Vec::new();
+fn with_valid_header(area: &Area<'_>, signs: Vec<FoundSignature>) -> io::Result<Vec<FoundSignature>> {
+    let mut with_valid_header = Vec::new();
     for sign in signs {
-        if header::agrees(area, &sign)? {
-            agreeing.push(sign);
+        if header::is_valid(area, &sign)? {
+            with_valid_header.push(sign);
         }
     }
-    Ok(agreeing)
+    Ok(with_valid_header)
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use tokio::sync::watch;
 
 use crate::config::MounterConfig;
 use crate::device::volumes_here;
-use crate::mounter::Mounter;
 use crate::mountinfo::unescape;
 use crate::path::NodePath;
 
@@ -45,6 +44,8 @@ pub struct RegisteredVolume {
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
+    /// Only on Xen.
+    keeps_device_names: bool,
     /// Never locked during file system access.
     state: Mutex<State>,
     /// True while a thread writes, or is about to.
@@ -109,7 +110,8 @@ impl Register {
     /// Creates an empty register over the state directory, without accessing it.
     pub(crate) fn new(config: &MounterConfig) -> Self {
         let directory = config.state_dir.join("volumes");
-        Self { directory, state: Mutex::default(), writing: watch::Sender::new(false) }
+        let (state, writing) = (Mutex::default(), watch::Sender::new(false));
+        Self { directory, keeps_device_names: config.xen, state, writing }
     }
 
     /// Loads the entries of the state directory, and determines how many of the driver's volumes the machine had when
@@ -151,6 +153,80 @@ impl Register {
             );
         }
         self.write_changes();
+    }
+
+    /// Returns how many of the driver's volumes were attached when the machine booted. The number is constant until the
+    /// next boot, and 0 while the register has not been read.
+    pub(crate) fn own_volumes_at_boot(&self) -> u32 {
+        self.state().at_boot
+    }
+
+    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it. Does not block.
+    pub(crate) fn add(self: &Arc<Self>, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
+        let device = device.filter(|name| self.keeps_device_names && name.is_absolute());
+        self.change(|volumes| {
+            let mut changed = Vec::new();
+            // EC2 assigns a name to one volume at a time.
+            for (other, entry) in volumes.iter_mut().filter(|(other, _)| *other != volume) {
+                if device.is_some() && entry.device.as_deref() == device {
+                    entry.device = None;
+                    changed.push(other.clone());
+                }
+            }
+            volumes.retain(|_, entry| !entry.is_empty());
+            let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
+            let before = entry.clone();
+            // A later registration does not clear a known attacher or name.
+            if attacher == Attacher::Driver {
+                entry.attacher = attacher;
+            }
+            entry.device = device.map(Path::to_owned).or(entry.device.take());
+            entry.paths.insert(at.clone());
+            if *entry != before {
+                changed.push(volume.clone());
+            }
+            changed
+        });
+    }
+
+    /// Removes a path from the register, for any volume. Does not block.
+    pub(crate) fn remove_path(self: &Arc<Self>, at: &NodePath) {
+        self.change(|volumes| {
+            let mut changed = Vec::new();
+            for (volume, entry) in volumes.iter_mut() {
+                if entry.paths.remove(at) {
+                    changed.push(volume.clone());
+                }
+            }
+            volumes.retain(|_, entry| !entry.is_empty());
+            changed
+        });
+    }
+
+    /// Removes a volume that is no longer used on this node from the register. Does not block.
+    pub(crate) fn remove_volume(self: &Arc<Self>, volume: &VolumeId) {
+        self.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
+    }
+
+    /// Returns the device name under which a volume was attached when it was last staged or published here. Known only
+    /// on Xen.
+    pub(crate) fn device_name(&self, volume: &VolumeId) -> Option<PathBuf> {
+        self.state().volumes.get(volume)?.device.clone()
+    }
+
+    /// Returns all registered volumes.
+    pub(crate) fn volumes(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
+        self.state().volumes.clone()
+    }
+
+    /// Waits at most `bound` until all changes have been written to the state directory. Returns false on timeout. A
+    /// failed write counts as written.
+    ///
+    /// Cancellation: changes nothing.
+    pub(crate) async fn wait_until_written(&self, bound: Duration) -> bool {
+        let mut writing = self.writing.subscribe();
+        let idle = writing.wait_for(|writing| !writing);
+        matches!(tokio::time::timeout(bound, idle).await, Ok(Ok(_)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -274,82 +350,6 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-impl Mounter {
-    /// Returns how many of the driver's volumes were attached when the machine booted. The number is constant until the
-    /// next boot, and 0 while the register has not been read.
-    pub fn own_volumes_at_boot(&self) -> u32 {
-        self.register.state().at_boot
-    }
-
-    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it. Does not block.
-    pub fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
-        let device = device.filter(|name| self.config.xen && name.is_absolute());
-        self.register.change(|volumes| {
-            let mut changed = Vec::new();
-            // EC2 assigns a name to one volume at a time.
-            for (other, entry) in volumes.iter_mut().filter(|(other, _)| *other != volume) {
-                if device.is_some() && entry.device.as_deref() == device {
-                    entry.device = None;
-                    changed.push(other.clone());
-                }
-            }
-            volumes.retain(|_, entry| !entry.is_empty());
-            let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
-            let before = entry.clone();
-            // A later registration does not clear a known attacher or name.
-            if attacher == Attacher::Driver {
-                entry.attacher = attacher;
-            }
-            entry.device = device.map(Path::to_owned).or(entry.device.take());
-            entry.paths.insert(at.clone());
-            if *entry != before {
-                changed.push(volume.clone());
-            }
-            changed
-        });
-    }
-
-    /// Removes a path from the register, for any volume. Does not block.
-    pub fn unregister(&self, at: &NodePath) {
-        self.register.change(|volumes| {
-            let mut changed = Vec::new();
-            for (volume, entry) in volumes.iter_mut() {
-                if entry.paths.remove(at) {
-                    changed.push(volume.clone());
-                }
-            }
-            volumes.retain(|_, entry| !entry.is_empty());
-            changed
-        });
-    }
-
-    /// Removes a volume that is no longer used on this node from the register. Does not block.
-    pub fn forget_volume(&self, volume: &VolumeId) {
-        self.register.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
-    }
-
-    /// Returns the device name under which a volume was attached when it was last staged or published here. Known only
-    /// on Xen.
-    pub fn attached_under(&self, volume: &VolumeId) -> Option<PathBuf> {
-        self.register.state().volumes.get(volume)?.device.clone()
-    }
-
-    /// Returns all registered volumes.
-    pub fn registered(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
-        self.register.state().volumes.clone()
-    }
-
-    /// Waits at most `bound` until all changes have been written to the state directory. Returns false on timeout. A
-    /// failed write counts as written.
-    ///
-    /// Cancellation: changes nothing.
-    pub async fn register_written(&self, bound: Duration) -> bool {
-        let mut writing = self.register.writing.subscribe();
-        let idle = writing.wait_for(|writing| !writing);
-        matches!(tokio::time::timeout(bound, idle).await, Ok(Ok(_)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,8 +378,11 @@ mod tests {
         assert_eq!(RegisteredVolume::parse(without), Some(RegisteredVolume { device: None, ..written }));
     }
 
-    fn mounter(state: &Path, xen: bool) -> Mounter {
-        Mounter::new(MounterConfig { xen, ..MounterConfig::new(state) }).unwrap()
+    fn register(state: &Path, xen: bool) -> Arc<Register> {
+        let config = MounterConfig { xen, ..MounterConfig::new(state) };
+        let register = Arc::new(Register::new(&config));
+        register.load(&config);
+        register
     }
 
     fn volume(id: &str) -> VolumeId {
@@ -393,45 +396,45 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
         let name = Path::new("/dev/xvdba");
-        let xen = mounter(state.path(), true);
-        xen.register(&first, Attacher::Driver, &at, Some(name));
-        xen.register(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
-        xen.unregister(&at);
-        xen.unregister(&NodePath::parse("/seen").unwrap());
-        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished but not unstaged");
-        assert!(xen.register_written(BOUND).await);
-        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a restarted driver knows it");
-        xen.register(&second, Attacher::Driver, &at, Some(name));
-        assert_eq!((xen.attached_under(&first), xen.attached_under(&second).as_deref()), (None, Some(name)));
-        xen.forget_volume(&second);
-        assert!(xen.registered().is_empty() && xen.register_written(BOUND).await);
+        let xen = register(state.path(), true);
+        xen.add(&first, Attacher::Driver, &at, Some(name));
+        xen.add(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
+        xen.remove_path(&at);
+        xen.remove_path(&NodePath::parse("/seen").unwrap());
+        assert_eq!(xen.device_name(&first).as_deref(), Some(name), "it is unpublished but not unstaged");
+        assert!(xen.wait_until_written(BOUND).await);
+        assert_eq!(register(state.path(), true).volumes(), xen.volumes(), "a restarted driver knows it");
+        xen.add(&second, Attacher::Driver, &at, Some(name));
+        assert_eq!((xen.device_name(&first), xen.device_name(&second).as_deref()), (None, Some(name)));
+        xen.remove_volume(&second);
+        assert!(xen.volumes().is_empty() && xen.wait_until_written(BOUND).await);
         assert_eq!(std::fs::read_dir(state.path().join("volumes")).unwrap().count(), 0);
     }
 
     #[test]
     fn device_name_is_kept_only_on_xen() {
         let state = tempfile::tempdir().unwrap();
-        let (nitro, id) = (mounter(state.path(), false), volume("vol-01"));
+        let (nitro, id) = (register(state.path(), false), volume("vol-01"));
         let at = NodePath::parse("/target").unwrap();
-        nitro.register(&id, Attacher::Driver, &at, Some(Path::new("/dev/xvdba")));
-        assert_eq!(nitro.attached_under(&id), None);
-        nitro.unregister(&at);
-        assert!(nitro.registered().is_empty());
+        nitro.add(&id, Attacher::Driver, &at, Some(Path::new("/dev/xvdba")));
+        assert_eq!(nitro.device_name(&id), None);
+        nitro.remove_path(&at);
+        assert!(nitro.volumes().is_empty());
     }
 
     #[tokio::test]
     async fn failed_write_of_an_entry_is_retried_with_the_next_change() {
         let state = tempfile::tempdir().unwrap();
-        let mounter = mounter(state.path(), false);
+        let register = register(state.path(), false);
         let (first, second) = (volume("vol-01"), volume("vol-02"));
         // A directory in its place, which a file cannot replace.
         let in_the_way = state.path().join("volumes").join(first.as_str());
         std::fs::create_dir_all(in_the_way.join("x")).unwrap();
-        mounter.register(&first, Attacher::Driver, &NodePath::parse("/a").unwrap(), None);
-        assert!(mounter.register_written(BOUND).await && in_the_way.is_dir());
+        register.add(&first, Attacher::Driver, &NodePath::parse("/a").unwrap(), None);
+        assert!(register.wait_until_written(BOUND).await && in_the_way.is_dir());
         std::fs::remove_dir_all(&in_the_way).unwrap();
-        mounter.register(&second, Attacher::Driver, &NodePath::parse("/b").unwrap(), None);
-        assert!(mounter.register_written(BOUND).await);
-        assert_eq!(self::read(&state.path().join("volumes")), mounter.registered());
+        register.add(&second, Attacher::Driver, &NodePath::parse("/b").unwrap(), None);
+        assert!(register.wait_until_written(BOUND).await);
+        assert_eq!(self::read(&state.path().join("volumes")), register.volumes());
     }
 }

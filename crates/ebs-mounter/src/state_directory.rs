@@ -12,11 +12,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use crate::config::MounterConfig;
+use crate::format::record::collect_stale;
 use crate::format::write_mke2fs_conf;
-use crate::format_record::collect_stale;
 use crate::os;
 use crate::register::Register;
-use crate::tool_memory::write_e2fsck_conf;
+use crate::tools::memory::write_e2fsck_conf;
 
 /// How long the start waits for the directory. Data that is read later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -82,7 +82,7 @@ fn try_to_write(directory: &Path) -> io::Result<()> {
 }
 
 fn clean(config: &MounterConfig) {
-    if let Err(error) = os::clear_workshop(&config.workshop()) {
+    if let Err(error) = os::clear_temporary_binds(&config.temporary_binds()) {
         tracing::warn!(%error, "removing the remains of an interrupted bind mount failed");
     }
     if let Err(error) = collect_stale(config) {

@@ -3,7 +3,7 @@
 //! The driver unmounts them when it is proven that no process loses data. A device that hangs or cannot be identified
 //! has not vanished.
 
-use ebs_mounter::{Device, Found, MountEntry, NodePath, UnmountError};
+use ebs_mounter::{Device, MountEntry, NodePath, PathKind, UnmountError};
 use ebs_types::{VolumeId, Waiters};
 
 use super::LinuxNode;
@@ -33,9 +33,9 @@ pub(super) async fn clear_vanished(
 }
 
 /// Returns the evidence that the file system of a mount is dead, or `None` when there is no evidence.
-pub(super) fn evidence_of_death(entry: &MountEntry, found: &Found) -> Option<String> {
+pub(super) fn evidence_of_death(entry: &MountEntry, found: &PathKind) -> Option<String> {
     match found {
-        Found::Corrupted(error) => Some(error.clone()),
+        PathKind::DeadMount(error) => Some(error.clone()),
         // ext4 reports it in the mount table and still answers from memory.
         _ => {
             entry.super_options.iter().any(|word| word == "shutdown").then(|| "the kernel has shut it down".to_owned())
@@ -44,7 +44,7 @@ pub(super) fn evidence_of_death(entry: &MountEntry, found: &Found) -> Option<Str
 }
 
 /// Refuses to publish from a dead file system.
-pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &Found) -> Result<(), NodeRefusal> {
+pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &PathKind) -> Result<(), NodeRefusal> {
     let Some(error) = evidence_of_death(entry, found) else { return Ok(()) };
     Err(NodeRefusal::DeadFileSystem { at: at.clone(), error, also: String::new() })
 }

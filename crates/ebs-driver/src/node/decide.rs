@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ebs_mounter::{
-    Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, Found, FsType, MountEntry, MountOptions, Superblock,
+    Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, FsType, MountEntry, MountOptions, PathKind,
+    Superblock,
 };
 
 use super::error::NodeRefusal;
@@ -150,12 +151,12 @@ fn compare_attributes(
 }
 
 /// Accepts a path where a volume is to be mounted and nothing is mounted. It may be missing or empty.
-pub(super) fn check_mount_point(found: &Found, for_file: bool) -> Result<(), NodeRefusal> {
+pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), NodeRefusal> {
     match found {
-        Found::Symlink => Err(NodeRefusal::Symlink),
-        Found::Missing => Ok(()),
-        Found::Directory { empty: true } if !for_file => Ok(()),
-        Found::File { bytes: 0 } if for_file => Ok(()),
+        PathKind::Symlink => Err(NodeRefusal::Symlink),
+        PathKind::Missing => Ok(()),
+        PathKind::Directory { empty: true } if !for_file => Ok(()),
+        PathKind::File { bytes: 0 } if for_file => Ok(()),
         other => Err(NodeRefusal::InTheWay { found: other.to_string() }),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ebs_mounter::{Device, DeviceNumber, Found, FsType, MountEntry, MountTable};
+use ebs_mounter::{Device, DeviceNumber, FsType, MountEntry, MountTable, PathKind};
 use ebs_types::{Bytes, VolumeId, Waiters};
 
 use super::LinuxNode;
@@ -15,9 +15,9 @@ use super::request::Expand;
 
 /// Grows the file system and returns the size of the device in bytes.
 pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
-    match plan.path.look().await.map_err(Cause::io("examine the volume path"))? {
-        Found::BlockDevice => return raw(node, volume, plan, waiters).await,
-        Found::Directory { .. } => {}
+    match plan.path.kind().await.map_err(Cause::io("examine the volume path"))? {
+        PathKind::BlockDevice => return raw(node, volume, plan, waiters).await,
+        PathKind::Directory { .. } => {}
         found => return Err(not_published(found.to_string())),
     }
     let device = node.mounter.open_mounted(volume, mounted(node, volume, plan).await?.entry.device).await?;

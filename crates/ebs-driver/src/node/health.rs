@@ -2,7 +2,7 @@
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
-use ebs_mounter::{DeviceQuery, Found, MountEntry, MountTable, NodePath};
+use ebs_mounter::{DeviceQuery, MountEntry, MountTable, NodePath, PathKind};
 use ebs_types::VolumeId;
 
 use super::LinuxNode;
@@ -67,7 +67,7 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
 
 /// Returns the problem with the mount of a volume at a path.
 pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
-    let found = path.look().await.map_err(Cause::io("examine the volume path"))?;
+    let found = path.kind().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
     let not_published = || NodeRefusal::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
@@ -93,7 +93,12 @@ async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> O
 
 /// Examines the mount first, and then the metadata errors that the kernel has recorded, which only a check clears. Some
 /// kernels stop writing after such an error and do not change the mount table.
-async fn examine(node: &LinuxNode, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
+async fn examine(
+    node: &LinuxNode,
+    entry: &MountEntry,
+    owner: &Owner,
+    found: &PathKind,
+) -> Result<Option<Ailment>, Cause> {
     if let Some(ailment) = diagnose(entry, owner, found) {
         return Ok(Some(ailment));
     }
@@ -117,7 +122,7 @@ async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<
         // for below.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
-        let found = path.look().await.map_err(Cause::io("examine a mount of the volume"))?;
+        let found = path.kind().await.map_err(Cause::io("examine a mount of the volume"))?;
         is_mounted = true;
         let ailment = match examine(node, entry, &Owner::Volume, &found).await? {
             None => not_grown(node, volume, entry).await,
@@ -134,7 +139,7 @@ async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<
     Ok(None)
 }
 
-fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment> {
+fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailment> {
     let inaccessible = |reason, message: String| Some(Ailment::Inaccessible { reason, message });
     match owner {
         Owner::Vanished => {
@@ -170,9 +175,9 @@ mod tests {
         MountTable::parse(line.as_bytes()).entries()[0].clone()
     }
 
-    const DIRECTORY: Found = Found::Directory { empty: false };
+    const DIRECTORY: PathKind = PathKind::Directory { empty: false };
 
-    fn status(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<VolumeHealthErrorType> {
+    fn status(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<VolumeHealthErrorType> {
         diagnose(entry, owner, found).map(|ailment| wire(ailment).status())
     }
 
@@ -183,7 +188,7 @@ mod tests {
         for owner in [Owner::Vanished, Owner::Other("volume vol-2".to_owned())] {
             assert_eq!(status(&entry, &owner, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
         }
-        let broken = Found::Corrupted("input/output error".to_owned());
+        let broken = PathKind::DeadMount("input/output error".to_owned());
         assert_eq!(status(&entry, &Owner::Volume, &broken), Some(VolumeHealthErrorType::Inaccessible));
     }
 

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ebs_mounter::{DeviceNumber, DiskUses, Hold};
+use ebs_mounter::{DeviceNumber, DiskMounts, Hold};
 
 use super::LinuxNode;
 use super::decide::describe;
@@ -45,7 +45,7 @@ pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> R
 /// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
 /// automatically.
 async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
-    let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("open the device exclusively"))?;
+    let hold = node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("open the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
     let by = named(who);
     if node.mounter.is_built_on(disk).await.map_err(Cause::io("find devices that are built on the device"))? {
@@ -68,13 +68,12 @@ pub(super) async fn other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &P
     Ok(names(left_over(&uses, staging)))
 }
 
-async fn uses(node: &LinuxNode, disk: DeviceNumber) -> Result<DiskUses, Cause> {
-    node.mounter.uses_of(disk).await.map_err(Cause::io("find other uses of the device"))
+async fn uses(node: &LinuxNode, disk: DeviceNumber) -> Result<DiskMounts, Cause> {
+    node.mounter.mounts_of_disk(disk).await.map_err(Cause::io("find other uses of the device"))
 }
 
-fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = String> + 'a {
-    let mounts =
-        uses.mounts_apart_from(staging).into_iter().map(|entry| format!("mounted at {}", entry.target.display()));
+fn left_over<'a>(uses: &'a DiskMounts, staging: &'a Path) -> impl Iterator<Item = String> + 'a {
+    let mounts = uses.mounts_not_at(staging).into_iter().map(|entry| format!("mounted at {}", entry.target.display()));
     let raw = uses.raw.iter().filter(move |bind| bind.at != staging);
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
@@ -101,7 +100,7 @@ pub(super) async fn ensure_released(
 
 /// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
 pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
-    match node.mounter.hold_of(disk).await.map_err(Cause::io("check that the device is free"))? {
+    match node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),
         Hold::Gone => {
             tracing::warn!(%disk, "device vanished during the unstage");

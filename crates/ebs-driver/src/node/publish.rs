@@ -1,6 +1,6 @@
 //! NodePublishVolume: binds the staged file system, or the device itself, at the target.
 
-use ebs_mounter::{DeviceQuery, Found, FsType, MountEntry, NodePath, Shown};
+use ebs_mounter::{DeviceQuery, FsType, MountEntry, MountSource, NodePath, PathKind};
 use ebs_types::{Gib, Waiters};
 
 use super::LinuxNode;
@@ -15,8 +15,8 @@ use super::stage::ensure_large_enough;
 use super::wanted::ensure_wanted;
 
 pub(super) async fn run(node: &LinuxNode, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
-    let found = plan.target.look().await.map_err(Cause::io("examine the target path"))?;
-    if found == Found::Symlink {
+    let found = plan.target.kind().await.map_err(Cause::io("examine the target path"))?;
+    if found == PathKind::Symlink {
         return Err(NodeRefusal::Symlink.into());
     }
     match &plan.what {
@@ -34,11 +34,11 @@ async fn file_system(
     node: &LinuxNode,
     plan: &Publish,
     (staging, fs_type): (&NodePath, Option<FsType>),
-    found: &Found,
+    found: &PathKind,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
-    let at_staging = staging.look().await.map_err(Cause::io("examine the staging path"))?;
+    let at_staging = staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     dead_mounts::refuse_dead(staging, &staged, &at_staging)?;
     let options = node.mounter.effective(&plan.options);
     dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
@@ -51,11 +51,11 @@ async fn file_system(
         thaw_unused(node, plan, staging, &staged).await;
         repair::refuse_read_only(node, staging, &staged).await?;
     }
-    decide::check_mount_point(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, false)?;
+    decide::check_mount_point(&plan.target.kind().await.map_err(Cause::io("examine the target path"))?, false)?;
     in_use::refuse_raw_binds(node, staged.device, &at).await?;
     ensure_wanted(waiters, "mounting")?;
     plan.target.create_directory().await.map_err(Cause::io("create the target directory"))?;
-    let shown = Shown::Filesystem(staged.device);
+    let shown = MountSource::Filesystem(staged.device);
     let bound = node.mounter.bind(staging.as_path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
 }
@@ -72,7 +72,7 @@ async fn block(
     node: &LinuxNode,
     plan: &Publish,
     (query, promised): (DeviceQuery, Option<Gib>),
-    found: &Found,
+    found: &PathKind,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
@@ -89,19 +89,19 @@ async fn block(
     if decide::published_block(entry, leads_to, device.number(), &plan.options)? == Mounted::AsWanted {
         return Ok(());
     }
-    decide::check_mount_point(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, true)?;
+    decide::check_mount_point(&plan.target.kind().await.map_err(Cause::io("examine the target path"))?, true)?;
     in_use::refuse_before_raw(node, device.number()).await?;
     ensure_wanted(waiters, "mounting")?;
     plan.target.create_file().await.map_err(Cause::io("create the target file"))?;
-    let shown = Shown::Device(device.number());
+    let shown = MountSource::Device(device.number());
     let bound = node.mounter.bind(device.path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
 }
 
 /// Removes the target after a failed bind, if this call created it.
-async fn finish(plan: &Publish, found: &Found, bound: Result<(), ebs_mounter::MountError>) -> Result<(), Cause> {
+async fn finish(plan: &Publish, found: &PathKind, bound: Result<(), ebs_mounter::MountError>) -> Result<(), Cause> {
     if bound.is_err()
-        && *found == Found::Missing
+        && *found == PathKind::Missing
         && let Err(error) = plan.target.remove().await
     {
         tracing::warn!(path = %plan.target, %error, "failed to remove the mount point");

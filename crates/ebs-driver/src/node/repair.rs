@@ -59,7 +59,7 @@ pub(super) async fn check_if_needed(
         return Ok(Check::Possible);
     }
     // The file system is in use elsewhere. A mount that still succeeds shows this live file system.
-    if let Ok(Hold::Held(by)) = node.mounter.hold_of(device.number()).await {
+    if let Ok(Hold::Held(by)) = node.mounter.try_exclusive_open(device.number()).await {
         warn_unchecked(plan, &format!("the device is held by {}", by.join(", ")));
         return Ok(Check::Impossible);
     }
@@ -172,7 +172,7 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
 /// Refuses a mount of a file system that already died or turned read-only: another mount namespace still uses it, and
 /// every further mount shows the same. Unmounts it again.
 async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
+    let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let Some(entry) = table.topmost(&at) else { return Ok(()) };
     let (at, also) = (plan.staging.clone(), "in use in another mount namespace".to_owned());

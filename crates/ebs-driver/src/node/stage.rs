@@ -1,7 +1,7 @@
 //! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
 //! grows the file system to its device as far as possible.
 
-use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, MountTable, Superblock};
+use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
 use ebs_types::{Gib, Waiters};
 use tokio::time::Instant;
 
@@ -48,9 +48,9 @@ async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiter
 
 /// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
 /// there.
-async fn inspect_staging_path(plan: &Stage) -> Result<Found, Cause> {
-    let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
-    if found == Found::Symlink {
+async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
+    let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
+    if found == PathKind::Symlink {
         return Err(NodeRefusal::Symlink.into());
     }
     Ok(found)

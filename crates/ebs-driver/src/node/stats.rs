@@ -2,7 +2,7 @@
 
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
-use ebs_mounter::{Counts, Found, Usage};
+use ebs_mounter::{Counts, PathKind, Usage};
 use ebs_types::Bytes;
 
 use super::LinuxNode;
@@ -22,8 +22,8 @@ pub(super) async fn run(
 
 async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeStatsResponse, Cause> {
     let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
-    let found = plan.path.look().await.map_err(Cause::io("examine the volume path"))?;
-    if found == Found::Missing {
+    let found = plan.path.kind().await.map_err(Cause::io("examine the volume path"))?;
+    if found == PathKind::Missing {
         return Err(not_published("it is missing".to_owned()));
     }
     let (table, at) = owner::topmost(&plan.path).await?;
@@ -33,7 +33,7 @@ async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeSta
         Owner::Vanished => return Err(not_published("the device of the mount has vanished".to_owned())),
         Owner::Other(other) => return Err(not_published(other)),
     }
-    if found == Found::BlockDevice {
+    if found == PathKind::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
         let (number, size) = sized.map_err(Cause::io("get the size of the device"))?;
         // The size belongs to the device that was open then, and the mount may have changed since the first check.

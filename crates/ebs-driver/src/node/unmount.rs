@@ -6,7 +6,7 @@
 //! the directory: the kernel then unmounts every idle copy of the mount in other namespaces, and only copies in use
 //! still hold the disk.
 
-use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
+use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};
 use ebs_types::{VolumeId, Waiters};
 
 use super::LinuxNode;
@@ -32,8 +32,8 @@ pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waite
         let staging = plan.path.in_table().await.map_err(Cause::io("resolve the path"))?;
         in_use::refuse_other_uses(node, disk, &staging).await?;
     }
-    let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
-    if unmounted || inspect(plan).await? == (Found::Directory { empty: true }) {
+    let unmounted = found != PathKind::Missing && unmount_all(node, plan, waiters).await? > 0;
+    if unmounted || inspect(plan).await? == (PathKind::Directory { empty: true }) {
         plan.path.remove().await.map_err(Cause::io("remove the staging directory"))?;
     }
     if let Some(disk) = disk {
@@ -60,16 +60,16 @@ pub(super) async fn thaw_unused(node: &LinuxNode, plan: &VolumePath) {
 
 /// Unmounts the target and removes it. The target must be empty afterwards.
 pub(super) async fn unpublish(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<(), Cause> {
-    if inspect(plan).await? == Found::Missing {
+    if inspect(plan).await? == PathKind::Missing {
         return Ok(());
     }
     unmount_all(node, plan, waiters).await?;
     plan.path.remove().await.map_err(Cause::io("remove the target path, which must be empty"))
 }
 
-async fn inspect(plan: &VolumePath) -> Result<Found, Cause> {
-    match plan.path.look().await.map_err(Cause::io("examine the path"))? {
-        Found::Symlink => Err(NodeRefusal::Symlink.into()),
+async fn inspect(plan: &VolumePath) -> Result<PathKind, Cause> {
+    match plan.path.kind().await.map_err(Cause::io("examine the path"))? {
+        PathKind::Symlink => Err(NodeRefusal::Symlink.into()),
         found => Ok(found),
     }
 }

@@ -11,7 +11,7 @@ use crate::os::DeviceEvents;
 const POLL: Duration = Duration::from_millis(200);
 /// How often to search even with events. They may not reach the network namespace of this process, and udev creates its
 /// names after them.
-const DOUBT: Duration = Duration::from_secs(2);
+const POLL_WITH_EVENTS: Duration = Duration::from_secs(2);
 /// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -19,56 +19,56 @@ const GATHER: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Arrivals {
     events: Option<DeviceEvents>,
-    look_again: Duration,
+    search_interval: Duration,
 }
 
 impl Arrivals {
     /// Starts to receive events. If that is impossible, the search polls instead.
     pub(super) fn listen() -> Self {
         match DeviceEvents::listen() {
-            Ok(events) => Self { events: Some(events), look_again: DOUBT },
+            Ok(events) => Self { events: Some(events), search_interval: POLL_WITH_EVENTS },
             Err(error) => {
                 tracing::debug!(name: "v5", %error, "kernel events unavailable, polling for late devices");
-                Self { events: None, look_again: POLL }
+                Self { events: None, search_interval: POLL }
             }
         }
     }
 
     /// Sets the maximum time between two searches.
-    pub(super) fn looking_each(self, at_least: Duration) -> Self {
-        Self { look_again: self.look_again.min(at_least), ..self }
+    pub(super) fn with_interval(self, at_least: Duration) -> Self {
+        Self { search_interval: self.search_interval.min(at_least), ..self }
     }
 
     /// As [`Arrivals::listen`], but without polling.
     #[cfg(test)]
-    pub(super) fn without_doubt() -> Self {
+    pub(super) fn only_events() -> Self {
         let arrivals = Self::listen();
         assert!(arrivals.events.is_some(), "no socket for the kernel's events");
-        Self { look_again: Duration::from_secs(3600), ..arrivals }
+        Self { search_interval: Duration::from_secs(3600), ..arrivals }
     }
 
     /// As on a system without events.
     #[cfg(test)]
-    pub(super) fn deaf() -> Self {
-        Self { events: None, look_again: POLL }
+    pub(super) fn without_events() -> Self {
+        Self { events: None, search_interval: POLL }
     }
 
     /// Waits until another search may find something new, or until the deadline.
     pub(super) async fn wait(&mut self, deadline: Instant) {
-        let until = deadline.min(Instant::now() + self.look_again);
+        let until = deadline.min(Instant::now() + self.search_interval);
         let Some(events) = &self.events else { return tokio::time::sleep_until(until).await };
-        match tokio::time::timeout_at(until, heard(events)).await {
+        match tokio::time::timeout_at(until, next_event(events)).await {
             Ok(Ok(())) | Err(_) => {}
             Ok(Err(error)) => {
                 tracing::debug!(name: "v5", %error, "kernel events ended, polling for late devices");
-                *self = Self { events: None, look_again: POLL };
+                *self = Self { events: None, search_interval: POLL };
             }
         }
     }
 }
 
 /// Waits for an event of a block device, and discards the events that arrive with it.
-async fn heard(events: &DeviceEvents) -> io::Result<()> {
+async fn next_event(events: &DeviceEvents) -> io::Result<()> {
     events.next_of_a_block_device().await?;
     tokio::time::sleep(GATHER).await;
     events.clear()
@@ -82,7 +82,7 @@ mod tests {
     async fn wait_without_kernel_events_lasts_one_poll_interval() {
         let is_about =
             |waited: Duration, wanted: Duration| waited >= wanted && waited < wanted + Duration::from_millis(5);
-        let (mut arrivals, start) = (Arrivals::deaf(), Instant::now());
+        let (mut arrivals, start) = (Arrivals::without_events(), Instant::now());
         arrivals.wait(start + Duration::from_secs(3600)).await;
         assert!(is_about(start.elapsed(), POLL), "{:?}", start.elapsed());
         let (start, soon) = (Instant::now(), POLL / 4);

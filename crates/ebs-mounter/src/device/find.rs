@@ -113,13 +113,13 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
 /// it is another disk. Opens the device only if sysfs identifies it as the volume. If sysfs has no serial number, opens
 /// it only if its name is the volume's, and then asks its controller.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
-    let is_named_for_it = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
+    let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {
         IdentityError::Stuck(stuck) => Err(DeviceError::Stuck(stuck)),
-        _ if !is_named_for_it => Ok(None),
+        _ if !has_volume_name => Ok(None),
         source => Err(DeviceError::Unusable { volume: query.volume.clone(), path: path.to_owned(), source }),
     };
-    let is_it = |identity: &Identity| match identity {
+    let is_wanted = |identity: &Identity| match identity {
         Identity::Volume(found) => *found == query.volume,
         Identity::Silent => config.xen && query.hint.as_deref() == Some(path),
         Identity::Other(_) => false,
@@ -129,25 +129,25 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
         Err(DeviceError::Foreign { volume: query.volume.clone(), path: path.to_owned(), found })
     };
     let (of, at) = (Arc::clone(config), path.to_owned());
-    let leads_to = match bounded::reading("identifying", path, move || resolve(&of, &at)).await {
-        Ok(Some(leads_to)) => leads_to,
+    let resolved = match bounded::reading("identifying", path, move || resolve(&of, &at)).await {
+        Ok(Some(resolved)) => resolved,
         Ok(None) => return Ok(None),
         Err(error) => return rejected(error),
     };
-    let (volume, path_says) = (&query.volume, &leads_to.identity);
+    let (volume, identity) = (&query.volume, &resolved.identity);
     tracing::debug!(
-        name: "v6", %volume, path = %path.display(), leads_to = %leads_to.path.display(), ?path_says,
+        name: "v6", %volume, path = %path.display(), resolved = %resolved.path.display(), ?identity,
         "device identified"
     );
-    match &leads_to.identity {
-        Some(identity) if is_it(identity) => {}
-        None if is_named_for_it => {}
-        Some(other) if is_named_for_it => return foreign(other),
+    match &resolved.identity {
+        Some(identity) if is_wanted(identity) => {}
+        None if has_volume_name => {}
+        Some(other) if has_volume_name => return foreign(other),
         _ => return Ok(None),
     }
-    let (of, place) = (Arc::clone(config), leads_to.path.clone());
-    match bounded::reading("opening", &place, move || open(&of, leads_to)).await {
-        Ok(Some((opened, identity))) if is_it(&identity) => {
+    let (of, place) = (Arc::clone(config), resolved.path.clone());
+    match bounded::reading("opening", &place, move || open(&of, resolved)).await {
+        Ok(Some((opened, identity))) if is_wanted(&identity) => {
             tracing::debug!(
                 name: "v5", %volume, path = %path.display(), device = %opened.path.display(),
                 "device found"
@@ -161,7 +161,7 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
 }
 
 /// The target of a path, from sysfs only.
-struct LeadsTo {
+struct ResolvedDevice {
     path: PathBuf,
     number: DeviceNumber,
     /// `None` if only the controller knows it.
@@ -183,7 +183,7 @@ impl Opened {
 
 /// Follows a path to a block device in the device directory and reads its identity from sysfs. Returns `None` if the
 /// path does not exist.
-fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, IdentityError> {
+fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>, IdentityError> {
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -200,7 +200,7 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, Ident
     {
         return resolve(config, &config.dev.join(map));
     }
-    Ok(Some(LeadsTo { path: real, number, identity }))
+    Ok(Some(ResolvedDevice { path: real, number, identity }))
 }
 
 /// Returns the identity of the disk with this number, read by `ask`. It must be a whole disk, because a volume's name
@@ -223,9 +223,9 @@ fn whole_disk(
 
 /// Opens a device and reads its identity again, because its name or number may belong to another disk by now. Returns
 /// `None` if it no longer exists.
-fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Identity)>, IdentityError> {
-    let Some(opened) = opened(&leads_to.path)? else { return Ok(None) };
-    if opened.number != leads_to.number {
+fn open(config: &MounterConfig, resolved: ResolvedDevice) -> Result<Option<(Opened, Identity)>, IdentityError> {
+    let Some(opened) = opened(&resolved.path)? else { return Ok(None) };
+    if opened.number != resolved.number {
         let number = opened.number;
         return Ok(Some((opened, Identity::Other(format!("device {number}, which now has its name")))));
     }
@@ -259,8 +259,8 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     let opened = bounded::reading("opening a partition of", &place, move || {
         let Some(node) = partition_node(&of, &whole, partition.number())? else { return Ok(None) };
         let Some(opened) = opened(&node)? else { return Ok(None) };
-        let is_of_it = disk_number(&of, opened.number)? == Some(whole.disk);
-        Ok(is_of_it.then_some(opened))
+        let is_on_disk = disk_number(&of, opened.number)? == Some(whole.disk);
+        Ok(is_on_disk.then_some(opened))
     });
     match opened.await {
         Ok(Some(Opened { path, file, number })) => Ok(Device { path, number, file: Held::new(file), ..disk.clone() }),
@@ -321,7 +321,7 @@ pub(super) fn open_number(
     let directory = place.canonicalize().map_err(|error| unusable(&place, error.into()))?;
     let path = config.dev.join(directory.file_name().unwrap_or_default());
     let missing = || unusable(&path, IdentityError::NotABlockDevice);
-    let is_it = || -> Result<(), DeviceError> {
+    let check_identity = || -> Result<(), DeviceError> {
         match identity::of_number(config, number).map_err(|source| unusable(&path, source))? {
             Some(Identity::Volume(found)) if found == *volume => Ok(()),
             Some(Identity::Silent) if config.xen => Ok(()),
@@ -332,7 +332,7 @@ pub(super) fn open_number(
             }
         }
     };
-    is_it()?;
+    check_identity()?;
     let Opened { path: _, file, number: opened } =
         opened(&path).map_err(|source| unusable(&path, source))?.ok_or_else(missing)?;
     let disk = disk_number(config, number).map_err(|error| unusable(&path, error.into()))?.ok_or_else(missing)?;
@@ -341,7 +341,7 @@ pub(super) fn open_number(
         return Err(DeviceError::Foreign { volume: volume.clone(), path, found });
     }
     // From here on the descriptor holds the number, so its identity cannot change.
-    is_it()?;
+    check_identity()?;
     Ok(Device { volume: volume.clone(), path, number, disk, file: Held::new(file) })
 }
 

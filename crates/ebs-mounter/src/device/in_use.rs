@@ -56,14 +56,14 @@ impl Places {
     }
 
     /// Adds the spelling of the mount table, which has no symlinks. Accesses only directories above the paths.
-    pub(crate) fn spelled(self) -> Self {
+    pub(crate) fn with_links_resolved(self) -> Self {
         let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
         let below: Vec<PathBuf> = below.collect();
         let at: Vec<PathBuf> = self.at.iter().map(|path| as_in_table(path)).collect();
         Self { below: self.below.into_iter().chain(below).collect(), at: self.at.into_iter().chain(at).collect() }
     }
 
-    fn holds(&self, target: &Path) -> bool {
+    fn contains(&self, target: &Path) -> bool {
         let is_below = |above: &PathBuf| target != above && target.starts_with(above);
         self.at.contains(target) || self.below.iter().any(is_below)
     }
@@ -83,7 +83,7 @@ fn cleaned(path: &Path) -> PathBuf {
 
 /// Returns the devices that are mounted or bound at the places, without duplicates.
 fn named(table: &MountTable, places: &Places) -> BTreeSet<Named> {
-    table.entries().iter().filter(|entry| places.holds(&entry.target)).filter_map(device_of).collect()
+    table.entries().iter().filter(|entry| places.contains(&entry.target)).filter_map(device_of).collect()
 }
 
 fn device_of(entry: &MountEntry) -> Option<Named> {

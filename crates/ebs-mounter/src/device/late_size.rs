@@ -8,36 +8,34 @@ use tokio::time::Instant;
 
 use super::Device;
 use super::arrivals::Arrivals;
-use crate::mounter::Mounter;
+use crate::config::MounterConfig;
 
 /// How often to read the size even without a kernel event.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 
-impl Mounter {
-    /// Returns the size of a device in bytes once it is at least `least`. After
-    /// [`late_size`](crate::MounterConfig::late_size) returns the current size, which may be smaller. The kernel sends
-    /// an event when the size of a disk changes, and the size is also read once a second.
-    ///
-    /// Cancellation: dropping the future ends the wait.
-    ///
-    /// # Errors
-    /// The error of the kernel, for example that the disk no longer exists.
-    pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
+/// Returns the size of a device in bytes once it is at least `least`. After
+/// [`late_size`](crate::MounterConfig::late_size) returns the current size, which may be smaller. The kernel sends
+/// an event when the size of a disk changes, and the size is also read once a second.
+///
+/// Cancellation: dropping the future ends the wait.
+///
+/// # Errors
+/// The error of the kernel, for example that the disk no longer exists.
+pub(crate) async fn size_of_at_least(config: &MounterConfig, device: &Device, least: Bytes) -> io::Result<Bytes> {
+    let size = device.size().await?;
+    if size >= least {
+        return Ok(size);
+    }
+    tracing::info!(volume = %device.volume(), device = %device.path().display(), %size, wanted = %least,
+        "waiting until the kernel reports the new size of the disk");
+    let deadline = Instant::now() + config.late_size;
+    let mut changes = Arrivals::listen().with_interval(POLL);
+    loop {
+        // Read after the events are received, so that no change is missed.
         let size = device.size().await?;
-        if size >= least {
+        if size >= least || Instant::now() >= deadline {
             return Ok(size);
         }
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), %size, wanted = %least,
-            "waiting until the kernel reports the new size of the disk");
-        let deadline = Instant::now() + self.config.late_size;
-        let mut changes = Arrivals::listen().looking_each(LOOK);
-        loop {
-            // Read after the events are received, so that no change is missed.
-            let size = device.size().await?;
-            if size >= least || Instant::now() >= deadline {
-                return Ok(size);
-            }
-            changes.wait(deadline).await;
-        }
+        changes.wait(deadline).await;
     }
 }

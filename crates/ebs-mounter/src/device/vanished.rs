@@ -40,7 +40,7 @@ pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
 /// found none. A list that is read while devices appear and vanish may miss one.
 pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
     let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
-    for _look in 0..2 {
+    for _check in 0..2 {
         if listed(&config.sys).map_err(io::Error::other)?.contains(&name) {
             return Ok(false);
         }
@@ -52,8 +52,8 @@ pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::
 }
 
 /// True if the file does not exist. Any other failure proves nothing.
-fn is_missing<T>(look: io::Result<T>) -> io::Result<bool> {
-    match look {
+fn is_missing<T>(read: io::Result<T>) -> io::Result<bool> {
+    match read {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! The statistics of the driver's volumes on this node, for its metrics.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use super::{NvmeStatistics, StatisticsError};
 use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::{IdentityError, Places, UsedDisk, disks_in_use, open_volume};
-use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
@@ -27,47 +27,49 @@ pub struct VolumeStatistics {
     pub failed: Vec<StatisticsError>,
 }
 
-impl Mounter {
-    /// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`. Volumes are
-    /// queried concurrently and independently. A hanging volume is missing, and is not queried again while it hangs.
-    /// Takes at most twice three seconds.
-    ///
-    /// Cancellation: may be dropped. A hanging query counts as hung until it returns.
-    pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
-        let mut all = VolumeStatistics::default();
-        let mut asked = JoinSet::new();
-        match self.used_disks(prefix).await {
-            Ok((disks, failed)) => {
-                all.failed.extend(failed.into_iter().map(|source| StatisticsError::Search { source }));
-                for disk in disks {
-                    asked.spawn(statistics_of(Arc::clone(&self.config), disk));
-                }
-            }
-            Err(source) => all.failed.push(StatisticsError::Search { source }),
-        }
-        while let Some(answer) = asked.join_next().await {
-            match answer {
-                Ok(Ok(Some(read))) => all.read.push(read),
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => all.failed.push(error),
-                Err(panic) => all.failed.push(StatisticsError::Search { source: std::io::Error::other(panic).into() }),
+/// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`. Volumes are
+/// queried concurrently and independently. A hanging volume is missing, and is not queried again while it hangs.
+/// Takes at most twice three seconds.
+///
+/// Cancellation: may be dropped. A hanging query counts as hung until it returns.
+pub(crate) async fn volume_statistics(
+    config: &Arc<MounterConfig>,
+    prefix: Option<&Path>,
+    at: BTreeSet<PathBuf>,
+) -> VolumeStatistics {
+    let mut all = VolumeStatistics::default();
+    let mut queries = JoinSet::new();
+    match used_disks(config, Places::new(prefix, at)).await {
+        Ok((disks, failed)) => {
+            all.failed.extend(failed.into_iter().map(|source| StatisticsError::Search { source }));
+            for disk in disks {
+                queries.spawn(statistics_of(Arc::clone(config), disk));
             }
         }
-        all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // If two disks report the same volume, neither is more credible.
-        all.read.dedup_by(|(one, _), (other, _)| one == other);
-        all
+        Err(source) => all.failed.push(StatisticsError::Search { source }),
     }
+    while let Some(answer) = queries.join_next().await {
+        match answer {
+            Ok(Ok(Some(read))) => all.read.push(read),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => all.failed.push(error),
+            Err(panic) => all.failed.push(StatisticsError::Search { source: std::io::Error::other(panic).into() }),
+        }
+    }
+    all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
+    // If two disks report the same volume, neither is more credible.
+    all.read.dedup_by(|(one, _), (other, _)| one == other);
+    all
+}
 
-    async fn used_disks(&self, prefix: Option<&Path>) -> Result<(Vec<UsedDisk>, Vec<IdentityError>), IdentityError> {
-        let registered = self.registered();
-        let at = registered.values().flat_map(|volume| &volume.paths).map(|path| path.as_path().to_owned());
-        let (config, places) = (Arc::clone(&self.config), Places::new(prefix, at));
-        let table = MountTable::read().await.map_err(|MountTableError::Read(error)| IdentityError::from(error))?;
-        let place = self.config.sys.join("block/statistics");
-        let look = move || Ok(disks_in_use(&config, &table, &places.spelled()));
-        bounded::reading_within(WITHIN, "searching for volumes in", &place, look).await
-    }
+async fn used_disks(
+    config: &Arc<MounterConfig>,
+    places: Places,
+) -> Result<(Vec<UsedDisk>, Vec<IdentityError>), IdentityError> {
+    let table = MountTable::read().await.map_err(|MountTableError::Read(error)| IdentityError::from(error))?;
+    let (of, place) = (Arc::clone(config), config.sys.join("block/statistics"));
+    let search = move || Ok(disks_in_use(&of, &table, &places.with_links_resolved()));
+    bounded::reading_within(WITHIN, "searching for volumes in", &place, search).await
 }
 
 /// Reads the statistics of one volume, on another thread and under its own place. So mounts and unmounts of the volume
@@ -77,11 +79,11 @@ async fn statistics_of(
     disk: UsedDisk,
 ) -> Result<Option<(VolumeId, NvmeStatistics)>, StatisticsError> {
     let (node, place) = (disk.node.clone(), disk.node.join("statistics"));
-    let look = move || -> Result<_, IdentityError> {
+    let read = move || -> Result<_, IdentityError> {
         let Some((volume, file)) = open_volume(&config, &disk)? else { return Ok(None) };
         Ok(Some((volume, os::nvme_statistics_page(&file)?)))
     };
-    let answer = bounded::reading_within(WITHIN, "reading the statistics of", &place, look).await;
+    let answer = bounded::reading_within(WITHIN, "reading the statistics of", &place, read).await;
     let (volume, page) = match answer {
         Ok(Some(answer)) => answer,
         Ok(None) => return Ok(None),

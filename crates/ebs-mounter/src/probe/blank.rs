@@ -55,7 +55,7 @@ pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
 }
 
 /// Reads only the ends.
-pub(super) fn look_at_the_ends(area: &Area<'_>) -> io::Result<Contents> {
+pub(super) fn check_ends(area: &Area<'_>) -> io::Result<Contents> {
     Ok(ends(area, END_AGAIN)?.map_or(blank(area.size()), |offset| Contents::Data { offset }))
 }
 

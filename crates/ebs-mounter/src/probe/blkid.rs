@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Contents;
 use crate::fs_type::FsType;
-use crate::tool::{Call, Finished, Program, ToolError, Tools};
+use crate::tools::{Call, Finished, Program, ToolError, Tools};
 
 /// Time limit of blkid. Then it is killed.
 const BOUND: Duration = Duration::from_secs(60);

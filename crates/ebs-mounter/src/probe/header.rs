@@ -7,7 +7,7 @@ use std::io;
 
 use super::checksum::{crc32, crc32c};
 use super::read::{Area, be16, be64, le16, le32, le64};
-use super::signatures::Sign;
+use super::signatures::FoundSignature;
 
 const SECTOR: u64 = 512;
 const GPT_HEADER: usize = 92;
@@ -16,7 +16,7 @@ const ZFS_UBERBLOCKS: usize = 4;
 const ZFS_UBERBLOCK: usize = 1024;
 
 /// True if the header around a signature is consistent, or if its kind has nothing to compare.
-pub(super) fn agrees(area: &Area<'_>, sign: &Sign) -> io::Result<bool> {
+pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<bool> {
     let at = sign.offset;
     Ok(match sign.what {
         "a GPT partition table" | "a backup GPT partition table" => {
@@ -96,7 +96,7 @@ fn is_dos(sector: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Overlaid, made_by};
+    use super::super::tests::{Overlaid, Written, made_by};
     use super::super::{Contents, Depth, inspect};
     use super::*;
 
@@ -168,6 +168,10 @@ mod tests {
         ]
     }
 
+    fn is_valid_in(device: Vec<(u64, Vec<u8>)>, what: &'static str, offset: u64) -> bool {
+        is_valid(&Area::new(&Written(device), SIZE), &FoundSignature { what, offset }).unwrap()
+    }
+
     fn contents(image: &std::fs::File, at: u64, bytes: Vec<u8>) -> Contents {
         inspect(&Area::new(&Overlaid { below: image, at, bytes }, SIZE), Depth::Proof { seed: 7 }).unwrap()
     }
@@ -198,44 +202,32 @@ mod tests {
     /// pool, only the uberblocks of one label count.
     #[test]
     fn inconsistent_header_or_partition_is_ignored() {
-        let agrees = |what: &'static str, offset: u64, bytes: Vec<u8>| {
-            super::agrees(
-                &Area::new(&super::super::tests::Written(vec![(offset, bytes)]), SIZE),
-                &Sign { what, offset },
-            )
-            .unwrap()
-        };
-        assert!(agrees("a GPT partition table", 512, gpt(512)));
+        let valid = |what, offset, bytes| is_valid_in(vec![(offset, bytes)], what, offset);
+        assert!(valid("a GPT partition table", 512, gpt(512)));
         // On a disk with sectors of 4 KiB, the header is in the second sector.
-        assert!(agrees("a GPT partition table", 4096, gpt(512)));
-        assert!(!agrees("a GPT partition table", 512, gpt(1024)));
+        assert!(valid("a GPT partition table", 4096, gpt(512)));
+        assert!(!valid("a GPT partition table", 512, gpt(1024)));
         let dos = |entry: [u8; 16]| {
             let table = sector(&[(446, &entry), (510, b"\x55\xaa")]);
-            super::agrees(
-                &Area::new(&super::super::tests::Written(vec![(0, table)]), SIZE),
-                &Sign { what: "a DOS partition table", offset: 446 },
-            )
-            .unwrap()
+            is_valid_in(vec![(0, table)], "a DOS partition table", 446)
         };
         assert!(dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0]));
         assert!(!dos([0x80, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0]), "it has no type");
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]), "it has no start");
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0]), "it has no length");
-        assert!(agrees("a ZFS pool member", 128 * 1024 + 124 * 1024, pool()));
-        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth is after the label");
+        assert!(valid("a ZFS pool member", 128 * 1024 + 124 * 1024, pool()));
+        assert!(!valid("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth is after the label");
     }
 
     /// Covers kinds that cannot coexist with our superblocks, and kinds that have nothing to compare.
     #[test]
     fn swap_and_bcache_are_checked_and_kinds_without_fields_count() {
-        let agrees = |what: &'static str, offset: u64, bytes: Vec<(u64, Vec<u8>)>| {
-            agrees(&Area::new(&super::super::tests::Written(bytes), SIZE), &Sign { what, offset }).unwrap()
-        };
+        let valid = |what, offset, bytes| is_valid_in(bytes, what, offset);
         let swap = |version: u8, pages: u8| vec![(1024, vec![version, 0, 0, 0, pages, 0, 0, 0])];
-        assert!(agrees("swap space", 4086, swap(1, 9)));
-        assert!(!agrees("swap space", 4086, swap(2, 9)) && !agrees("swap space", 4086, swap(1, 0)));
-        assert!(agrees("bcache", 4120, vec![(4104, vec![8])]) && !agrees("bcache", 4120, vec![(4104, vec![9])]));
-        assert!(agrees("LUKS encryption", 0, Vec::new()) && agrees("an Oracle ASM disk", 32, Vec::new()));
+        assert!(valid("swap space", 4086, swap(1, 9)));
+        assert!(!valid("swap space", 4086, swap(2, 9)) && !valid("swap space", 4086, swap(1, 0)));
+        assert!(valid("bcache", 4120, vec![(4104, vec![8])]) && !valid("bcache", 4120, vec![(4104, vec![9])]));
+        assert!(valid("LUKS encryption", 0, Vec::new()) && valid("an Oracle ASM disk", 32, Vec::new()));
     }
 
     #[test]

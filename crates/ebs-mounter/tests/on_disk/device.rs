@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::disk::{Disk, MIB, config, plain};
+use crate::disk::{Disk, MIB, config};
 use ebs_mounter::{
-    Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, MountError,
-    MountOptions, Mounter, MounterConfig, Partition, StatisticsError,
+    Contents, DeviceError, DeviceQuery, FsType, Identity, IdentityError, MountError, MountOptions, Mounter,
+    MounterConfig, Partition, StatisticsError,
 };
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_types::VolumeId;
@@ -29,6 +29,13 @@ impl Machine {
         // A machine boots from a disk.
         symlink("../../devices/sda", root.path().join("sys/dev/block/8:0")).unwrap();
         Self { root }
+    }
+
+    /// Creates a machine whose disk `nvme1n1` is a volume.
+    pub(crate) async fn with_nvme(bytes: u64) -> (Self, Disk) {
+        let (machine, disk) = (Self::new(), Disk::new(bytes));
+        machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+        (machine, disk)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -143,14 +150,6 @@ async fn foreign_device_under_expected_name_is_rejected_untouched() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
-#[tokio::test]
-async fn volume_is_found_by_serial_number_without_any_link() {
-    let (machine, disk) = (Machine::new(), Disk::new(MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    let device = machine.mounter().find(&query(&disk.volume)).await.unwrap();
-    assert_eq!(device.path(), machine.path("dev/nvme1n1"));
-}
-
 /// The right disk may be found by a by-id name with a suffix.
 #[tokio::test]
 async fn stale_name_is_skipped_for_the_right_disk() {
@@ -189,18 +188,12 @@ async fn disk_is_opened_only_after_sysfs_identifies_it() {
 }
 
 #[tokio::test]
-async fn unnamed_nvme_disk_without_serial_number_is_not_opened() {
+async fn nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", None, &disk).await;
     let opens = Opens::of(&machine.path("dev/nvme1n1"));
     assert!(matches!(machine.mounter().find(&query(&disk.volume)).await, Err(DeviceError::Missing { .. })));
-    assert!(!opens.seen());
-}
-
-#[tokio::test]
-async fn nvme_disk_without_a_serial_number_is_an_error() {
-    let (machine, disk) = (Machine::new(), Disk::new(MIB));
-    machine.add_nvme("nvme1n1", None, &disk).await;
+    assert!(!opens.seen(), "only the name of the volume is a reason to open it");
     machine.link(&disk.volume, "", "nvme1n1");
     let error = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NoSerial, .. }), "{error:?}");
@@ -216,17 +209,6 @@ async fn non_block_device_or_path_outside_dev_is_rejected() {
     let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&unused_volume_id()) };
     let error = machine.mounter().find(&outside).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
-}
-
-/// Only the target of the name matters.
-#[tokio::test]
-async fn device_name_may_have_hyphens_and_directories() {
-    let (machine, disk) = (Machine::new(), Disk::new(MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    std::fs::create_dir_all(machine.path("dev/by-use")).unwrap();
-    symlink("../nvme1n1", machine.path("dev/by-use/data-1")).unwrap();
-    let named = DeviceQuery { hint: Some(machine.path("dev/by-use/data-1")), ..query(&disk.volume) };
-    assert_eq!(machine.mounter().find(&named).await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
 /// The map is used instead of its disks. Any other mapped device is not opened.
@@ -348,42 +330,4 @@ async fn partition_is_found_by_number_below_the_right_disk() {
     assert_eq!(mounter.disk_of(device.number()).await.unwrap(), Some(whole.number()));
     let missing = mounter.find(&number("3")).await.unwrap_err();
     assert!(matches!(missing, DeviceError::NoPartition { .. }), "{missing:?}");
-}
-
-/// The identity is read again right before mkfs. The failed format leaves no record.
-#[tokio::test]
-async fn format_stops_if_the_name_leads_elsewhere_since_the_check() {
-    let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    machine.add_nvme("nvme2n1", Some(&other.volume.serial()), &other).await;
-    let mounter = machine.mounter();
-    let device = mounter.find(&query(&disk.volume)).await.unwrap();
-    let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
-    std::fs::rename(machine.path("dev/nvme2n1"), machine.path("dev/nvme1n1")).unwrap();
-    let permit = FormatPermit::of_blank(&proof);
-    let record = disk.record(FsType::Ext4).await;
-    let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
-    assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
-    assert_eq!(mounter.interrupted_format(&device).await, None, "a failed format left a record");
-    assert!(matches!(other.contents().await, Contents::Blank(_)));
-    assert!(matches!(disk.contents().await, Contents::Blank(_)));
-}
-
-#[tokio::test]
-async fn disk_with_a_new_identity_is_neither_formatted_nor_mounted() {
-    let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    let mounter = machine.mounter();
-    let device = mounter.find(&query(&disk.volume)).await.unwrap();
-    let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
-    // The device number stays, but the disk behind it is another one.
-    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), unused_volume_id().serial()).unwrap();
-    let record = disk.record(FsType::Ext4).await;
-    let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
-    assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
-    assert!(matches!(disk.contents().await, Contents::Blank(_)));
-    let superblock = disk.format(&plain(FsType::Ext4)).await;
-    let at = disk.at("staging");
-    let outcome = mounter.mount(&device, &at, superblock.fs_type(), &MountOptions::default()).await;
-    assert!(matches!(outcome, Err(MountError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
 }

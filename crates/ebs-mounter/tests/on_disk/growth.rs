@@ -1,16 +1,12 @@
 //! Tests growth on real block devices, each test in its own mount namespace.
 
-use std::time::Duration;
-
-use crate::disk::{Disk, MIB, config, output_of, plain, unmount_all, with_mounted_disk};
+use crate::disk::{Disk, MIB, output_of, plain, unmount_all};
 use ebs_mounter::{
     Contents, Counts, Device, ExtSuperblock, FormatOptions, FormatSpec, FsType, GrowError, Growth, GrowthLimit,
-    Headroom, Mounter, MounterConfig, SizeWord, Superblock,
+    Headroom, SizeWord, Superblock,
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
-use ebs_types::Bytes;
-use tokio::time::Instant;
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -43,63 +39,24 @@ fn notes(disk: &Disk) -> Vec<String> {
     text.lines().map(|line| line.replace(disk.device.path().to_str().unwrap(), "DEVICE")).collect()
 }
 
-#[test]
-fn ext_file_system_grows_before_it_is_mounted() {
-    in_mount_namespace(|| async {
-        for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
-            let disk = Disk::new(300 * MIB);
-            disk.format(&plain(fs_type)).await;
-            let device = disk.find().await;
-            assert!(headroom(&disk, &device).await.is_used_up());
-            disk.device.grow(600 * MIB).unwrap();
-            let growth = headroom(&disk, &device).await.growth;
-            assert_eq!(sizes(growth), Some((300 * MIB, 600 * MIB)));
-            disk.mounter.grow_unmounted_ext(&device, &ext_of(&disk).await, growth.unwrap()).await.unwrap();
-            let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
-            assert_eq!((grown.fs_type(), grown.bytes()), (fs_type, 600 * MIB));
-            assert!(headroom(&disk, &device).await.is_used_up());
-        }
-    });
-}
-
 /// The kernel reports the size of a mounted xfs. statfs(2) excludes the log, and returns the limit of a project quota
 /// if there is one.
 #[test]
-fn mounted_xfs_grows_while_it_is_written_to() {
+fn mounted_file_system_is_measured_only_as_its_own_type() {
     in_mount_namespace(|| async {
-        let disk = Disk::new(600 * MIB);
-        let (device, at) = disk.mounted(FsType::Xfs, "staging", &[]).await;
-        let file = std::fs::File::create(at.as_path().join("file")).unwrap();
-        let look = || disk.mounter.headroom_of_mounted(&device, at.as_path(), FsType::Xfs);
-        let counts = Counts::read(at.as_path()).await.unwrap();
-        assert!(counts.blocks * counts.block_size < 600 * MIB);
-        assert_eq!((look().await.unwrap().size, look().await.unwrap().is_used_up()), (600 * MIB, true));
-        disk.device.grow(900 * MIB).unwrap();
-        assert!(disk.mounter.can_grow_mounted(FsType::Xfs));
-        let growth = look().await.unwrap().growth;
-        assert_eq!(sizes(growth), Some((600 * MIB, 900 * MIB)));
-        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
-        disk.mounter.grow_mounted(&device, at.as_path(), FsType::Xfs, growth.unwrap()).await.unwrap();
-        assert!(look().await.unwrap().is_used_up());
-        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
-        drop(file);
-        let outcome = disk.mounter.headroom_of_mounted(&device, at.as_path(), FsType::Ext4).await;
-        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
-        unmount_all(&disk.mounter, &at).await.unwrap();
-        let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
-        assert_eq!(grown.bytes(), 900 * MIB);
-    });
-}
-
-#[test]
-fn mounted_ext_is_measured_only_as_ext() {
-    with_mounted_disk(async |disk, device, at| {
-        let look = async |fs_type| disk.mounter.headroom_of_mounted(device, at.as_path(), fs_type).await;
-        assert_eq!(look(FsType::Ext4).await.unwrap().growth, None);
-        disk.device.grow(128 * MIB).unwrap();
-        assert_eq!(sizes(look(FsType::Ext4).await.unwrap().growth), Some((64 * MIB, 128 * MIB)));
-        let outcome = look(FsType::Xfs).await;
-        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
+        for (fs_type, other, bytes) in [(FsType::Ext4, FsType::Xfs, 64 * MIB), (FsType::Xfs, FsType::Ext4, 600 * MIB)] {
+            let disk = Disk::new(bytes);
+            let (device, at) = disk.mounted(fs_type, "staging", &[]).await;
+            let measure = async |fs_type| disk.mounter.headroom_of_mounted(&device, at.as_path(), fs_type).await;
+            let found = measure(fs_type).await.unwrap();
+            assert_eq!((found.size, found.is_used_up()), (bytes, true), "{fs_type}");
+            let counts = Counts::read(at.as_path()).await.unwrap();
+            assert!(counts.blocks * counts.block_size < bytes, "{fs_type}");
+            disk.device.grow(2 * bytes).unwrap();
+            assert_eq!(sizes(measure(fs_type).await.unwrap().growth), Some((bytes, 2 * bytes)), "{fs_type}");
+            let outcome = measure(other).await;
+            assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
+        }
     });
 }
 
@@ -130,25 +87,6 @@ fn with_clusters(bytes: &str) -> FormatSpec {
 
 fn size_word(text: &str) -> SizeWord {
     SizeWord::parse(text).unwrap().unwrap()
-}
-
-/// resize2fs rejects it without force, so nothing is started, not even the check.
-#[test]
-fn file_system_with_clusters_does_not_grow_unmounted() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(512 * MIB);
-        disk.format(&with_clusters("16384")).await;
-        disk.device.grow(GIB).unwrap();
-        let device = disk.find().await;
-        let found = headroom(&disk, &device).await;
-        assert!(found.has_clusters);
-        let replaced = [noted(&disk, "resize2fs"), noted(&disk, "e2fsck")];
-        let growth = found.growth.unwrap();
-        let outcome = disk.mounter.grow_unmounted_ext(&device, &ext_of(&disk).await, growth).await;
-        assert!(matches!(outcome, Err(GrowError::Clusters)), "{outcome:?}");
-        assert_eq!(notes(&disk), [] as [&str; 0]);
-        drop(replaced);
-    });
 }
 
 /// With clusters of 1 MiB a group is 32 GiB.
@@ -235,30 +173,5 @@ fn growth_that_stops_early_is_an_error() {
                 Err(other) => panic!("{other:?}"),
             }
         }
-    });
-}
-
-/// The wait ends with the kernel's event, and at the latest after the configured time.
-#[test]
-fn late_size_is_awaited() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let patient = |late_size| {
-            let config = MounterConfig { late_size, ..config(disk.place.path(), disk.device.directory()) };
-            Mounter::new(config).unwrap()
-        };
-        let device = disk.find().await;
-        let short = patient(Duration::from_millis(20));
-        let start = Instant::now();
-        assert_eq!(short.size_of_at_least(&device, Bytes(64 * MIB)).await.unwrap(), Bytes(64 * MIB));
-        assert_eq!(short.size_of_at_least(&device, Bytes(128 * MIB)).await.unwrap(), Bytes(64 * MIB));
-        assert!(start.elapsed() >= Duration::from_millis(20));
-        let long = patient(Duration::from_secs(600));
-        let (size, ()) = tokio::join!(long.size_of_at_least(&device, Bytes(128 * MIB)), async {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            disk.device.grow(128 * MIB).unwrap();
-        });
-        assert_eq!(size.unwrap(), Bytes(128 * MIB));
-        assert!(start.elapsed() < Duration::from_secs(600), "it waited until the time limit");
     });
 }

@@ -2,8 +2,6 @@
 //! loop devices.
 
 #[cfg(test)]
-mod check;
-#[cfg(test)]
 mod device;
 #[cfg(test)]
 mod disk;

@@ -61,8 +61,7 @@ fn serial_of(machine: &Machine, name: &str) -> PathBuf {
 /// after the open.
 #[tokio::test]
 async fn number_reused_by_another_disk_is_rejected_after_open() {
-    let (machine, disk) = (Machine::new(), Disk::new(MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let (machine, disk) = Machine::with_nvme(MIB).await;
     let (mounter, number) = (machine.mounter(), disk.find().await.number());
     let question = Question::at(serial_of(&machine, "nvme1n1"));
     let opens = Opens::of(&machine.path("dev/nvme1n1"));
@@ -93,8 +92,7 @@ async fn partition_node_of_another_disk_counts_as_missing() {
 /// A driver that is killed at this moment has formatted nothing.
 #[tokio::test]
 async fn record_permits_no_format_before_the_last_check() {
-    let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let (machine, disk) = Machine::with_nvme(64 * MIB).await;
     let mounter = machine.mounter();
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
     let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::disk::{Disk, with_disk};
-use ebs_mounter::{Attacher, FsType, Shown, VolumeStatistics};
+use ebs_mounter::{Attacher, FsType, MountSource, VolumeStatistics};
 
 async fn asked(disk: &Disk, prefix: Option<&Path>) -> VolumeStatistics {
     let answer = disk.mounter.volume_statistics(prefix).await;
@@ -29,7 +29,7 @@ fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
         let (device, staging) = disk.mounted(FsType::Ext4, "csi/staging", &[]).await;
         let target = disk.at("pods-target");
         target.create_directory().await.unwrap();
-        let shown = Shown::Filesystem(device.number());
+        let shown = MountSource::Filesystem(device.number());
         disk.mounter.bind(staging.as_path(), &target, &BTreeSet::new(), shown).await.unwrap();
         assert!(asked(disk, None).await.failed.is_empty(), "no registered path and no prefix");
         let elsewhere = disk.place.path().join("elsewhere");
@@ -46,7 +46,7 @@ fn raw_block_volume_is_queried_too() {
     with_disk(async |disk| {
         let (device, target) = (disk.find().await, disk.at("raw/target"));
         target.create_file().await.unwrap();
-        let shown = Shown::Device(device.number());
+        let shown = MountSource::Device(device.number());
         disk.mounter.bind(device.path(), &target, &BTreeSet::new(), shown).await.unwrap();
         let directory = disk.at("raw");
         assert_names_it(&asked(disk, Some(directory.as_path())).await, disk);

@@ -144,18 +144,20 @@ fn block_publish_compares_device_and_read_only() {
 
 #[test]
 fn only_an_empty_path_is_used() {
-    let file = Found::File { bytes: 0 };
-    let directory = Found::Directory { empty: true };
-    for (found, for_file) in [(&Found::Missing, true), (&Found::Missing, false), (&file, true), (&directory, false)] {
+    let file = PathKind::File { bytes: 0 };
+    let directory = PathKind::Directory { empty: true };
+    for (found, for_file) in
+        [(&PathKind::Missing, true), (&PathKind::Missing, false), (&file, true), (&directory, false)]
+    {
         assert_eq!(check_mount_point(found, for_file), Ok(()));
     }
-    let full = Found::Directory { empty: false };
+    let full = PathKind::Directory { empty: false };
     for (found, for_file) in
-        [(&full, false), (&full, true), (&directory, true), (&file, false), (&Found::File { bytes: 1 }, true)]
+        [(&full, false), (&full, true), (&directory, true), (&file, false), (&PathKind::File { bytes: 1 }, true)]
     {
         assert!(matches!(check_mount_point(found, for_file), Err(NodeRefusal::InTheWay { .. })), "{found}");
     }
-    assert_eq!(check_mount_point(&Found::Symlink, true), Err(NodeRefusal::Symlink));
+    assert_eq!(check_mount_point(&PathKind::Symlink, true), Err(NodeRefusal::Symlink));
 }
 
 fn record() -> FormatRecord {

@@ -5,35 +5,10 @@ use std::time::Duration;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use super::super::fake::Machine;
+use super::super::find_now;
 use super::*;
 use crate::bounded::Stuck;
-
-/// Adds an NVMe disk of this name to the fake directories. Its node is a loop device's.
-fn add(root: &Path, name: &str, volume: &VolumeId, disk: &LoopDevice) {
-    let raw = std::fs::metadata(disk.path()).unwrap().rdev();
-    let place = root.join("sys/devices").join(name);
-    std::fs::create_dir_all(place.join("device")).unwrap();
-    std::fs::write(place.join("device/serial"), volume.serial()).unwrap();
-    symlink(&place, root.join("sys/block").join(name)).unwrap();
-    symlink(&place, root.join("sys/dev/block").join(DeviceNumber::of(raw).to_string())).unwrap();
-    mknodat(CWD, root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, raw).unwrap();
-}
-
-/// Creates fake directories of a machine.
-fn machine() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path().canonicalize().unwrap();
-    for name in ["dev/disk/by-id", "sys/block", "sys/dev/block"] {
-        std::fs::create_dir_all(root.join(name)).unwrap();
-    }
-    (directory, root)
-}
-
-/// Returns a configuration with these directories and no wait for late devices.
-fn config(root: &Path) -> MounterConfig {
-    let config = MounterConfig { late_device: Duration::ZERO, ..MounterConfig::new(root) };
-    MounterConfig { dev: root.join("dev"), sys: root.join("sys"), ..config }
-}
 
 fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
@@ -41,21 +16,21 @@ fn query(volume: &VolumeId) -> DeviceQuery {
 
 #[tokio::test]
 async fn hung_disk_affects_only_its_own_volume() {
-    let (_directory, root) = machine();
+    let machine = Machine::new();
     let [hung, fine] = ["vol-0aaf1", "vol-0aaf2"].map(|id| VolumeId::parse(id).unwrap());
     let disks = [&hung, &fine].map(|volume| LoopDevice::new(volume, 1 << 20).unwrap());
-    add(&root, "nvme1n1", &hung, &disks[0]);
-    add(&root, "nvme2n1", &fine, &disks[1]);
-    let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..config(&root) });
+    machine.add_nvme("nvme1n1", &hung, &disks[0]);
+    machine.add_nvme("nvme2n1", &fine, &disks[1]);
+    let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
     // Another process has opened the first disk, and the open has not returned.
     let (release, held) = mpsc::channel::<()>();
     let opens = move || {
         let _ = held.recv();
         Ok::<(), Stuck>(())
     };
-    let first = root.join("dev/nvme1n1");
+    let first = machine.root.join("dev/nvme1n1");
     assert!(bounded::reading_within(Duration::from_millis(20), "opening", &first, opens).await.is_err());
-    assert_eq!(find(&config, &query(&fine)).await.unwrap().path(), root.join("dev/nvme2n1"));
+    assert_eq!(find(&config, &query(&fine)).await.unwrap().path(), machine.root.join("dev/nvme2n1"));
     let outcome = tokio::time::timeout(BOUND, find(&config, &query(&hung)))
         .await
         .expect("the search does not wait for the hung disk");
@@ -78,7 +53,7 @@ async fn late_device_is_found_by_kernel_event() {
     let volume = unused_volume_id();
     let (config, query) = late(directory.path(), &volume);
     // Only kernel events trigger a search.
-    let search = find_late(&config, &query, Arrivals::without_doubt(), Instant::now() + BOUND);
+    let search = find_late(&config, &query, Arrivals::only_events(), Instant::now() + BOUND);
     tokio::pin!(search);
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it does not exist yet");
     let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
@@ -87,33 +62,27 @@ async fn late_device_is_found_by_kernel_event() {
 }
 
 #[tokio::test]
-async fn late_device_is_found_by_polling_without_kernel_events() {
-    let directory = tempfile::tempdir().unwrap();
-    let volume = unused_volume_id();
-    let (config, query) = late(directory.path(), &volume);
-    let soon = Instant::now() + Duration::from_millis(300);
-    let missing = tokio::time::timeout(BOUND, find_late(&config, &query, Arrivals::deaf(), soon)).await;
-    let missing = missing.expect("the search continues after its time limit");
-    assert!(matches!(missing, Err(DeviceError::Missing { .. })), "{missing:?}");
-    let search = find_late(&config, &query, Arrivals::deaf(), Instant::now() + BOUND);
-    tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it does not exist yet");
-    let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
-    assert_eq!(search.await.unwrap().path(), disk.path());
+async fn search_for_current_devices_does_not_wait() {
+    let machine = Machine::new();
+    let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
+    let query = query(&unused_volume_id());
+    let outcome = tokio::time::timeout(BOUND, find_now(&config, &query)).await.expect("it waits");
+    assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
 }
 
 /// Either its serial number is another one, or another disk has taken over its name.
 #[tokio::test]
 async fn disk_that_changes_while_it_is_opened_is_not_used() {
     for takes_the_name in [false, true] {
-        let (_directory, root) = machine();
+        let machine = Machine::new();
         let [volume, other] = [unused_volume_id(), unused_volume_id()];
         let disks = [&volume, &other].map(|volume| LoopDevice::new(volume, 1 << 20).unwrap());
-        add(&root, "nvme1n1", &volume, &disks[0]);
+        machine.add_nvme("nvme1n1", &volume, &disks[0]);
         // Between the two identity checks, the kind of its holder is read. The read returns after the change.
-        let (disk, holder) = (root.join("sys/devices/nvme1n1"), root.join("sys/devices/nvme1n1/holders/dm-0/dm"));
+        let (disk, holder) =
+            (machine.root.join("sys/devices/nvme1n1"), machine.root.join("sys/devices/nvme1n1/holders/dm-0/dm"));
         std::fs::create_dir_all(&holder).unwrap();
-        let (asked, node) = (holder.join("uuid"), root.join("dev/nvme1n1"));
+        let (asked, node) = (holder.join("uuid"), machine.root.join("dev/nvme1n1"));
         mknodat(CWD, &asked, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let (serial, raw) = (other.serial(), std::fs::metadata(disks[1].path()).unwrap().rdev());
         let changes = std::thread::spawn(move || {
@@ -126,7 +95,7 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
             }
             std::io::Write::write_all(&mut answer, b"CRYPT-LUKS2-1").unwrap();
         });
-        let outcome = find(&Arc::new(config(&root)), &query(&volume)).await;
+        let outcome = find(&Arc::new(machine.config()), &query(&volume)).await;
         let seen = if takes_the_name { "which now has its name".to_owned() } else { other.to_string() };
         assert!(matches!(&outcome, Err(DeviceError::Foreign { found, .. }) if found.contains(&seen)), "{outcome:?}");
         changes.join().unwrap();
@@ -135,10 +104,10 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
 
 #[tokio::test]
 async fn unreadable_disk_affects_only_the_volume_of_its_name() {
-    let (_directory, root) = machine();
-    let config = Arc::new(config(&root));
-    std::fs::create_dir(root.join("sys/block/nvme1n1")).unwrap();
-    std::fs::write(root.join("dev/nvme1n1"), "no device").unwrap();
+    let machine = Machine::new();
+    let config = Arc::new(machine.config());
+    std::fs::create_dir(machine.root.join("sys/block/nvme1n1")).unwrap();
+    std::fs::write(machine.root.join("dev/nvme1n1"), "no device").unwrap();
     let volume = unused_volume_id();
     let outcome = find(&config, &query(&volume)).await;
     assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");

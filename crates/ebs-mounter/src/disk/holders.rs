@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::{numbers_of, parts_of};
+use crate::disk::parts::{numbers_of, parts_of};
 use crate::mountinfo::MountTable;
 use crate::os;
-use crate::tool::Program;
+use crate::tools::Program;
 
 /// Maximum number of holders in a message.
 const NAMED: usize = 4;

@@ -13,38 +13,38 @@ const NO_OPTION: &str = "ebs-csi-no-such-option";
 /// Maximum length of a value for fsconfig(2), in bytes.
 const MAX_VALUE: usize = 255;
 
-/// The kernel's judgement about options.
+/// The result of a check of options.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Judgement {
+pub(crate) enum OptionsCheck {
     /// The file system rejects this option.
-    Refused {
+    Rejected {
         /// The option as it was given.
         option: String,
         /// The kernel's reason, if it gives one.
         reason: Option<String>,
     },
     /// The file system knows all options. Only the mount shows whether they fit together and to the disk.
-    Taken,
+    Accepted,
     /// The kernel is older than Linux 5.2, or this file system does not use contexts yet.
     Unknown,
 }
 
 /// Checks options of a file system in order, and returns the first that is rejected.
-pub(crate) fn judge<'a>(fs_type: &str, options: impl IntoIterator<Item = &'a str>) -> Judgement {
-    let Ok(context) = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) else { return Judgement::Unknown };
+pub(crate) fn check_options<'a>(fs_type: &str, options: impl IntoIterator<Item = &'a str>) -> OptionsCheck {
+    let Ok(context) = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) else { return OptionsCheck::Unknown };
     if set(&context, NO_OPTION).is_ok() {
-        return Judgement::Unknown;
+        return OptionsCheck::Unknown;
     }
     drain(&context);
     for option in options {
         match set(&context, option) {
             Ok(()) => drop(drain(&context)),
             // Errors with another cause than the option.
-            Err(Errno::NOMEM | Errno::INTR | Errno::PERM) => return Judgement::Unknown,
-            Err(_) => return Judgement::Refused { option: option.to_owned(), reason: drain(&context) },
+            Err(Errno::NOMEM | Errno::INTR | Errno::PERM) => return OptionsCheck::Unknown,
+            Err(_) => return OptionsCheck::Rejected { option: option.to_owned(), reason: drain(&context) },
         }
     }
-    Judgement::Taken
+    OptionsCheck::Accepted
 }
 
 fn set(context: &OwnedFd, option: &str) -> Result<(), Errno> {
@@ -77,10 +77,10 @@ mod tests {
     use super::*;
 
     fn refused(fs_type: &str, options: &[&str]) -> Option<(String, String)> {
-        match judge(fs_type, options.iter().copied()) {
-            Judgement::Refused { option, reason } => Some((option, reason.unwrap_or_default())),
-            Judgement::Taken => None,
-            Judgement::Unknown => panic!("this kernel cannot judge options of {fs_type}"),
+        match check_options(fs_type, options.iter().copied()) {
+            OptionsCheck::Rejected { option, reason } => Some((option, reason.unwrap_or_default())),
+            OptionsCheck::Accepted => None,
+            OptionsCheck::Unknown => panic!("this kernel cannot check options of {fs_type}"),
         }
     }
 
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn options_of_an_unknown_file_system_are_not_judged() {
-        assert_eq!(judge("no-such-fs", ["discard"]), Judgement::Unknown);
+    fn options_of_an_unknown_file_system_are_not_checked() {
+        assert_eq!(check_options("no-such-fs", ["discard"]), OptionsCheck::Unknown);
     }
 
     #[test]
     fn value_too_long_for_fsconfig_is_left_to_the_mount() {
         let long = format!("errors={}", "x".repeat(MAX_VALUE + 1));
-        assert_eq!(judge("ext4", [long.as_str()]), Judgement::Taken);
+        assert_eq!(check_options("ext4", [long.as_str()]), OptionsCheck::Accepted);
     }
 }

@@ -8,36 +8,33 @@ use std::path::Path;
 
 use crate::bounded;
 use crate::device::Device;
-use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 use crate::path::NodePath;
 
-impl Mounter {
-    /// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen.
-    /// Logs a failure. A file system with more mounts stays frozen: it is in use, and the program that froze it may
-    /// still thaw it.
-    ///
-    /// Cancellation: the thaw continues.
-    pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
-        let is_only = |table: MountTable| {
-            let mut mounts = table.of_device(entry.device);
-            mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
-        };
-        let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
-        is_alone && thaw(at.as_path()).await
-    }
+/// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen.
+/// Logs a failure. A file system with more mounts stays frozen: it is in use, and the program that froze it may
+/// still thaw it.
+///
+/// Cancellation: the thaw continues.
+pub(crate) async fn thaw_only_mount(entry: &MountEntry, at: &NodePath) -> bool {
+    let is_only = |table: MountTable| {
+        let mut mounts = table.of_device(entry.device);
+        mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
+    };
+    let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
+    is_alone && thaw(at.as_path()).await
+}
 
-    /// Thaws a file system that was frozen before it was mounted at `at`. If it is also mounted elsewhere it stays
-    /// frozen: it is in use, and the program that froze it may still thaw it. Logs a failure.
-    pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
-        let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
-        if is_alone && thaw(at.as_path()).await {
-            tracing::warn!(
-                volume = %device.volume(), path = %at,
-                "file system was frozen when it was mounted, thawed it"
-            );
-        }
+/// Thaws a file system that was frozen before it was mounted at `at`. If it is also mounted elsewhere it stays
+/// frozen: it is in use, and the program that froze it may still thaw it. Logs a failure.
+pub(crate) async fn thaw_new_mount(device: &Device, at: &NodePath) {
+    let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
+    if is_alone && thaw(at.as_path()).await {
+        tracing::warn!(
+            volume = %device.volume(), path = %at,
+            "file system was frozen when it was mounted, thawed it"
+        );
     }
 }
 

@@ -8,8 +8,9 @@
 
 use std::time::Duration;
 
-use crate::mounter::Mounter;
-use crate::tool::{Call, Program, ToolError};
+use tokio::sync::OnceCell;
+
+use crate::tools::{Call, Program, ToolError, Tools};
 
 /// The first kernels that know the newer features: bigtime and inode B-tree counters; large extent counters.
 const BIGTIME_KERNEL: (u32, u32) = (5, 10);
@@ -23,7 +24,7 @@ pub(crate) type Feature = (&'static str, &'static str);
 
 /// The first six have long had only one value with checksums, and a later version may drop them. The others came with
 /// xfsprogs 6.10 and 6.13, and version 6.12 makes none of them.
-const SOME_KNOW: [Feature; 9] = [
+const OPTIONAL: [Feature; 9] = [
     ("-i", "attr=2"),
     ("-i", "projid32bit=1"),
     ("-n", "version=2"),
@@ -35,15 +36,19 @@ const SOME_KNOW: [Feature; 9] = [
     ("-m", "metadir=0"),
 ];
 
-impl Mounter {
+/// The features that the installed mkfs.xfs knows, once queried.
+#[derive(Debug, Default)]
+pub(super) struct XfsFeatures(OnceCell<Vec<Feature>>);
+
+impl XfsFeatures {
     /// Returns the optional features that the installed mkfs.xfs knows. Queries it only once.
-    pub(crate) async fn xfs_features_known(&self) -> Result<&[Feature], ToolError> {
-        let ask = || async {
+    pub(super) async fn known(&self, tools: &Tools) -> Result<&[Feature], ToolError> {
+        let query = || async {
             let mut known = Vec::new();
-            for (flag, option) in SOME_KNOW {
+            for (flag, option) in OPTIONAL {
                 // Without a device it does nothing, but first reports unknown options.
                 let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
-                let ended = self.tools.read(call, BOUND).await?;
+                let ended = tools.read(call, BOUND).await?;
                 if ended.code() != Some(USAGE) {
                     return Err(ended.into_error());
                 }
@@ -53,7 +58,7 @@ impl Mounter {
             }
             Ok(known)
         };
-        self.xfs_features.get_or_try_init(ask).await.map(Vec::as_slice)
+        self.0.get_or_try_init(query).await.map(Vec::as_slice)
     }
 }
 
@@ -88,11 +93,11 @@ mod tests {
     #[test]
     fn every_xfs_feature_that_mkfs_knows_is_named() {
         let lines = [
-            line((6, 18), false, &SOME_KNOW),
-            line((6, 18), false, &SOME_KNOW[..6]),
-            line((5, 10), false, &SOME_KNOW[..6]),
+            line((6, 18), false, &OPTIONAL),
+            line((6, 18), false, &OPTIONAL[..6]),
+            line((5, 10), false, &OPTIONAL[..6]),
             line((4, 14), false, &[]),
-            line((6, 18), true, &SOME_KNOW),
+            line((6, 18), true, &OPTIONAL),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
         -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1,metadir=0 -i sparse=1,nrext64=1,attr=2,projid32bit=1,exchange=0 -n version=2,ftype=1,parent=0 -l version=2,lazy-count=1
@@ -105,11 +110,11 @@ mod tests {
 
     #[tokio::test]
     async fn installed_mkfs_xfs_is_queried_for_its_features() {
-        let state = tempfile::tempdir().unwrap();
-        let mounter = Mounter::new(crate::MounterConfig::new(state.path())).unwrap();
-        let known = mounter.xfs_features_known().await.unwrap();
+        let tools = Tools::find("/no-cgroups".into());
+        let features = XfsFeatures::default();
+        let known = features.known(&tools).await.unwrap();
         assert!(known.contains(&("-n", "ftype=1")), "{known:?}");
         let bogus = Call::new(Program::MkfsXfs, ["-N", "-n", "nonsense=1"]);
-        assert!(mounter.tools.read(bogus, BOUND).await.unwrap().output.contains("unknown option"));
+        assert!(tools.read(bogus, BOUND).await.unwrap().output.contains("unknown option"));
     }
 }

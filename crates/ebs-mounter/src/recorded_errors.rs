@@ -8,13 +8,15 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::bounded;
-use crate::device::{DeviceError, Identity, attribute};
-use crate::mounter::Mounter;
+use crate::check::has_error_state;
+use crate::config::MounterConfig;
+use crate::device::{self, DeviceError, Identity, attribute};
 use crate::mountinfo::MountEntry;
 
 /// The metadata errors that the kernel has counted since the last check of the file system; at least one.
@@ -50,66 +52,66 @@ impl fmt::Display for RecordedErrors {
     }
 }
 
-impl Mounter {
-    /// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
-    /// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
-    /// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
-    ///
-    /// # Errors
-    /// The errors of sysfs and of the device, and that a read hangs.
-    pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
-        if let Some(errors) = self.counted_errors(entry).await? {
-            return Ok(Some(RecordedErrors::Counted(errors)));
-        }
-        if !is_ext(entry) {
-            return Ok(None);
-        }
-        let Ok(Some(Identity::Volume(volume))) = self.identify(entry.device).await else { return Ok(None) };
-        let opened = self.open_mounted(&volume, entry.device).await;
-        let device = opened.map_err(|error| match error {
-            DeviceError::Stuck(stuck) => stuck.into(),
-            other => io::Error::other(other),
-        })?;
-        Ok(self.has_error_state(&device).await?.then_some(RecordedErrors::Marked))
+/// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
+/// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
+/// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
+///
+/// # Errors
+/// The errors of sysfs and of the device, and that a read hangs.
+pub(crate) async fn recorded_errors(
+    config: &Arc<MounterConfig>,
+    entry: &MountEntry,
+) -> io::Result<Option<RecordedErrors>> {
+    if let Some(errors) = counted_errors(config, entry).await? {
+        return Ok(Some(RecordedErrors::Counted(errors)));
     }
+    if !is_ext(entry) {
+        return Ok(None);
+    }
+    let Ok(Some(Identity::Volume(volume))) = device::identify(config, entry.device).await else { return Ok(None) };
+    let opened = device::open_mounted(config, &volume, entry.device).await;
+    let device = opened.map_err(|error| match error {
+        DeviceError::Stuck(stuck) => stuck.into(),
+        other => io::Error::other(other),
+    })?;
+    Ok(has_error_state(&device).await?.then_some(RecordedErrors::Marked))
+}
 
-    /// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which
-    /// disappears at once. A full file system counts as writable, and so does one whose root directory accepts no new
-    /// files (`chattr +i`, a policy of the kernel).
-    ///
-    /// # Errors
-    /// Any other error of the kernel, and a timeout, as for a frozen file system. A hanging check blocks further
-    /// checks, but no other read of the path.
-    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
-        let path = at.to_owned();
-        let make = move || {
-            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-            match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-                // The last two do not concern the file system, so they must not keep a pod from starting.
-                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
-                Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
-                Err(error) => Err(io::Error::from(error)),
-            }
-        };
-        // Uses a place of its own: unstage reads the path before it thaws the file system, and the thaw ends this
-        // check.
-        let place = at.join("(an unnamed file)");
-        bounded::reading("creating", &place, make).await
-    }
-
-    /// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
-    /// for a type that has no count. Reads only the kernel's memory, never the disk.
-    ///
-    /// # Errors
-    /// The error of sysfs, and that the read hangs.
-    async fn counted_errors(&self, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
-        if !is_ext(entry) {
-            return Ok(None);
+/// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which
+/// disappears at once. A full file system counts as writable, and so does one whose root directory accepts no new
+/// files (`chattr +i`, a policy of the kernel).
+///
+/// # Errors
+/// Any other error of the kernel, and a timeout, as for a frozen file system. A hanging check blocks further
+/// checks, but no other read of the path.
+pub(crate) async fn can_write(at: &Path) -> io::Result<bool> {
+    let path = at.to_owned();
+    let make = move || {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+            // The last two do not concern the file system, so they must not keep a pod from starting.
+            Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
+            Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
+            Err(error) => Err(io::Error::from(error)),
         }
-        let place = self.config.sys.join("dev/block").join(entry.device.to_string());
-        let (at, file_systems) = (place.clone(), self.config.sys.join("fs/ext4"));
-        bounded::reading("reading the error counters in", &place, move || counted(&at, &file_systems)).await
+    };
+    // Uses a place of its own: unstage reads the path before it thaws the file system, and the thaw ends this check.
+    let place = at.join("(an unnamed file)");
+    bounded::reading("creating", &place, make).await
+}
+
+/// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
+/// for a type that has no count. Reads only the kernel's memory, never the disk.
+///
+/// # Errors
+/// The error of sysfs, and that the read hangs.
+async fn counted_errors(config: &MounterConfig, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
+    if !is_ext(entry) {
+        return Ok(None);
     }
+    let place = config.sys.join("dev/block").join(entry.device.to_string());
+    let (at, file_systems) = (place.clone(), config.sys.join("fs/ext4"));
+    bounded::reading("reading the error counters in", &place, move || counted(&at, &file_systems)).await
 }
 
 /// The ext4 driver also mounts ext2 and ext3, and records their errors in the same places.
@@ -140,7 +142,6 @@ mod tests {
     use rustix::mount::MountFlags;
 
     use super::*;
-    use crate::config::MounterConfig;
     use crate::path::NodePath;
 
     #[test]
@@ -148,15 +149,14 @@ mod tests {
         in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let root = place.path().canonicalize().unwrap();
-            let mounter = Mounter::new(MounterConfig::new(root.join("state"))).unwrap();
             let at = NodePath::parse(root.join("mounted").to_str().unwrap()).unwrap();
             at.create_directory().await.unwrap();
             rustix::mount::mount("none", at.as_path(), "tmpfs", MountFlags::empty(), Some(c"nr_inodes=1")).unwrap();
-            assert!(mounter.can_write(at.as_path()).await.unwrap(), "no inode is left");
+            assert!(can_write(at.as_path()).await.unwrap(), "no inode is left");
             rustix::mount::mount_remount(at.as_path(), MountFlags::RDONLY, "").unwrap();
-            assert!(!mounter.can_write(at.as_path()).await.unwrap());
+            assert!(!can_write(at.as_path()).await.unwrap());
             rustix::mount::unmount(at.as_path(), rustix::mount::UnmountFlags::empty()).unwrap();
-            assert!(mounter.can_write(at.as_path()).await.unwrap());
+            assert!(can_write(at.as_path()).await.unwrap());
         });
     }
 

@@ -7,15 +7,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebs_types::VolumeId;
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device::Device;
+use crate::device::{Device, diskseq};
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
@@ -160,12 +159,24 @@ impl RecordError {
     }
 }
 
-impl Mounter {
+/// The records in the state directory.
+#[derive(Debug)]
+pub(crate) struct FormatRecords {
+    config: Arc<MounterConfig>,
+    /// The volumes whose record should have been removed but could not be checked. Such a record permits no format.
+    ignored: Mutex<BTreeSet<VolumeId>>,
+}
+
+impl FormatRecords {
+    pub(crate) fn new(config: Arc<MounterConfig>) -> Self {
+        Self { config, ignored: Mutex::default() }
+    }
+
     /// Returns the record of a format of this device with this attach time, in the current boot.
     ///
     /// # Errors
     /// The error of the kernel.
-    pub async fn format_record(
+    pub(crate) async fn describe(
         &self,
         device: &Device,
         fs_type: FsType,
@@ -173,7 +184,7 @@ impl Mounter {
         attach_time: Option<String>,
     ) -> io::Result<FormatRecord> {
         let bytes = device.size().await?.0;
-        let diskseq = self.diskseq(device).await?;
+        let diskseq = diskseq(&self.config, device).await?;
         let at = self.config.boot_id.clone();
         let boot_id = bounded::reading("reading", &self.config.boot_id, move || fs::read_to_string(at)).await?;
         Ok(FormatRecord {
@@ -189,11 +200,11 @@ impl Mounter {
 
     /// Returns the record of an interrupted mkfs of this device. Ignores a record that is unreadable or invalid, and
     /// one of a format that never started mkfs: without a record, only a blank device is formatted.
-    pub async fn interrupted_format(&self, device: &Device) -> Option<FormatRecord> {
-        if self.void_records().contains(device.volume()) {
+    pub(crate) async fn interrupted(&self, device: &Device) -> Option<FormatRecord> {
+        if self.ignored().contains(device.volume()) {
             return None;
         }
-        match self.read_record(device.volume()).await {
+        match self.read(device.volume()).await {
             Ok(kept) => kept.and_then(|(record, state)| (state == State::Started).then_some(record)),
             Err(error) => {
                 let reason = error.source.to_string();
@@ -206,8 +217,8 @@ impl Mounter {
         }
     }
 
-    async fn read_record(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
-        let path = self.record_path(volume);
+    async fn read(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
+        let path = self.path_of(volume);
         let at = path.clone();
         let text = bounded::reading("reading", &path, move || match fs::read_to_string(at) {
             Ok(text) => Ok(Some(text)),
@@ -219,12 +230,12 @@ impl Mounter {
     }
 
     /// Writes the record and syncs it and its directory.
-    pub(crate) async fn write_record(&self, record: &FormatRecord) -> Result<(), RecordError> {
-        let path = self.record_path(&record.volume);
+    pub(crate) async fn write(&self, record: &FormatRecord) -> Result<(), RecordError> {
+        let path = self.path_of(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
         let outcome = bounded::changing("writing", &path, move || write_synced(&at, text.as_bytes())).await;
         outcome.map_err(|source| RecordError { path, step: "write", source })?;
-        self.void_records().remove(&record.volume);
+        self.ignored().remove(&record.volume);
         Ok(())
     }
 
@@ -233,11 +244,11 @@ impl Mounter {
     /// check of the disk and mkfs. A record is valid only until the next boot, and until then it need not be on the
     /// disk.
     pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
-        let path = self.record_path(&record.volume);
+        let path = self.path_of(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "mark", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
         let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
-        match self.read_record(&record.volume).await? {
+        match self.read(&record.volume).await? {
             Some((kept, state)) if fits(&kept) && state == expected => {}
             _ => {
                 let gone = "it was removed or replaced meanwhile, for example by a raw publish of the volume";
@@ -256,34 +267,34 @@ impl Mounter {
     ///
     /// # Errors
     /// [`RecordError`]: the record exists and cannot be removed.
-    pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
-        match self.forget_format(volume).await {
+    pub(crate) async fn forget_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        match self.forget(volume).await {
             // A directory that hangs or is unreadable must not keep a file system from its pods.
             Err(error) if error.is_unknown() => {
-                self.ignore_record(volume, &error);
+                self.ignore(volume, &error);
                 Ok(())
             }
             outcome => outcome,
         }
     }
 
-    /// As [`Mounter::forget_format_if_known`], for a volume that leaves this node. Always returns, and a remaining
+    /// As [`FormatRecords::forget_if_known`], for a volume that leaves this node. Always returns, and a remaining
     /// record permits nothing. This process ignores it, and so does each later one: a record is valid for one
     /// attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before any other program can write to the
-    /// disk, [`Mounter::forget_format`] must succeed.
-    pub async fn abandon_format(&self, volume: &VolumeId) {
-        if let Err(error) = self.forget_format(volume).await {
-            self.ignore_record(volume, &error);
+    /// disk, [`FormatRecords::forget`] must succeed.
+    pub(crate) async fn abandon(&self, volume: &VolumeId) {
+        if let Err(error) = self.forget(volume).await {
+            self.ignore(volume, &error);
         }
     }
 
-    /// As [`Mounter::forget_format_if_known`], before another program may write to the disk. It is also an error if it
+    /// As [`FormatRecords::forget_if_known`], before another program may write to the disk. It is also an error if it
     /// is unknown whether a record exists, since the record would outlive this process.
     ///
     /// # Errors
     /// [`RecordError`]: the record cannot be removed, or it is unknown whether it exists.
-    pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
-        let path = self.record_path(volume);
+    pub(crate) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        let path = self.path_of(volume);
         let at = path.clone();
         // If there is no record, a directory that rejects changes, or hangs with them, must not prevent anything.
         let looked = bounded::reading("checking for", &path, move || exists(&at)).await;
@@ -298,21 +309,21 @@ impl Mounter {
             });
             outcome.await.map_err(|source| RecordError { path, step: "remove", source })?;
         }
-        self.void_records().remove(volume);
+        self.ignored().remove(volume);
         Ok(())
     }
 
-    fn ignore_record(&self, volume: &VolumeId, error: &RecordError) {
+    fn ignore(&self, volume: &VolumeId, error: &RecordError) {
         let reason = error.source.to_string();
         tracing::warn!(%volume, %error, reason, "ignoring the record of a format of the volume");
-        self.void_records().insert(volume.clone());
+        self.ignored().insert(volume.clone());
     }
 
-    fn void_records(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
-        self.void_records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ignored(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
+        self.ignored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record_path(&self, volume: &VolumeId) -> PathBuf {
+    fn path_of(&self, volume: &VolumeId) -> PathBuf {
         self.config.state_dir.join(format!("{PREFIX}{volume}"))
     }
 }
@@ -457,20 +468,20 @@ mod tests {
         }
     }
 
-    fn mounter(state: &Path) -> Mounter {
-        Mounter::new(crate::config::MounterConfig::new(state)).unwrap()
+    fn records(state: &Path) -> FormatRecords {
+        FormatRecords::new(Arc::new(MounterConfig::new(state)))
     }
 
     #[tokio::test]
     async fn unreadable_record_is_an_error() {
         let state = tempfile::tempdir().unwrap();
-        let (mounter, volume) = (mounter(state.path()), record().volume);
-        assert_eq!(mounter.read_record(&volume).await.unwrap(), None);
-        mounter.forget_format(&volume).await.unwrap();
-        fs::create_dir(mounter.record_path(&volume)).unwrap();
-        let said = mounter.read_record(&volume).await.unwrap_err().to_string();
+        let (records, volume) = (records(state.path()), record().volume);
+        assert_eq!(records.read(&volume).await.unwrap(), None);
+        records.forget(&volume).await.unwrap();
+        fs::create_dir(records.path_of(&volume)).unwrap();
+        let said = records.read(&volume).await.unwrap_err().to_string();
         assert!(said.starts_with("read the record") && said.contains("vol-0abc"), "{said}");
-        let said = mounter.forget_format(&volume).await.unwrap_err().to_string();
+        let said = records.forget(&volume).await.unwrap_err().to_string();
         assert!(said.starts_with("remove the record"), "{said}");
     }
 
@@ -478,20 +489,20 @@ mod tests {
     #[tokio::test]
     async fn mkfs_is_marked_as_started_only_in_its_own_record() {
         let state = tempfile::tempdir().unwrap();
-        let (mounter, record) = (mounter(state.path()), record());
+        let (records, record) = (records(state.path()), record());
         let (first, redo) = (FormatPermit { redo: false }, FormatPermit { redo: true });
-        let kept = async || mounter.read_record(&record.volume).await.unwrap();
-        assert!(mounter.mark_started(&record, &first).await.is_err(), "no record exists");
-        mounter.write_record(&record).await.unwrap();
+        let kept = async || records.read(&record.volume).await.unwrap();
+        assert!(records.mark_started(&record, &first).await.is_err(), "no record exists");
+        records.write(&record).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Checking)));
-        assert!(mounter.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
+        assert!(records.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
         let other = FormatRecord { bytes: 2 << 30, ..record.clone() };
-        assert!(mounter.mark_started(&other, &first).await.is_err(), "it has another size");
-        mounter.mark_started(&record, &first).await.unwrap();
+        assert!(records.mark_started(&other, &first).await.is_err(), "it has another size");
+        records.mark_started(&record, &first).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Started)));
-        assert!(mounter.mark_started(&record, &first).await.is_err(), "another call has started it");
-        mounter.mark_started(&record, &redo).await.unwrap();
-        mounter.forget_format(&record.volume).await.unwrap();
+        assert!(records.mark_started(&record, &first).await.is_err(), "another call has started it");
+        records.mark_started(&record, &redo).await.unwrap();
+        records.forget(&record.volume).await.unwrap();
         assert_eq!(kept().await, None);
     }
 

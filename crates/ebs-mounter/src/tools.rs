@@ -5,6 +5,8 @@
 //! nor dies if its output is no longer read. A program that changes a disk is never killed. One that only reads may be
 //! killed.
 
+pub(crate) mod memory;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use rustix::fs::MemfdFlags;
 
 use crate::os;
-use crate::tool_memory::{Container, prefer_as_victim};
+use memory::{Container, raise_oom_score};
 
 /// The only directories in which programs are searched.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -231,12 +233,12 @@ impl Tools {
         let failed = |source: io::Error| ToolError::Run { program, source };
         let output = rustix::fs::memfd_create(program, MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let output = File::from(output);
-        self.container.end_tools_alone();
+        self.container.clear_oom_group();
         tracing::debug!(program, args = ?call.args, "starting");
         #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
         let mut command = tokio::process::Command::new(path);
         if let Some(file) = inherited {
-            os::bequeath(&mut command, Arc::clone(file));
+            os::inherit_descriptor(&mut command, Arc::clone(file));
         }
         let child = command
             .args(&call.args)
@@ -252,7 +254,7 @@ impl Tools {
             .spawn()
             .map_err(failed)?;
         if let Some(process) = child.id() {
-            prefer_as_victim(process);
+            raise_oom_score(process);
         }
         Ok((child, output))
     }
@@ -362,41 +364,26 @@ mod tests {
         assert!(error.to_string().contains("signal 9") && error.to_string().contains("memory"), "{error}");
     }
 
-    /// Runs a child that waits at a fifo until the end of the test, and calls the closure with its process id.
-    async fn with_waiting_child(look: impl FnOnce(u32)) {
+    /// A signal to the driver's process group reaches no child, and the kernel kills a child before the driver.
+    #[tokio::test]
+    async fn child_has_its_own_process_group_and_the_highest_oom_score() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
         let held = Arc::new(File::open(&directory).unwrap());
+        // The child waits for a writer of the fifo.
         let running = with_blkid("/usr/bin/cat").begin(&Call::new(Program::Blkid, [fifo.as_os_str()]), &held).unwrap();
         let process = running.child.id().unwrap();
-        look(process);
+        let read = |of: &str, file: &str| std::fs::read_to_string(format!("/proc/{of}/{file}")).unwrap();
+        let score = |of: &str| read(of, "oom_score_adj").trim().to_owned();
+        assert!(score(&process.to_string()) == "1000" && score("self") != "1000");
+        let group = |of: &str| {
+            let after_name = read(of, "stat").rsplit_once(')').unwrap().1.to_owned();
+            after_name.split_whitespace().nth(2).unwrap().parse::<u32>().unwrap()
+        };
+        assert!(group(&process.to_string()) == process && group("self") != process);
         tokio::task::spawn_blocking(move || std::fs::write(fifo, "")).await.unwrap().unwrap();
         running.end().await.unwrap().successful().unwrap();
-    }
-
-    #[tokio::test]
-    async fn kernel_kills_a_child_before_the_driver() {
-        with_waiting_child(|process| {
-            let score = |of: &str| std::fs::read_to_string(format!("/proc/{of}/oom_score_adj")).unwrap();
-            assert_eq!(score(&process.to_string()).trim(), "1000");
-            assert_ne!(score("self").trim(), "1000");
-        })
-        .await;
-    }
-
-    #[tokio::test]
-    async fn signal_to_process_group_of_driver_reaches_no_child() {
-        with_waiting_child(|process| {
-            let group = |of: &str| {
-                let text = std::fs::read_to_string(format!("/proc/{of}/stat")).unwrap();
-                let after_name = text.rsplit_once(')').unwrap().1.to_owned();
-                after_name.split_whitespace().nth(2).unwrap().parse::<u32>().unwrap()
-            };
-            assert_eq!(group(&process.to_string()), process);
-            assert_ne!(group("self"), process);
-        })
-        .await;
     }
 
     #[tokio::test]

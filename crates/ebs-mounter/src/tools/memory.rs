@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The maximum score, so that the kernel kills this process first.
-const FIRST_VICTIM: &str = "1000";
+const MAX_OOM_SCORE: &str = "1000";
 const E2FSCK_CONF_NAME: &str = "e2fsck.conf";
 /// Makes e2fsck store each of its maps as a bit array (1 in libext2fs) instead of a tree with a node for each extent.
 const E2FSCK_CONF: &str = "[bitmaps]\n\tall = 1\n";
@@ -58,9 +58,9 @@ pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
 
 /// Makes the kernel kill a child first if memory runs short. A process may always raise the score of its own children.
 /// A child that has ended is ignored.
-pub(crate) fn prefer_as_victim(child: u32) {
+pub(crate) fn raise_oom_score(child: u32) {
     let path = format!("/proc/{child}/oom_score_adj");
-    match fs::write(&path, FIRST_VICTIM) {
+    match fs::write(&path, MAX_OOM_SCORE) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH) => {
             tracing::warn!(
                 path, %error,
@@ -87,7 +87,7 @@ impl Container {
 
     /// Configures the kernel to kill only the process that it selects. Called before each tool, because the kubelet may
     /// set `memory.oom.group` again when it changes the limits of a running container.
-    pub(crate) fn end_tools_alone(&self) {
+    pub(crate) fn clear_oom_group(&self) {
         match self.clear_group() {
             Ok(true) => {
                 tracing::info!(

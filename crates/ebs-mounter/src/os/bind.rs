@@ -30,24 +30,24 @@ const ATIME_MASK: u64 = 0x70;
 /// Binds `source` to `target` with the attributes of the source's mount and the given ones.
 ///
 /// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. On older kernels, it is
-/// completed at a separate path below `workshop` and then bound to the target, and the kernel copies it with its
+/// completed at a separate path below `temporary` and then bound to the target, and the kernel copies it with its
 /// attributes. So the target never has a mount without all attributes, whenever this process dies.
 pub(crate) fn mount_bound(
     source: &Path,
     target: &Path,
     attributes: &BTreeSet<Attribute>,
-    workshop: &Path,
+    temporary: &Path,
 ) -> io::Result<()> {
     match atomically(source, target, attributes) {
-        Err(Errno::NOSYS | Errno::PERM) => by_way_of(workshop, source, target, attributes),
+        Err(Errno::NOSYS | Errno::PERM) => via_temporary_bind(temporary, source, target, attributes),
         outcome => outcome.map_err(io::Error::from),
     }
 }
 
-/// Removes leftovers in the workshop of a process that was killed during a bind. They are only copies of mounts, so no
+/// Removes leftovers in the temporary of a process that was killed during a bind. They are only copies of mounts, so no
 /// data is lost.
-pub(crate) fn clear_workshop(workshop: &Path) -> io::Result<()> {
-    let places = match fs::read_dir(workshop) {
+pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
+    let places = match fs::read_dir(temporary) {
         Ok(places) => places,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
@@ -126,10 +126,15 @@ fn set_attributes(mount: &OwnedFd, attr: &MountAttr) -> Result<(), Errno> {
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> io::Result<()> {
+fn via_temporary_bind(
+    temporary: &Path,
+    source: &Path,
+    target: &Path,
+    attributes: &BTreeSet<Attribute>,
+) -> io::Result<()> {
     // A remount replaces all attributes, so the source's must be included.
     let wanted = attributes.iter().fold(inherited(source)?, |flags, attribute| flags | super::flag(*attribute));
-    let place = place_in(workshop, source)?;
+    let place = place_in(temporary, source)?;
     let bound = rustix::mount::mount_bind(source, &place)
         .and_then(|()| rustix::mount::mount_remount(&place, wanted | MountFlags::BIND, ""))
         .and_then(|()| rustix::mount::mount_bind(&place, target));
@@ -140,10 +145,10 @@ fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSe
 }
 
 /// Creates an unused path of the same kind as the source: a directory, or a file for a device.
-fn place_in(workshop: &Path, source: &Path) -> io::Result<PathBuf> {
+fn place_in(temporary: &Path, source: &Path) -> io::Result<PathBuf> {
     static MADE: AtomicU64 = AtomicU64::new(0);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(workshop)?;
-    let place = workshop.join(format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary)?;
+    let place = temporary.join(format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
     if fs::metadata(source)?.is_dir() {
         fs::create_dir(&place)?
     } else {
@@ -177,16 +182,8 @@ mod tests {
         assert_eq!(size_of::<MountAttr>(), 32);
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
-    }
-
-    /// The bits come from `linux/mount.h`. The access time modes are one value.
-    #[test]
-    fn each_mount_attribute_has_its_bit_and_others_have_no_bit() {
         use Attribute as A;
-        let bits = |attribute| {
-            let attr = mount_attr(&BTreeSet::from([attribute]));
-            (attr.set, attr.clear)
-        };
+        // The bits come from `linux/mount.h`. The access time modes are one value.
         for (attribute, set, clear) in [
             (A::ReadOnly, 0x1, 0),
             (A::NoSuid, 0x2, 0),
@@ -204,21 +201,22 @@ mod tests {
             (A::InodeVersion, 0, 0),
             (A::Silent, 0, 0),
         ] {
-            assert_eq!(bits(attribute), (set, clear), "{attribute:?}");
+            let attr = mount_attr(&BTreeSet::from([attribute]));
+            assert_eq!((attr.set, attr.clear), (set, clear), "{attribute:?}");
         }
     }
 
     /// The kernel shows them with either way of binding.
     #[test]
     fn kernel_shows_each_attribute_of_a_bind() {
-        with_places(|source, target, workshop| {
+        with_places(|source, target, temporary| {
             let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"];
             for word in words {
                 let attributes = crate::options::MountOptions::parse([word]).unwrap().of_one_mount();
                 atomically(source, target, &attributes).unwrap();
                 let shown = words_at(target);
                 rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
-                by_way_of(workshop, source, target, &attributes).unwrap();
+                via_temporary_bind(temporary, source, target, &attributes).unwrap();
                 let shown_by_way = words_at(target);
                 rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
                 for shown in [shown, shown_by_way] {
@@ -231,7 +229,7 @@ mod tests {
     /// Also the attributes that restrict.
     #[test]
     fn bind_without_mount_setattr_keeps_all_source_attributes() {
-        with_places(|source, target, workshop| {
+        with_places(|source, target, temporary| {
             let all = [
                 ("ro", MountFlags::RDONLY),
                 ("nosuid", MountFlags::NOSUID),
@@ -243,7 +241,7 @@ mod tests {
             ];
             for (word, flag) in all {
                 rustix::mount::mount_remount(source, MountFlags::BIND | flag, "").unwrap();
-                by_way_of(workshop, source, target, &BTreeSet::new()).unwrap();
+                via_temporary_bind(temporary, source, target, &BTreeSet::new()).unwrap();
                 let shown = words_at(target);
                 assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
                 rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
@@ -269,7 +267,7 @@ mod tests {
             rustix::mount::mount("none", &source, "tmpfs", MountFlags::NODEV, None).unwrap();
             test(&source, &target, &place.join("binding"));
             // The namespace outlives the directory.
-            clear_workshop(&place.join("binding")).unwrap();
+            clear_temporary_binds(&place.join("binding")).unwrap();
             for mounted in [&target, &source] {
                 while rustix::mount::unmount(mounted, UnmountFlags::empty()).is_ok() {}
             }
@@ -279,16 +277,16 @@ mod tests {
     /// The mount has them from its first moment.
     #[test]
     fn bind_without_mount_setattr_has_own_and_source_attributes() {
-        with_places(|source, target, workshop| {
-            by_way_of(workshop, source, target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
+        with_places(|source, target, temporary| {
+            via_temporary_bind(temporary, source, target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
             let words = words_at(target);
             assert!(words.starts_with("ro,") && words.contains("nodev"), "{words}");
-            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
             // A file, as for a raw device.
             fs::write(source.join("file"), "x").unwrap();
             let file = target.with_file_name("file");
             fs::write(&file, "").unwrap();
-            by_way_of(workshop, &source.join("file"), &file, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
+            via_temporary_bind(temporary, &source.join("file"), &file, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
             assert_eq!(fs::write(&file, "y").unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
             rustix::mount::unmount(&file, UnmountFlags::empty()).unwrap();
         });
@@ -297,33 +295,29 @@ mod tests {
     /// Also after a kill. Leftovers elsewhere are removed.
     #[test]
     fn interrupted_bind_without_mount_setattr_leaves_no_mount() {
-        with_places(|source, target, workshop| {
+        with_places(|source, target, temporary| {
             let missing = target.with_file_name("missing");
-            by_way_of(workshop, source, &missing, &BTreeSet::from([Attribute::ReadOnly])).unwrap_err();
-            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            via_temporary_bind(temporary, source, &missing, &BTreeSet::from([Attribute::ReadOnly])).unwrap_err();
+            assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
             // Killed before the remount, and killed before the end.
-            for place in ["1-0", "1-1"].map(|name| workshop.join(name)) {
+            for place in ["1-0", "1-1"].map(|name| temporary.join(name)) {
                 fs::create_dir(&place).unwrap();
                 rustix::mount::mount_bind(source, &place).unwrap();
             }
             assert_eq!(words_at(target), "");
-            clear_workshop(workshop).unwrap();
-            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            clear_temporary_binds(temporary).unwrap();
+            assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
             assert_ne!(words_at(source), "", "the mount itself stays");
         });
     }
 
     #[test]
     fn bind_with_rejected_attributes_leaves_no_mount() {
-        ebs_testkit::mount_namespace::in_mount_namespace(|| async {
-            let place = tempfile::tempdir().unwrap();
-            let (source, target) = (place.path().join("source"), place.path().join("target"));
-            std::fs::create_dir(&source).unwrap();
-            std::fs::create_dir(&target).unwrap();
+        with_places(|source, target, _| {
             // No kernel accepts both at once.
             let both = BTreeSet::from([Attribute::NoAtime, Attribute::StrictAtime]);
-            assert!(atomically(&source, &target, &both).is_err());
-            assert_eq!(words_at(&target), "");
+            assert!(atomically(source, target, &both).is_err());
+            assert_eq!(words_at(target), "");
         });
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use rustix::fs::StatFs;
+
 use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::os;
@@ -48,7 +50,7 @@ impl Counts {
     /// The error of statfs(2), or that it hangs.
     pub async fn read(path: &Path) -> io::Result<Self> {
         let at = path.to_owned();
-        bounded::reading("reading the usage of", path, move || os::statfs(&at)).await
+        bounded::reading("reading the usage of", path, move || Self::of(os::statfs(&at)?)).await
     }
 
     /// Reads the counts of the file system at a path if it is on this device. The mount at the path may change at any
@@ -58,7 +60,18 @@ impl Counts {
     /// [`io::ErrorKind::NotFound`] if another file system is mounted there. The error of statfs(2), or that it hangs.
     pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
         let at = path.to_owned();
-        bounded::reading("reading the usage of", path, move || os::statfs_of(&at, device)).await
+        bounded::reading("reading the usage of", path, move || Self::of(os::statfs_of(&at, device)?)).await
+    }
+
+    fn of(numbers: StatFs) -> io::Result<Self> {
+        Ok(Self {
+            block_size: u64::try_from(numbers.f_bsize).map_err(io::Error::other)?,
+            blocks: numbers.f_blocks,
+            blocks_free: numbers.f_bfree,
+            blocks_available: numbers.f_bavail,
+            inodes: numbers.f_files,
+            inodes_free: numbers.f_ffree,
+        })
     }
 
     /// Returns the usage in bytes.

@@ -1,9 +1,10 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::fs::makedev;
 
 use super::*;
+use crate::device::fake::Machine;
 
 /// Maximum time of a check on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
@@ -12,45 +13,6 @@ fn disk() -> (LoopDevice, DeviceNumber) {
     let disk = LoopDevice::new(&unused_volume_id(), 1 << 20).unwrap();
     let number = DeviceNumber::of(std::fs::metadata(disk.path()).unwrap().rdev());
     (disk, number)
-}
-
-/// Directories in place of /dev and /sys.
-struct Machine {
-    _directory: tempfile::TempDir,
-    root: PathBuf,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        for name in ["dev", "sys/dev/block/8:0", "state"] {
-            std::fs::create_dir_all(root.join(name)).unwrap();
-        }
-        Self { _directory: directory, root }
-    }
-
-    fn config(&self) -> MounterConfig {
-        let root = &self.root;
-        MounterConfig { dev: root.join("dev"), sys: root.join("sys"), ..MounterConfig::new(root.join("state")) }
-    }
-
-    /// Adds a disk of this name and number to sysfs, and returns its path.
-    fn list(&self, name: &str, number: DeviceNumber) -> PathBuf {
-        let place = self.root.join("sys/devices").join(name);
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(place.join("dev"), format!("{number}\n")).unwrap();
-        symlink(&place, self.entry(number)).unwrap();
-        place
-    }
-
-    fn entry(&self, number: DeviceNumber) -> PathBuf {
-        self.root.join("sys/dev/block").join(number.to_string())
-    }
-
-    fn node(&self, name: &str, device: u64) {
-        mknodat(CWD, self.root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, device).unwrap();
-    }
 }
 
 fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
@@ -63,7 +25,7 @@ fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
 fn binds_are_examined_only_on_local_file_systems() {
     let (disk, number) = disk();
     let config = MounterConfig::new("/nowhere");
-    let seen = |root: &str, target: &Path, fs_type: &str| leads_to(&config, &mount_of(root, target, fs_type));
+    let seen = |root: &str, target: &Path, fs_type: &str| bound_devices(&config, &mount_of(root, target, fs_type));
     let root = format!("/{}", disk.name());
     for (fs_type, expected) in [("tmpfs", [Some(number), None]), ("nfs4", [None; 2]), ("devtmpfs", [Some(number); 2])] {
         assert_eq!(seen(&root, disk.path(), fs_type), expected, "{fs_type}");
@@ -80,35 +42,35 @@ async fn exclusive_open_counts_only_for_the_disk_listed_in_sysfs() {
     let ((mine, number), (other, _)) = (disk(), disk());
     machine.list("loop", number);
     let raw = |disk: &LoopDevice| std::fs::metadata(disk.path()).unwrap().rdev();
-    machine.node("loop", raw(&other));
+    machine.add_node("loop", raw(&other));
     let config = machine.config();
     assert!(open_exclusively(&config, number).is_err(), "another disk was opened");
     std::fs::remove_file(machine.root.join("dev/loop")).unwrap();
     assert!(open_exclusively(&config, number).is_err(), "nothing was opened");
-    machine.node("loop", raw(&mine));
+    machine.add_node("loop", raw(&mine));
     assert!(matches!(open_exclusively(&config, number).unwrap(), Opened::Exclusively(_)));
     // A node whose device does not exist in the kernel: no disk has the highest major number.
     let nothing = DeviceNumber::of(makedev(4095, 0));
     machine.list("nothing", nothing);
-    machine.node("nothing", makedev(4095, 0));
+    machine.add_node("nothing", makedev(4095, 0));
     assert!(matches!(open_exclusively(&config, nothing).unwrap(), Opened::Nothing));
 }
 
 #[tokio::test(start_paused = true)]
 async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
     let (disk, number) = disk();
-    let state = tempfile::tempdir().unwrap();
-    let mounter = Mounter::new(MounterConfig::new(state.path())).unwrap();
+    let (config, failed) = (Arc::new(MounterConfig::new("/nowhere")), FailedFlushes::default());
     let exclusively = || File::options().read(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
     let held = exclusively();
     let moment = async {
-        tokio::time::sleep(LET_GO / 4).await;
+        tokio::time::sleep(RELEASE_TIMEOUT / 4).await;
         drop(held);
     };
-    let (hold, ()) = tokio::join!(mounter.hold_of(number), moment);
+    let (hold, ()) = tokio::join!(try_exclusive_open(&config, &failed, number), moment);
     assert_eq!(hold.unwrap(), Hold::Free);
     let _held = exclusively();
-    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("the wait has a limit");
+    let hold =
+        tokio::time::timeout(BOUND, try_exclusive_open(&config, &failed, number)).await.expect("the wait has a limit");
     let who = format!("process {} (", std::process::id());
     assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
 }
@@ -117,44 +79,34 @@ async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
 #[tokio::test]
 async fn disk_is_gone_only_if_sysfs_does_not_list_it() {
     let machine = Machine::new();
-    let mounter = Mounter::new(machine.config()).unwrap();
-    let number = DeviceNumber::of(makedev(4095, 1));
-    assert_eq!(mounter.hold_of(number).await.unwrap(), Hold::Gone);
-    assert_eq!(disk_directory(&machine.config(), number).unwrap(), None);
+    let config = Arc::new(machine.config());
+    let (failed, number) = (FailedFlushes::default(), DeviceNumber::of(makedev(4095, 1)));
+    assert_eq!(try_exclusive_open(&config, &failed, number).await.unwrap(), Hold::Gone);
+    assert_eq!(disk_directory(&config, number).unwrap(), None);
     symlink(machine.root.join("nowhere"), machine.entry(number)).unwrap();
-    assert!(mounter.hold_of(number).await.is_err());
+    assert!(try_exclusive_open(&config, &failed, number).await.is_err());
     std::fs::remove_file(machine.entry(number)).unwrap();
     symlink(machine.entry(number), machine.entry(number)).unwrap();
-    assert!(mounter.hold_of(number).await.is_err());
-    assert!(disk_directory(&machine.config(), number).is_err());
+    assert!(try_exclusive_open(&config, &failed, number).await.is_err());
+    assert!(disk_directory(&config, number).is_err());
 }
 
 /// Its node was deleted, or its size is 0. An unreadable sysfs is an error.
 #[tokio::test]
 async fn disk_of_a_raw_bind_is_gone_if_its_size_is_zero() {
     let machine = Machine::new();
-    let mounter = Mounter::new(machine.config()).unwrap();
+    let config = Arc::new(machine.config());
     let number = DeviceNumber::of(makedev(4095, 2));
     let bind = mount_of("/nvme1n1", Path::new("/target"), "devtmpfs");
-    assert!(!mounter.is_bound_disk_gone(&bind, number).await.unwrap());
+    assert!(!is_bound_disk_gone(&config, &bind, number).await.unwrap());
     let size = machine.list("nvme1n1", number).join("size");
     for (sectors, is_gone) in [("2048\n", false), ("0\n", true)] {
         std::fs::write(&size, sectors).unwrap();
-        assert_eq!(mounter.is_bound_disk_gone(&bind, number).await.unwrap(), is_gone, "{sectors}");
+        assert_eq!(is_bound_disk_gone(&config, &bind, number).await.unwrap(), is_gone, "{sectors}");
     }
     std::fs::remove_file(&size).unwrap();
     std::fs::create_dir(&size).unwrap();
-    assert!(mounter.is_bound_disk_gone(&bind, number).await.is_err());
+    assert!(is_bound_disk_gone(&config, &bind, number).await.is_err());
     let deleted = mount_of("/nvme1n1//deleted", Path::new("/target"), "devtmpfs");
-    assert!(mounter.is_bound_disk_gone(&deleted, number).await.unwrap());
-}
-
-#[tokio::test]
-async fn search_for_current_devices_does_not_wait() {
-    let machine = Machine::new();
-    let config = MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() };
-    let mounter = Mounter::new(config).unwrap();
-    let query = DeviceQuery { volume: unused_volume_id(), hint: None, partition: None };
-    let outcome = tokio::time::timeout(BOUND, mounter.find_now(&query)).await.expect("it waits");
-    assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
+    assert!(is_bound_disk_gone(&config, &deleted, number).await.unwrap());
 }

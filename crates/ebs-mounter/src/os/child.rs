@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 /// Lets a child inherit a descriptor that is closed for every other child.
-pub(crate) fn bequeath(command: &mut tokio::process::Command, file: Arc<File>) {
+pub(crate) fn inherit_descriptor(command: &mut tokio::process::Command, file: Arc<File>) {
     // SAFETY: between fork and exec the closure makes one system call, fcntl(2), which is async-signal-safe. It
     // allocates nothing and takes no lock: the descriptor stays open, since the closure owns it, and an error is a
     // plain number.

@@ -1,0 +1,159 @@
+//! Writes the kernel's cached data to a disk before the disk is detached.
+//!
+//! The kernel flushes a block device only when it is closed for the last time. If another process has it open, data
+//! that a pod has not synced would be lost with the detachment.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::bounded;
+use crate::config::MounterConfig;
+use crate::device::open_node;
+use crate::device_number::DeviceNumber;
+use crate::disk::parts::{DiskIdentity, number_in, parts_of};
+use crate::os;
+
+/// A device whose flush failed.
+#[derive(Debug, thiserror::Error)]
+#[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases it", device.display())]
+struct FlushError {
+    device: PathBuf,
+    source: io::Error,
+}
+
+/// The disks whose last flush failed.
+#[derive(Debug, Default)]
+pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
+
+/// Writes the cached data of a disk and its partitions, given the number of any of them. Waits without a limit.
+///
+/// The kernel drops data that it could not write, so repeated errors would protect nothing. A disk whose flush
+/// fails twice in a row is released with a log message.
+///
+/// Cancellation: the flush continues.
+///
+/// # Errors
+/// The error of the kernel, the first time, and unreadable sysfs.
+pub(crate) async fn flush(config: &Arc<MounterConfig>, failed: &FailedFlushes, number: DeviceNumber) -> io::Result<()> {
+    flush_held(config, failed, number, None).await
+}
+
+/// As [`flush`], through the held descriptor of the whole disk.
+pub(super) async fn flush_held(
+    config: &Arc<MounterConfig>,
+    failed: &FailedFlushes,
+    number: DeviceNumber,
+    held: Option<File>,
+) -> io::Result<()> {
+    let place = config.sys.join("dev/block").join(number.to_string());
+    let config = Arc::clone(config);
+    let flush = move || {
+        let disk = DiskIdentity::of(&config, number);
+        (disk, flush_all(&config, number, held.as_ref()))
+    };
+    let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
+    let has_failed_before = match &outcome {
+        Ok(()) => {
+            failed.forget(number);
+            false
+        }
+        Err(_) => failed.disks().insert(number, disk.clone()) == Some(disk),
+    };
+    match outcome {
+        Err(error) if has_failed_before => {
+            failed.forget(number);
+            tracing::error!(%number, %error, "flushing the disk failed, releasing it: unwritten data is lost");
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+impl FailedFlushes {
+    /// Forgets that the last flush of a disk failed. The disk no longer exists, and the kernel may reuse its number for
+    /// another one.
+    pub(crate) fn forget(&self, number: DeviceNumber) {
+        self.disks().remove(&number);
+    }
+
+    fn disks(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Flushes all parts even if one fails, and returns the first error.
+fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {
+    let mut first = Ok(());
+    let parts = parts_of(config, number)?;
+    for (index, part) in parts.iter().enumerate() {
+        let node = config.dev.join(part.file_name().unwrap_or_default());
+        let flushed = match held {
+            // The first is the whole disk.
+            Some(disk) if index == 0 => disk.sync_all(),
+            _ => flush_node(&node, part),
+        };
+        first = first.and(flushed.map_err(|source| io::Error::other(FlushError { device: node, source })));
+    }
+    first
+}
+
+/// Opens a device node and flushes it. A node without a device has nothing to flush.
+fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
+    let Some(file) = open_node(node)? else { return Ok(()) };
+    if os::block_device_number(&file.metadata()?) != number_in(part) {
+        return Err(io::Error::other("it is not the device with this name in sysfs"));
+    }
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fake::Machine;
+    use crate::disk::users::{Hold, try_exclusive_open};
+
+    const NUMBER: DeviceNumber = DeviceNumber { major: 259, minor: 7 };
+
+    /// Adds a disk whose node is not a device, so that each flush fails.
+    fn appears(machine: &Machine, diskseq: Option<&str>) {
+        let disk = machine.list("nvme9n1", NUMBER);
+        std::fs::write(machine.root.join("dev/nvme9n1"), "no device").unwrap();
+        if let Some(diskseq) = diskseq {
+            std::fs::write(disk.join("diskseq"), diskseq).unwrap();
+        }
+    }
+
+    fn vanishes(machine: &Machine) {
+        std::fs::remove_dir_all(machine.root.join("sys/devices/nvme9n1")).unwrap();
+        std::fs::remove_file(machine.entry(NUMBER)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn failed_flush_counts_only_for_its_own_disk() {
+        let (machine, failed) = (Machine::new(), FailedFlushes::default());
+        let config = Arc::new(machine.config());
+        appears(&machine, Some("1"));
+        flush(&config, &failed, NUMBER).await.unwrap_err();
+        vanishes(&machine);
+        appears(&machine, Some("2"));
+        flush(&config, &failed, NUMBER).await.expect_err("first failure of this disk");
+        flush(&config, &failed, NUMBER).await.expect("second failure of this disk");
+        flush(&config, &failed, NUMBER).await.expect_err("the count starts again");
+    }
+
+    /// Before Linux 5.15 disks have no sequence number.
+    #[tokio::test]
+    async fn failed_flush_is_forgotten_when_its_disk_vanishes() {
+        let (machine, failed) = (Machine::new(), FailedFlushes::default());
+        let config = Arc::new(machine.config());
+        appears(&machine, None);
+        flush(&config, &failed, NUMBER).await.unwrap_err();
+        vanishes(&machine);
+        assert!(matches!(try_exclusive_open(&config, &failed, NUMBER).await, Ok(Hold::Gone)));
+        appears(&machine, None);
+        flush(&config, &failed, NUMBER).await.expect_err("first failure of this disk");
+    }
+}

@@ -1,0 +1,223 @@
+//! Finds other users of a disk: its mounts and binds in this mount table, and any other process or device that prevents
+//! an exclusive open.
+//!
+//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::bounded;
+use crate::config::MounterConfig;
+use crate::device;
+use crate::device_number::DeviceNumber;
+use crate::disk::flush::{FailedFlushes, flush_held};
+use crate::disk::holders;
+use crate::disk::parts::{disk_directory, number_in, numbers_of};
+use crate::mountinfo::{MountEntry, MountTable};
+use crate::os;
+
+/// How long a disk may stay busy after an unmount, because another process was just accessing the mount.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+const RELEASE_POLL: Duration = Duration::from_millis(50);
+/// Local file systems, on which device nodes may be. Accessing a bind from another file system could hang.
+const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs"];
+/// The kernel's suffix of the root of a bind whose file was deleted.
+const DELETED: &[u8] = b"//deleted";
+
+/// A device node of a disk that is bound to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawBind {
+    pub at: PathBuf,
+    /// The bound node was deleted: it belonged to a device that was detached since, and the disk has reused its number.
+    pub is_former: bool,
+}
+
+/// The users of a disk or its partitions in this mount table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiskMounts {
+    /// Mounts of its file systems.
+    pub mounts: Vec<MountEntry>,
+    /// Binds of its device nodes.
+    pub raw: Vec<RawBind>,
+    table: MountTable,
+}
+
+impl DiskMounts {
+    /// Returns the mounts of its file systems that would remain after everything at `at` is unmounted, that is, all
+    /// mounts not visible there. A mount that is visible at a second path, because its parent directory is, disappears
+    /// with the first.
+    pub fn mounts_not_at(&self, at: &Path) -> Vec<&MountEntry> {
+        let seen = self.table.stack(at);
+        let here: Vec<_> = seen.iter().map(|entry| self.mount_point(entry)).collect();
+        let stays = |entry: &&MountEntry| !seen.contains(entry) && !here.contains(&self.mount_point(entry));
+        self.mounts.iter().filter(stays).collect()
+    }
+
+    /// Returns the mount point's device and its path on that device.
+    fn mount_point(&self, entry: &MountEntry) -> Option<(DeviceNumber, PathBuf)> {
+        let parent = self.table.entries().iter().find(|parent| parent.id == entry.parent && parent.id != entry.id)?;
+        let below = entry.target.strip_prefix(&parent.target).ok()?;
+        Some((parent.device, parent.root.join(below)))
+    }
+}
+
+/// The result of an exclusive open of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// No process or device holds it, and all written data is on the disk.
+    Free,
+    /// It is proven to no longer exist.
+    Gone,
+    /// Another process or device holds it. Lists the holders, as far as this process can see them.
+    Held(Vec<String>),
+}
+
+/// True if the node of a raw bind was deleted.
+pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
+    entry.root.as_os_str().as_bytes().ends_with(DELETED)
+}
+
+/// Returns the users of a disk and its partitions, given the number of any of them.
+///
+/// # Errors
+/// When the mount table or sysfs cannot be read.
+pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<DiskMounts> {
+    let table = MountTable::read().await.map_err(io::Error::other)?;
+    let (config, entries) = (Arc::clone(config), table.entries().to_vec());
+    let place = config.sys.join("dev/block").join(number.to_string());
+    let read = move || {
+        let numbers = numbers_of(&config, number)?;
+        let (mut mounts, mut raw) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if entry.device.major != 0 && numbers.contains(&entry.device) {
+                mounts.push(entry);
+            } else if bound_devices(&config, &entry).into_iter().flatten().any(|number| numbers.contains(&number)) {
+                raw.push(RawBind { is_former: is_deleted(&entry), at: entry.target });
+            }
+        }
+        Ok::<_, io::Error>((mounts, raw))
+    };
+    let (mounts, raw) = bounded::reading("finding the uses of", &place, read).await?;
+    Ok(DiskMounts { mounts, raw, table })
+}
+
+/// True if the kernel has built another device on a disk or one of its partitions: device mapper, md or bcache.
+///
+/// # Errors
+/// When sysfs cannot be read.
+pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
+    let (config, place) = (Arc::clone(config), config.sys.join("dev/block").join(number.to_string()));
+    let read = move || holders::stacked(&config, number).map(|found| !found.is_empty());
+    bounded::reading("finding the devices on", &place, read).await
+}
+
+/// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
+///
+/// # Errors
+/// The error of sysfs.
+pub(crate) async fn is_bound_disk_gone(
+    config: &MounterConfig,
+    entry: &MountEntry,
+    number: DeviceNumber,
+) -> io::Result<bool> {
+    if is_deleted(entry) {
+        return Ok(true);
+    }
+    let place = config.sys.join("dev/block").join(number.to_string());
+    let size = place.join("size");
+    let read = move || match std::fs::read_to_string(size) {
+        Ok(sectors) => Ok(sectors.trim() == "0"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    };
+    bounded::reading("reading the size of", &place, read).await
+}
+
+/// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
+/// namespace, or while another process or device has claimed it. Waits for short uses that end by themselves. A
+/// free disk is flushed first, as by [`flush`](super::flush::flush).
+///
+/// # Errors
+/// The errors of the kernel and of [`flush`](super::flush::flush), and that the open hangs.
+pub(crate) async fn try_exclusive_open(
+    config: &Arc<MounterConfig>,
+    failed: &FailedFlushes,
+    number: DeviceNumber,
+) -> io::Result<Hold> {
+    let place = config.sys.join("dev/block").join(number.to_string());
+    let deadline = Instant::now() + RELEASE_TIMEOUT;
+    loop {
+        let of = Arc::clone(config);
+        let open = move || open_exclusively(&of, number);
+        match bounded::reading("opening exclusively", &place, open).await? {
+            Opened::Exclusively(disk) => {
+                flush_held(config, failed, number, Some(disk)).await?;
+                return Ok(Hold::Free);
+            }
+            Opened::Nothing => return Ok(Hold::Free),
+            // Not found, and proven to no longer exist.
+            Opened::Missing if !device::exists(config, number).await? => {
+                failed.forget(number);
+                return Ok(Hold::Gone);
+            }
+            Opened::Missing => {
+                return Err(io::Error::other(format!("device {number} is listed in sysfs but has no device node")));
+            }
+            Opened::Held if Instant::now() < deadline => tokio::time::sleep(RELEASE_POLL).await,
+            Opened::Held => break,
+        }
+    }
+    let config = Arc::clone(config);
+    let find = move || Ok::<_, io::Error>(holders::of(&config, &numbers_of(&config, number)?));
+    // The names of the holders are only additional information.
+    let holders = bounded::reading("finding the users of", &PathBuf::from(format!("device {number}")), find).await;
+    Ok(Hold::Held(holders.unwrap_or_default()))
+}
+
+/// Returns the block devices of which a mount may be a bind: the one visible at its path, and for a node of the
+/// kernel's device directory also the one with its name there, in case another mount hides it.
+fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
+    if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
+        return [None, None];
+    }
+    let at = |path: &Path| os::block_device_number(&std::fs::symlink_metadata(path).ok()?);
+    let by_name = || at(&config.dev.join(entry.root.strip_prefix("/").ok()?));
+    [at(&entry.target), if entry.fs_type == "devtmpfs" { by_name() } else { None }]
+}
+
+/// The result of an exclusive open.
+enum Opened {
+    Exclusively(File),
+    /// The node exists but has no device.
+    Nothing,
+    Held,
+    /// sysfs does not list the disk.
+    Missing,
+}
+
+fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<Opened> {
+    let Some(disk) = disk_directory(config, number)? else { return Ok(Opened::Missing) };
+    let node = config.dev.join(disk.file_name().unwrap_or_default());
+    match File::options().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK | libc::O_CLOEXEC).open(&node) {
+        Ok(opened) if os::block_device_number(&opened.metadata()?) == number_in(&disk) => {
+            Ok(Opened::Exclusively(opened))
+        }
+        Ok(_) => Err(io::Error::other(format!("{} is not the disk with this name in sysfs", node.display()))),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EBUSY) => Ok(Opened::Held),
+            // The kernel reports that the node has no device.
+            Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),
+            _ => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Frozen file systems that the kernel keeps alive without a mount.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::bounded;
+use crate::config::MounterConfig;
+use crate::device_number::DeviceNumber;
+use crate::disk::parts::parts_of;
+use crate::disk::users::mounts_of_disk;
+use crate::fs_type::FsType;
+use crate::mountinfo::MountTable;
+use crate::options::MountOptions;
+use crate::os;
+use crate::path::NodePath;
+
+use super::unmount::unmount_top;
+
+/// The sysfs directories of the kernel's drivers, each with the types of the file systems that it lists.
+const DRIVERS: [(&str, &[FsType]); 2] =
+    [("ext4", &[FsType::Ext4, FsType::Ext3, FsType::Ext2]), ("xfs", &[FsType::Xfs])];
+
+/// Thaws a file system that the kernel keeps alive without a mount in this mount table: mounts it at `place`, where
+/// it is thawed, and unmounts it. Leaves a disk without such a file system unchanged. Returns true if a file system
+/// was thawed.
+///
+/// # Errors
+/// When the mount table or sysfs cannot be read, or `place` cannot be created, unmounted or removed.
+pub(crate) async fn thaw_unmounted(
+    config: &Arc<MounterConfig>,
+    number: DeviceNumber,
+    place: &NodePath,
+) -> io::Result<bool> {
+    if !mounts_of_disk(config, number).await?.mounts.is_empty() {
+        return Ok(false);
+    }
+    let (of, at) = (Arc::clone(config), config.sys.join("fs"));
+    let alive = bounded::reading("searching for file systems in", &at, move || alive(&of, number)).await?;
+    let mut thawed = false;
+    for (node, fs_type) in alive {
+        place.create_directory().await?;
+        thawed |= thaw_by_mount(config, &node, fs_type, place).await?;
+        place.remove().await?;
+    }
+    Ok(thawed)
+}
+
+/// For a second mount, the kernel uses the living file system if it has this type and the requested access mode.
+/// Otherwise the mount fails, because the disk is claimed.
+async fn thaw_by_mount(
+    config: &Arc<MounterConfig>,
+    node: &Path,
+    fs_type: FsType,
+    place: &NodePath,
+) -> io::Result<bool> {
+    for words in [&[][..], &["ro"]] {
+        let options = MountOptions::parse(words.iter().copied()).map_err(io::Error::other)?;
+        let (source, at) = (node.to_owned(), place.as_path().to_owned());
+        let mount = move || os::mount(&source, &at, fs_type.as_str(), &options);
+        if let Err(error) = bounded::changing("mounting", place.as_path(), mount).await {
+            tracing::debug!(
+                device = %node.display(), %fs_type, ?words, %error,
+                "mounting the file system failed, it does not hold the disk"
+            );
+            continue;
+        }
+        let table = MountTable::read().await.map_err(io::Error::other)?;
+        let at = place.in_table().await?;
+        let mounted = table.topmost(&at).ok_or_else(|| io::Error::other("the new mount is not in the mount table"))?;
+        let unmounted = unmount_top(config, place, mounted, false).await.map_err(io::Error::other)?;
+        return Ok(unmounted.thawed);
+    }
+    Ok(false)
+}
+
+/// Returns the device nodes of a disk and its partitions with a file system in the kernel's memory, with its possible
+/// types.
+fn alive(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<(PathBuf, FsType)>> {
+    let mut found = Vec::new();
+    for part in parts_of(config, number)? {
+        let Some(name) = part.file_name() else { continue };
+        for (driver, types) in DRIVERS {
+            if config.sys.join("fs").join(driver).join(name).try_exists()? {
+                found.extend(types.iter().map(|fs_type| (config.dev.join(name), *fs_type)));
+            }
+        }
+    }
+    Ok(found)
+}

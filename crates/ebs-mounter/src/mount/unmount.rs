@@ -1,0 +1,101 @@
+//! Unmounts a path, one mount at a time.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bounded;
+use crate::config::MounterConfig;
+use crate::device;
+use crate::mountinfo::{MountEntry, MountTable, MountTableError};
+use crate::os;
+use crate::path::NodePath;
+
+use super::thaw::thaw_before_last_unmount;
+
+/// How often the unmount of a busy mount is tried, and the pause between tries.
+const BUSY_TRIES: u32 = 6;
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Why something is still mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum UnmountError {
+    /// The mount table could not be read.
+    #[error("find the mounts at {path}")]
+    Table { path: NodePath, source: MountTableError },
+    #[error("unmount {}: it is in use by a process with an open file or working directory on it", path.display())]
+    Busy { path: PathBuf },
+    /// The kernel rejected the unmount for another reason.
+    #[error("unmount {}", path.display())]
+    Refused { path: PathBuf, source: io::Error },
+    /// Another mount is now at the path.
+    #[error("unmount {}: another file system was mounted there meanwhile", path.display())]
+    Changed { path: PathBuf },
+    /// A mount was still present after each unmount.
+    #[error("unmount {}: it is still mounted after {mounts} unmounts", path.display())]
+    Endless { path: PathBuf, mounts: usize },
+}
+
+/// The result of an unmount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unmounted {
+    /// Number of mounts removed.
+    pub mounts: usize,
+    /// How many of them had lost their device. Unflushed data is lost.
+    pub vanished: usize,
+    /// The file system was frozen, and it was thawed before its last unmount.
+    pub thawed: bool,
+}
+
+/// Unmounts the visible mount at a path, which must still be the given one. A mount is detached lazily, with a log
+/// message, only if its device has vanished. A device with errors or a hung device has not vanished. Set `is_gone`
+/// if the disk behind a raw bind has vanished, because the bind's own device number belongs to no disk. The unmount
+/// of a busy mount is retried for a second: a program that this process is starting holds copies of its descriptors
+/// until it runs. A frozen file system is thawed before its last mount in this mount table is removed.
+///
+/// # Errors
+/// [`UnmountError`]. Nothing was unmounted.
+pub(crate) async fn unmount_top(
+    config: &Arc<MounterConfig>,
+    path: &NodePath,
+    seen: &MountEntry,
+    is_gone: bool,
+) -> Result<Unmounted, UnmountError> {
+    let mut tries = 1;
+    loop {
+        match try_unmount_top(config, path, seen, is_gone).await {
+            Err(UnmountError::Busy { .. }) if tries < BUSY_TRIES => tries += 1,
+            ended => return ended,
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+async fn try_unmount_top(
+    config: &Arc<MounterConfig>,
+    path: &NodePath,
+    seen: &MountEntry,
+    is_gone: bool,
+) -> Result<Unmounted, UnmountError> {
+    let unknown = |source| UnmountError::Table { path: path.clone(), source };
+    let at = path.in_table().await.map_err(|error| unknown(MountTableError::Read(error)))?;
+    let table = MountTable::read().await.map_err(unknown)?;
+    if table.topmost(&at).is_none_or(|entry| entry.id != seen.id) {
+        return Err(UnmountError::Changed { path: at });
+    }
+    let exists = device::exists(config, seen.device).await.map_err(|error| unknown(MountTableError::Read(error)))?;
+    let vanished = !exists || (seen.device.major == 0 && is_gone);
+    if vanished {
+        tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
+            "device disappeared while mounted: unflushed data is lost");
+    }
+    let thawed = !vanished && thaw_before_last_unmount(&table, seen, &at).await;
+    let target = at.clone();
+    let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, vanished)).await;
+    outcome.map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at },
+        _ => UnmountError::Refused { path: at, source },
+    })?;
+    Ok(Unmounted { mounts: 1, vanished: usize::from(vanished), thawed })
+}
