@@ -45,7 +45,7 @@ impl Processes {
         fs::create_dir_all(dir.join("kubelet")).context("make the directory kubelet")?;
         let args = ["--timing=realistic", "--devices=loop", "--audit-policies"];
         let simulator = Simulator::spawn(&places.simulator(), &dir.join("sim"), &args, dir.join("ebs-sim.log"))?;
-        run.note(&simulator.process.record()?).context("record the simulator")?;
+        run.record_process(&simulator.process.record()?).context("record the simulator")?;
         let timing = if quick { QUICK } else { SHOWN };
         let driver_program = places.driver();
         Ok(Self { driver_program, timing, simulator: Some(simulator), driver: None, env: Env::new(), run })
@@ -74,7 +74,7 @@ impl Processes {
         let (socket, log) = (socket(self.dir()), self.dir().join("driver.log"));
         let driver = spawn_driver(&self.driver_program, &["all", "--v=4"], &socket, &self.env, log)?;
         let driver = self.driver.insert(driver);
-        self.run.note(&driver.record()?).context("record the driver")?;
+        self.run.record_process(&driver.record()?).context("record the driver")?;
         CsiClient::ready(&socket, driver, BOUND).await
     }
 
