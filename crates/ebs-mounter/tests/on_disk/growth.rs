@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::disk::{Disk, MIB, config, output_of, plain, unmount_all, with_mounted_disk};
+use crate::disk::{Disk, MIB, TIB, config, output_of, plain, unmount_all, with_mounted_disk};
 use ebs_mounter::{
     Contents, Counts, Device, ExtSuperblock, FormatOptions, FormatSpec, FsType, GrowError, Growth, GrowthLimit,
     Headroom, Mounter, MounterConfig, SizeWord, Superblock,
@@ -13,7 +13,6 @@ use ebs_types::Bytes;
 use tokio::time::Instant;
 
 const GIB: u64 = 1 << 30;
-const TIB: u64 = 1 << 40;
 
 async fn ext_of(disk: &Disk) -> ExtSuperblock {
     match disk.contents().await {
