@@ -316,7 +316,7 @@ impl<E: Ec2> World<E> {
         truth: &StateView,
     ) -> Checked {
         let (id, source) = (&answered.snapshot_id, &order.source);
-        let options_applied = (!order.locked || self.network.is_locked(id))
+        let options_applied = (!order.locked || self.is_locked(id, truth))
             && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
@@ -406,9 +406,15 @@ impl<E: Ec2> World<E> {
                 self.ask_to_switch_off(id);
                 Ok(())
             }
-            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.is_locked(id) => Ok(()),
+            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.is_locked(id, truth) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
+    }
+
+    /// Returns whether the snapshot was ever locked. EC2 shows a lock to describes before it answers the call that made
+    /// the lock, and the record of its effect comes with that answer.
+    fn is_locked(&self, snapshot: &str, truth: &StateView) -> bool {
+        self.network.is_locked(snapshot) || truth.locks.iter().any(|lock| lock.snapshot_id == snapshot)
     }
 
     /// Returns whether EC2 once did not know the source of the volume.

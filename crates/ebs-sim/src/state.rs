@@ -208,6 +208,7 @@ impl Sim {
         StateView {
             volumes: self.volumes.values().map(|v| v.describe()).collect(),
             snapshots: self.snapshots.values().map(|s| s.describe(now, &self.account)).collect(),
+            locks: self.snapshot_locks(now).collect(),
             instances: self.instances.iter().map(|i| self.describe_instance(i)).collect(),
         }
     }

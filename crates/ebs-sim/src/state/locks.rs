@@ -144,6 +144,12 @@ impl Sim {
         Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
     }
 
+    /// Returns all locks, also expired ones, by snapshot.
+    pub(super) fn snapshot_locks(&self, now: SystemTime) -> impl Iterator<Item = SimSnapshotLock> {
+        let owner = &self.account.id;
+        self.snapshots.values().filter_map(move |s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)))
+    }
+
     pub(super) fn describe_locked_snapshots(
         &mut self,
         now: SystemTime,
@@ -156,9 +162,8 @@ impl Sim {
             return Err(faults::no_such_snapshot(missing));
         }
         faults::unless_dry_run(call.dry_run)?;
-        let owner = &self.account.id;
-        let locks = self.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
-        let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
+        let chosen: Vec<SimSnapshotLock> =
+            self.snapshot_locks(now).filter(|l| query.wants(&l.snapshot_id, l)).collect();
         Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
     }
 }
