@@ -165,4 +165,21 @@ mod tests {
             assert_eq!(terms.began(Sidecar::Snapshotter), began, "after {seconds} s");
         }
     }
+
+    /// The lease can move to another process and back within 15 s. The sidecar closes its connection when it loses the
+    /// lease.
+    #[tokio::test(start_paused = true)]
+    async fn new_connection_begins_a_term_without_a_pause() {
+        let terms = LeaseTerms::default();
+        terms.note_request(Sidecar::Attacher, Some(ConnectionId::unique()));
+        pass(11).await;
+        let new = ConnectionId::unique();
+        terms.note_request(Sidecar::Attacher, Some(new));
+        let began = Instant::now();
+        assert_eq!(terms.began(Sidecar::Attacher), began);
+        pass(11).await;
+        terms.note_request(Sidecar::Attacher, None);
+        terms.note_request(Sidecar::Attacher, Some(new));
+        assert_eq!(terms.began(Sidecar::Attacher), began);
+    }
 }
