@@ -92,15 +92,17 @@ impl<E: Ec2> SnapshotService<E> {
         settled_at: Instant,
     ) -> Result<Option<Snapshot>, CloudError> {
         let name = Write::SnapshotName(spec.name.clone());
-        // Describes may still list a conflicting snapshot that another process deleted.
-        let conflict_from = self.context.recent.sole_from(Sidecar::Snapshotter);
+        // Describes may still list a snapshot that another process deleted, and may have reported a final error for.
+        let sole_from = self.context.recent.sole_from(Sidecar::Snapshotter);
+        let term_began = self.context.recent.term_began(Sidecar::Snapshotter);
         let decide = |found: Vec<Snapshot>, sent: Instant| {
             // Describes may still list a snapshot that this process deleted.
             let found =
                 found.into_iter().filter(|s| !self.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
             match matching_snapshot(op, spec, found.collect()) {
                 Ok(None) if sent < settled_at => Verdict::Waiting,
-                Err(_) if sent < conflict_from => Verdict::Waiting,
+                Err(_) if sent < sole_from => Verdict::Waiting,
+                Ok(Some(s)) if sent < sole_from && !self.memory.is_taken(&s.id, term_began) => Verdict::Waiting,
                 Ok(None) => {
                     self.context.recent.note_absence(&name, Sidecar::Snapshotter, sent);
                     Verdict::Done(Ok(None))
