@@ -9,7 +9,6 @@ use crate::calls::{Call, Target};
 use crate::classes::Changes;
 use crate::content::{self, Origin, SnapOrder, VolumeOrder};
 use crate::driver::{Answer, Reply, RpcCode, RpcError};
-use crate::sidecar::Sidecar;
 use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
 
@@ -32,7 +31,7 @@ impl<E: Ec2> World<E> {
             (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
             (Target::Modify { id, class }, answer) => self.modified(&call, &id, &class, (answer, &truth)),
             (Target::Snapshot { snap, order }, answer) => self.snapshotted(&call, snap, &order, (answer, &truth)),
-            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(&call, snap, &id, (answer, &truth)),
+            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(snap, &id, (answer, &truth)),
         }
     }
 
@@ -169,9 +168,7 @@ impl<E: Ec2> World<E> {
                 "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
             ));
         }
-        let refused_in = self.drivers[call.driver].process.served_since(Sidecar::Provisioner);
-        let claim = &mut self.beliefs.claims[at];
-        (claim.state, claim.refused_in) = (VolumeBelief::Absent, refused_in);
+        self.beliefs.claims[at].state = VolumeBelief::Absent;
         Ok(())
     }
 
@@ -248,13 +245,12 @@ impl<E: Ec2> World<E> {
     fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
-        let freed_in = self.drivers[call.driver].process.served_since(Sidecar::Attacher);
         if let Some(disk) = self.beliefs.disk(id) {
             let hold = disk.hold(node);
             hold.unpublishing -= 1;
             disturbed = hold.asked != call.others_before || hold.publishing > 0;
             match (&answer, disturbed) {
-                (Ok(_), false) => (hold.state, hold.freed_in) = (AttachmentBelief::Not, freed_in),
+                (Ok(_), false) => hold.state = AttachmentBelief::Not,
                 (Ok(_), true) if hold.state == AttachmentBelief::Leaving => hold.state = AttachmentBelief::Maybe,
                 _ => {}
             }
@@ -382,7 +378,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    fn snapshot_dropped(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn snapshot_dropped(&mut self, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         if let SnapshotBelief::Deleting { id: known, calls } = &mut snap.state
             && known == id
@@ -396,7 +392,6 @@ impl<E: Ec2> World<E> {
                 }
                 if matches!(&snap.state, SnapshotBelief::Deleting { id: known, .. } if known == id) {
                     snap.state = SnapshotBelief::Absent;
-                    self.beliefs.freed.insert(snap.name.clone(), (Instant::now(), call.driver));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())

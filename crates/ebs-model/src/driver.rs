@@ -157,7 +157,6 @@ impl<E: Ec2> Driver<E> {
 
     /// Calls, waits for the response until the deadline, and disconnects. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
-        self.process.serve(Sidecar::calling(&rpc));
         let (caller, term) = (self.process.caller(), self.process.term(Sidecar::calling(&rpc)));
         self.called(rpc, deadline, (caller, term))
     }

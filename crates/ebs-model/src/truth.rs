@@ -200,18 +200,12 @@ impl<E: Ec2> World<E> {
     }
 
     fn saw_created(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
-        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
         let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
         let is_old = self.made.contains(id);
         self.made.insert(id.to_owned());
         match &claim.state {
             _ if is_old => Ok(()),
             VolumeBelief::Unknown => Ok(()),
-            VolumeBelief::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
-                claim.state = VolumeBelief::Unknown;
-                self.tell(format!("{id} comes late, as a lost lease allows"));
-                Ok(())
-            }
             state => broken(format!("{name} is {state:?}, and driver {} makes {id}", event.process.id)),
         }
     }
@@ -226,12 +220,6 @@ impl<E: Ec2> World<E> {
         };
         let hold = disk.hold(node);
         if hold.state != AttachmentBelief::Not {
-            return Ok(());
-        }
-        let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
-        if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
-            hold.state = AttachmentBelief::Maybe;
-            self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
             return Ok(());
         }
         broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
