@@ -32,8 +32,8 @@ pub enum Sidecar {
     VolumeModifier,
 }
 
-/// A period in which a sidecar cannot have called another process: it kept its connection, or sent requests often
-/// enough.
+/// A period in which a sidecar cannot have called another process, because it kept its connection. Requests without a
+/// connection count as one term while their pauses are short.
 #[derive(Debug, Clone, Copy)]
 struct LeaseTerm {
     began: Instant,
@@ -50,8 +50,8 @@ pub(crate) struct LeaseTerms {
 }
 
 impl LeaseTerms {
-    /// Records a mutating request of the sidecar, at its start or its end. After a pause in which another process may
-    /// have had the lease, a new term begins, unless the request uses a connection that was open all the time.
+    /// Records a mutating request of the sidecar, at its start or its end. A new connection begins a new term: the
+    /// sidecar closes its connection when it loses its lease, and another process may have had the lease meanwhile.
     pub(crate) fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         let now = Instant::now();
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
@@ -60,7 +60,7 @@ impl LeaseTerms {
         // A later term over another connection proves that the lease has moved.
         let kept = kept.map(|began| term.map_or(began, |term| began.max(term.began)));
         // Without a connection, this is an operation that is still wanted, by any client.
-        let goes_on = |term: &LeaseTerm| now < term.last_asked + SETTLE || (term.is_connected && connection.is_none());
+        let goes_on = |term: &LeaseTerm| connection.is_none() && (term.is_connected || now < term.last_asked + SETTLE);
         let current = term.filter(goes_on);
         let began = kept.or(current.map(|term| term.began)).unwrap_or(now);
         let is_connected = connection.is_some() || current.is_some_and(|term| term.is_connected);
@@ -175,5 +175,22 @@ mod tests {
             terms.record_request(Sidecar::Snapshotter, Some(old));
             assert_eq!(terms.began(Sidecar::Snapshotter), began, "after {seconds} s");
         }
+    }
+
+    /// The lease can move to another process and back within 15 s. The sidecar closes its connection when it loses the
+    /// lease.
+    #[tokio::test(start_paused = true)]
+    async fn new_connection_begins_a_term_without_a_pause() {
+        let terms = LeaseTerms::default();
+        terms.record_request(Sidecar::Attacher, Some(ConnectionId::unique()));
+        pass(11).await;
+        let new = ConnectionId::unique();
+        terms.record_request(Sidecar::Attacher, Some(new));
+        let began = Instant::now();
+        assert_eq!(terms.began(Sidecar::Attacher), began);
+        pass(11).await;
+        terms.record_request(Sidecar::Attacher, None);
+        terms.record_request(Sidecar::Attacher, Some(new));
+        assert_eq!(terms.began(Sidecar::Attacher), began);
     }
 }

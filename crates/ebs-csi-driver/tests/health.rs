@@ -154,7 +154,8 @@ fn mounted_at(path: &std::path::Path) -> anyhow::Result<String> {
 }
 
 /// The kernel has turned the file system of a volume read-only. The metrics and the log also show it after a restart of
-/// the driver. They no longer show it when the volume is unstaged and the driver starts again.
+/// the driver. They no longer show it when the volume is unstaged and the driver starts again. SIGTERM stops the driver,
+/// because SIGKILL may lose the last entry of the register.
 #[test]
 fn unhealthy_volume_shows_in_metrics_and_log() {
     with_mounts(|| async {
@@ -173,7 +174,7 @@ fn unhealthy_volume_shows_in_metrics_and_log() {
         world.client().stage(request).await?;
         let device = mounted_at(&volume.staging)?;
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test")?;
-        world.kill_driver()?;
+        world.stop_driver().await?;
         world.start_driver().await?;
         let pages = Pages::of_start(&world, 2).await?;
         let id = volume.id().to_owned();
@@ -184,7 +185,7 @@ fn unhealthy_volume_shows_in_metrics_and_log() {
         world.until_logged("the volume", said).await?;
         volume.set_client(world.client());
         volume.unstage().await?;
-        world.kill_driver()?;
+        world.stop_driver().await?;
         world.start_driver().await?;
         let page = Pages::of_start(&world, 3).await?.get("/metrics").await?;
         ensure!(page.contains("\naws_ebs_csi_panics_total 0\n") && !page.contains(&series), "{page}");

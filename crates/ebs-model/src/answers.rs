@@ -9,7 +9,6 @@ use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::classes::Changes;
 use crate::content::{self, Origin, SnapOrder, VolumeOrder};
 use crate::rpc::{RpcError, RpcReply, RpcResult};
-use crate::sidecar::Sidecar;
 use crate::target::{Call, Target};
 use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
@@ -33,7 +32,7 @@ impl<E: Ec2> World<E> {
             (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
             (Target::Modify { id, class }, answer) => self.modified(&call, &id, &class, (answer, &truth)),
             (Target::Snapshot { snap, order }, answer) => self.snapshotted(&call, snap, &order, (answer, &truth)),
-            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(&call, snap, &id, (answer, &truth)),
+            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(snap, &id, (answer, &truth)),
         }
     }
 
@@ -172,9 +171,7 @@ impl<E: Ec2> World<E> {
                 "CreateVolume of {name} failed with a final error ({refused:?}) and left {left:?} behind"
             ));
         }
-        let refused_in = self.drivers[call.driver].process.served_since(Sidecar::Provisioner);
-        let claim = &mut self.beliefs.claims[at];
-        (claim.state, claim.refused_in) = (VolumeBelief::Absent, refused_in);
+        self.beliefs.claims[at].state = VolumeBelief::Absent;
         Ok(())
     }
 
@@ -251,13 +248,12 @@ impl<E: Ec2> World<E> {
     fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (RpcResult, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
-        let freed_in = self.drivers[call.driver].process.served_since(Sidecar::Attacher);
         if let Some(disk) = self.beliefs.disk(id) {
             let hold = disk.hold(node);
             hold.unpublishing -= 1;
             disturbed = hold.asked != call.others_before || hold.publishing > 0;
             match (&answer, disturbed) {
-                (Ok(_), false) => (hold.state, hold.freed_in) = (AttachmentBelief::Not, freed_in),
+                (Ok(_), false) => hold.state = AttachmentBelief::Not,
                 (Ok(_), true) if hold.state == AttachmentBelief::Leaving => hold.state = AttachmentBelief::Maybe,
                 _ => {}
             }
@@ -321,7 +317,7 @@ impl<E: Ec2> World<E> {
         truth: &StateView,
     ) -> Checked {
         let (id, source) = (&answered.snapshot_id, &order.source);
-        let options_applied = (!order.locked || self.network.facts().locked.contains(id))
+        let options_applied = (!order.locked || self.is_locked(id, truth))
             && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
@@ -390,13 +386,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    fn snapshot_dropped(
-        &mut self,
-        call: &Call,
-        at: usize,
-        id: &str,
-        (answer, truth): (RpcResult, &StateView),
-    ) -> Checked {
+    fn snapshot_dropped(&mut self, at: usize, id: &str, (answer, truth): (RpcResult, &StateView)) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         if let SnapshotBelief::Deleting { id: known, calls } = &mut snap.state
             && known == id
@@ -410,7 +400,6 @@ impl<E: Ec2> World<E> {
                 }
                 if matches!(&snap.state, SnapshotBelief::Deleting { id: known, .. } if known == id) {
                     snap.state = SnapshotBelief::Absent;
-                    self.beliefs.freed.insert(snap.name.clone(), (Instant::now(), call.driver));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())
@@ -420,11 +409,15 @@ impl<E: Ec2> World<E> {
                 self.ask_to_switch_off(id);
                 Ok(())
             }
-            Err(refused) if refused.code == Code::FailedPrecondition && self.network.facts().locked.contains(id) => {
-                Ok(())
-            }
+            Err(refused) if refused.code == Code::FailedPrecondition && self.is_locked(id, truth) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
+    }
+
+    /// Returns whether the snapshot was ever locked. EC2 shows a lock to describes before it answers the call that made
+    /// the lock, and the record of its effect comes with that answer.
+    fn is_locked(&self, snapshot: &str, truth: &StateView) -> bool {
+        self.network.facts().locked.contains(snapshot) || truth.locks.iter().any(|lock| lock.snapshot_id == snapshot)
     }
 
     /// Returns whether EC2 once did not know the source of the volume.

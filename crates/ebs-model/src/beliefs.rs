@@ -20,7 +20,7 @@ pub(crate) struct Beliefs {
     pub(crate) snaps: Vec<SnapClaim>,
     /// Volumes and snapshots that were certainly deleted: they must never appear alive again.
     pub(crate) deleted: BTreeSet<String>,
-    /// When a name became free, and at which driver.
+    /// When a volume's name became free, and at which driver.
     pub(crate) freed: BTreeMap<String, (Instant, usize)>,
 }
 
@@ -34,8 +34,6 @@ pub(crate) struct Claim {
     pub(crate) state: VolumeBelief,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
-    /// Set by a final error: since when the provisioner had called that driver without a pause.
-    pub(crate) refused_in: Option<Instant>,
     /// A foreign volume has the name.
     pub(crate) name_is_taken: bool,
 }
@@ -88,8 +86,6 @@ pub(crate) struct Hold {
     /// How often publish and unpublish were called since the start of the run.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// Set by a detach: since when the attacher had called that driver without a pause.
-    pub(crate) freed_in: Option<Instant>,
     /// It was requested while it was unavailable: a concurrent call may return that error.
     pub(crate) asked_in_vain: bool,
 }
@@ -195,7 +191,7 @@ impl Beliefs {
         self.claims.iter_mut().find(|claim| claim.name == name)
     }
 
-    /// Returns whether a name can be reused at that driver. A driver that has not done the deletion cannot know that
+    /// Returns whether a volume's name can be reused at that driver. A driver that has not done the deletion cannot know that
     /// describes may still show the old object. (A real orchestrator never reuses a name.)
     pub(crate) fn is_free(&self, name: &str, driver: usize) -> bool {
         self.freed.get(name).is_none_or(|(since, by)| *by == driver || since.elapsed() > SETTLE)

@@ -104,12 +104,9 @@ impl<E: Ec2> World<E> {
             Deadline::Sidecar if self.retries.is_over(&target) => self.retries.time_out(&target),
             Deadline::Sidecar => return,
         };
-        let name = match &target {
-            Target::Create { claim, .. } => &self.beliefs.claims[*claim].name,
-            Target::Snapshot { snap, .. } => &self.beliefs.snaps[*snap].name,
-            _ => "",
-        };
-        if !self.beliefs.is_free(name, driver.process.id) {
+        if let Target::Create { claim, .. } = &target
+            && !self.beliefs.is_free(&self.beliefs.claims[*claim].name, driver.process.id)
+        {
             return;
         }
         let rpc = self.rpc(&target);

@@ -65,7 +65,6 @@ impl<E: Ec2> Driver<E> {
 
     /// Calls, waits for the response until the deadline, and disconnects. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = RpcResult> + Send {
-        self.process.serve(rpc.sidecar());
         let (caller, term) = (self.process.caller(), self.process.term(rpc.sidecar()));
         self.called(rpc, deadline, (caller, term))
     }

@@ -9,7 +9,6 @@ use ebs_types::ConnectionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::fault_plan::SETTLE;
 use crate::sidecar::Sidecar;
 
 /// A driver's process from outside.
@@ -20,8 +19,6 @@ pub(crate) struct DriverProcess {
     /// Requests of the orchestrator in flight at this driver.
     callers: AtomicUsize,
     cuts: Mutex<Cuts>,
-    /// Since when each sidecar has called this driver, without a pause in which it may have called another one.
-    services: Mutex<[Option<Service>; Sidecar::ALL.len()]>,
     /// The volume of each assigned device name, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
     /// Volumes with a ModifyVolume of this driver in flight.
@@ -42,14 +39,6 @@ struct Clock {
     is_wrong: bool,
     /// A response has contained the right time.
     is_corrected: AtomicBool,
-}
-
-/// A period in which a sidecar called repeatedly, or kept its connection.
-#[derive(Debug, Clone, Copy)]
-struct Service {
-    began: Instant,
-    last: Instant,
-    connection: ConnectionId,
 }
 
 /// When a process lost its callers.
@@ -77,7 +66,6 @@ impl DriverProcess {
             started: Instant::now(),
             callers: AtomicUsize::new(0),
             cuts: Mutex::default(),
-            services: Mutex::default(),
             devices: Mutex::default(),
             modifying: Mutex::default(),
             clock: Clock { is_wrong: clock_is_wrong, is_corrected: AtomicBool::new(false) },
@@ -120,22 +108,6 @@ impl DriverProcess {
     /// Returns a channel that changes when the sidecar's current calls must end.
     pub(crate) fn term(&self, of: Sidecar) -> watch::Receiver<ConnectionId> {
         self.terms[of.place()].subscribe()
-    }
-
-    /// Records a call of the sidecar.
-    pub(crate) fn serve(&self, sidecar: Sidecar) {
-        let (now, mut services) = (Instant::now(), lock(&self.services));
-        let service = &mut services[sidecar.place()];
-        let connection = self.connection(sidecar);
-        let goes_on = |s: &Service| s.connection == connection || now < s.last + SETTLE;
-        let began = service.filter(goes_on).map_or(now, |s| s.began);
-        *service = Some(Service { began, last: now, connection });
-    }
-
-    /// Since when the sidecar has called without a pause. This driver must consider what another process sent before
-    /// that, but cannot know of what was sent later.
-    pub(crate) fn served_since(&self, sidecar: Sidecar) -> Option<Instant> {
-        lock(&self.services)[sidecar.place()].map(|service| service.began)
     }
 
     /// Records that this driver's attachment was accepted.

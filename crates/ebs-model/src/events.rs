@@ -6,18 +6,13 @@
 //! driver, a process that has been running all along, cannot know of it. So exactly this is permitted, and counted in
 //! the trace of a run:
 //!
-//! 1. an AttachVolume sent before the loss takes effect after the new driver has reported the volume detached;
-//! 2. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
-//! 3. a CreateVolume sent before the loss takes effect after the new driver has returned a final error for the volume;
-//! 4. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, create two
+//! 1. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
+//! 2. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, create two
 //!    snapshots.
 //!
-//! (1) and (3) are permitted only if the sidecar has called the new driver, since before the call was sent, without a
-//! pause of 15 s: it has lost the lease and acquired it again meanwhile. Any other new driver, however long it has been
-//! running, begins to serve after the loss and must wait for late effects, like a new process.
-//!
-//! After a process *died*, its successor knows its own start time. It must wait for late effects if it would otherwise
-//! promise too much. Only (2) is permitted for it.
+//! A new driver, however long it has been running, sees the sidecar's new connection. So it waits for late effects
+//! before it reports a volume detached or returns a final error for a creation, like a new process. After a process
+//! *died*, only (1) is permitted.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -117,15 +117,7 @@ impl<E: Ec2> World<E> {
             if name_is_taken {
                 self.add_foreign_volume(rng, &order).await;
             }
-            let claim = Claim {
-                name,
-                order,
-                wish: true,
-                state: VolumeBelief::Absent,
-                creating: 0,
-                refused_in: None,
-                name_is_taken,
-            };
+            let claim = Claim { name, order, wish: true, state: VolumeBelief::Absent, creating: 0, name_is_taken };
             self.beliefs.claims.push(claim);
         }
         for n in 0..2 {

@@ -203,7 +203,6 @@ impl<E: Ec2> World<E> {
     }
 
     fn saw_created(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
-        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
         let Some(claim) = self.beliefs.by_name(name) else {
             return broken(format!("no client requested {name}: {id}"));
         };
@@ -212,11 +211,6 @@ impl<E: Ec2> World<E> {
         match &claim.state {
             _ if is_old => Ok(()),
             VolumeBelief::Unknown => Ok(()),
-            VolumeBelief::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
-                claim.state = VolumeBelief::Unknown;
-                self.tell(format!("{id} is created late, as a lost lease allows"));
-                Ok(())
-            }
             state => broken(format!("{name} is {state:?}, but driver {} creates {id}", event.process.id)),
         }
     }
@@ -231,12 +225,6 @@ impl<E: Ec2> World<E> {
         };
         let hold = disk.hold(node);
         if hold.state != AttachmentBelief::Not {
-            return Ok(());
-        }
-        let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
-        if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
-            hold.state = AttachmentBelief::Maybe;
-            self.tell(format!("{volume} is attached late to {instance}, as a lost lease allows"));
             return Ok(());
         }
         broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))

@@ -285,7 +285,8 @@ mod tests {
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 2048)));
         assert!(!is_reached(wanted(1024, 1088), &left(1024, 1088)));
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 4096)));
-        // The tool stopped half way.
+        // The tool left a whole group unused, or stopped half way.
+        assert!(!is_reached(wanted(1024, 2048), &left(1920, 2048)));
         assert!(!is_reached(wanted(1024, 2048), &left(1536, 2048)));
         assert!(!is_reached(wanted(1024, 2048), &left(1536, 4096)));
     }

@@ -173,7 +173,8 @@ impl Engine {
 
     /// Returns the current state of all objects, or nothing once the engine has ended.
     pub async fn snapshot_of_state(&self) -> StateView {
-        let nothing = StateView { volumes: Vec::new(), snapshots: Vec::new(), instances: Vec::new() };
+        let nothing =
+            StateView { volumes: Vec::new(), snapshots: Vec::new(), locks: Vec::new(), instances: Vec::new() };
         self.shared.core.view().unwrap_or(nothing)
     }
 

@@ -236,6 +236,7 @@ impl Sim {
         StateView {
             volumes: self.volumes.values().map(|v| v.describe()).collect(),
             snapshots: self.snapshots.values().map(|s| s.describe(now, &self.account.id)).collect(),
+            locks: locks::snapshot_locks(self, now).collect(),
             instances: self.instances.iter().map(|i| places::describe_instance(self, i)).collect(),
         }
     }

@@ -3,8 +3,11 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+use crate::run_dir::RunDir;
 
 /// The directory of the tools that the product starts.
 const TOOLS: &str = "/usr/sbin";
@@ -14,6 +17,8 @@ const TOOLS: &str = "/usr/sbin";
 pub struct ReplacedTool {
     tool: PathBuf,
     _program: tempfile::TempPath,
+    /// Declared last: the directory that contains the program.
+    _run: Arc<RunDir>,
 }
 
 impl ReplacedTool {
@@ -22,12 +27,13 @@ impl ReplacedTool {
     }
 
     pub fn by(tool: &str, contents: &str) -> io::Result<Self> {
-        let program = tempfile::NamedTempFile::new()?.into_temp_path();
+        let run = RunDir::current()?;
+        let program = tempfile::NamedTempFile::new_in(run.path())?.into_temp_path();
         std::fs::write(&program, contents)?;
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
         let tool = Path::new(TOOLS).join(tool);
         mount_bind(&*program, &tool)?;
-        Ok(Self { tool, _program: program })
+        Ok(Self { tool, _program: program, _run: run })
     }
 }
 

@@ -98,15 +98,17 @@ async fn find_snapshot<E: Ec2>(
 ) -> Result<Option<Snapshot>, CloudError> {
     let &Creation { service, op, spec } = creation;
     let name = Write::SnapshotName(spec.name.clone());
-    // Describes may still list a conflicting snapshot that another process deleted.
-    let conflict_from = service.context.recent.leases.sole_from(Sidecar::Snapshotter);
+    // Describes may still list a snapshot that another process deleted, and may have reported a final error for.
+    let sole_from = service.context.recent.leases.sole_from(Sidecar::Snapshotter);
+    let term_began = service.context.recent.leases.began(Sidecar::Snapshotter);
     let decide = |found: Vec<Snapshot>, sent: Instant| {
         // Describes may still list a snapshot that this process deleted.
         let found =
             found.into_iter().filter(|s| !service.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
         match matching_snapshot(op, spec, found.collect()) {
             Ok(None) if sent < settled_at => Verdict::Waiting,
-            Err(_) if sent < conflict_from => Verdict::Waiting,
+            Err(_) if sent < sole_from => Verdict::Waiting,
+            Ok(Some(s)) if sent < sole_from && !service.memory.is_taken(&s.id, term_began) => Verdict::Waiting,
             Ok(None) => {
                 service.context.recent.record_absence(&name, Sidecar::Snapshotter, sent);
                 Verdict::Done(Ok(None))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ebs_types::{SnapshotId, ZoneName};
 use tokio::time::Instant;
 
+use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
@@ -16,11 +17,18 @@ const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
 /// The request and its error.
 type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 
+/// A snapshot that this process took.
+#[derive(Debug, Clone, Copy)]
+struct TakenSnapshot {
+    at: Instant,
+    /// A client may know it.
+    is_reported: bool,
+}
+
 /// Snapshots that were taken, with their features, and whether a client may know them.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotMemory {
-    /// When this process took a snapshot that no successful answer has reported.
-    unreported: Expiring<SnapshotId, Instant>,
+    taken: Expiring<SnapshotId, TakenSnapshot>,
     /// When a call of unclear outcome was sent for a name that was proven unused.
     unclear: Expiring<String, Instant>,
     fast_restores: Expiring<SnapshotId, Vec<ZoneName>>,
@@ -31,7 +39,7 @@ pub(crate) struct SnapshotMemory {
 impl SnapshotMemory {
     /// Records that EC2 took the snapshot for this process.
     pub(crate) fn record_taken(&self, id: &SnapshotId) {
-        self.unreported.insert(id.clone(), Instant::now(), LIFETIME);
+        self.taken.insert(id.clone(), TakenSnapshot { at: Instant::now(), is_reported: false }, LIFETIME);
     }
 
     /// Records that EC2 may have taken a snapshot of a name that was unused.
@@ -44,19 +52,27 @@ impl SnapshotMemory {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {
             self.unclear.remove(&name);
-            self.unreported.insert(id.clone(), at, LIFETIME);
+            self.taken.insert(id.clone(), TakenSnapshot { at, is_reported: false }, LIFETIME);
         }
     }
 
-    /// Records that a client may know the snapshot from now on.
+    /// Records that a client may know the snapshot from now on. Then only the first [`SETTLE`] of a term matter.
     pub(crate) fn record_reported(&self, id: &SnapshotId) {
-        self.unreported.remove(id);
+        if let Some(taken) = self.taken.get(id) {
+            self.taken.insert(id.clone(), TakenSnapshot { is_reported: true, ..taken }, SETTLE);
+        }
     }
 
     /// Returns true if this process took the snapshot and no client can know it, because the sidecar has called only
     /// this process since.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
-        self.unreported.get(id).is_some_and(|taken| taken >= term_began)
+        self.taken.get(id).is_some_and(|taken| !taken.is_reported && taken.at >= term_began)
+    }
+
+    /// Returns true if this process took the snapshot, and no other process can have deleted it, because the sidecar
+    /// has called only this process since.
+    pub(crate) fn is_taken(&self, id: &SnapshotId, term_began: Instant) -> bool {
+        self.taken.get(id).is_some_and(|taken| taken.at >= term_began)
     }
 
     pub(crate) fn record_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) {

@@ -14,6 +14,12 @@ fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
     fixture.sim.faults().add(rule).expect("a rule");
 }
 
+/// Makes the simulator keep old states from now on. It keeps none before its first rule for stale describes.
+fn keep_history(fixture: &Fixture) {
+    let rule = Rule::new(Effect::Stale { lag_ms: 1 }).on("DescribeAvailabilityZones").times(1);
+    fixture.sim.faults().add(rule).expect("a rule");
+}
+
 /// An object that this process deleted, or does not know, is missing at once.
 #[tokio::test(start_paused = true)]
 async fn new_object_is_not_missing_for_a_reader() {
@@ -55,6 +61,7 @@ async fn snapshot_that_disappears_again_is_not_taken_twice() {
 #[tokio::test(start_paused = true)]
 async fn deleted_snapshot_in_a_stale_describe_is_ignored() {
     let (fixture, volume) = Fixture::with_volume().await;
+    keep_history(&fixture);
     let spec = snapshot_spec("snap-a", &volume);
     let first = fixture.snapshot(&spec).await.unwrap();
     fixture.pass(20).await;
@@ -65,14 +72,53 @@ async fn deleted_snapshot_in_a_stale_describe_is_ignored() {
     assert_ne!(second.id, first.id);
 }
 
+/// The previous process deletes a snapshot whose features fail, and reports a final error. No client knows the deletion.
+#[tokio::test(start_paused = true)]
+async fn snapshot_deleted_by_the_previous_process_is_ignored() {
+    let (mut fixture, volume) = Fixture::with_volume().await;
+    let spec = snapshot_spec("snap-a", &volume);
+    let first = fixture.snapshot(&spec).await.unwrap();
+    fixture.pass(20).await;
+    fixture.delete_snapshot(&first.id).await.unwrap();
+    fixture.restart();
+    let (deleted, began) = (first.clone(), Instant::now());
+    fixture.ec2.override_snapshots(move |snapshots| {
+        if began.elapsed().as_secs() < 14 {
+            *snapshots = vec![deleted.clone()];
+        }
+    });
+    let second = fixture.snapshot(&spec).await.unwrap();
+    assert_ne!(second.id, first.id);
+}
+
+/// Another process may have deleted the snapshot just before its sidecar lost the lease.
+#[tokio::test(start_paused = true)]
+async fn new_process_waits_only_for_snapshots_of_others() {
+    let (mut fixture, volume) = Fixture::with_volume().await;
+    let spec = snapshot_spec("snap-a", &volume);
+    let create = async |fixture: &Fixture| {
+        let began = Instant::now();
+        let snapshot = fixture.snapshot(&spec).await.unwrap();
+        (snapshot.id, began.elapsed().as_secs())
+    };
+    fixture.restart();
+    let (made, _) = create(&fixture).await;
+    let (own, time) = create(&fixture).await;
+    assert!(own == made && time < 2, "the process that made it took {time} s");
+    fixture.restart();
+    let (found, time) = create(&fixture).await;
+    assert!(found == made && (14..20).contains(&time), "the next process took {time} s");
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleted_volume_in_a_stale_describe_is_ignored() {
     let fixture = Fixture::new().await;
+    keep_history(&fixture);
     let first = fixture.volume("pvc-1").await;
     fixture.pass(20).await;
     fixture.delete(&first.id).await.unwrap();
     fixture.pass(2).await;
-    next_describe_lags(&fixture, "DescribeVolumes", 5);
+    next_describe_lags(&fixture, "DescribeVolumes", 15);
     let second = fixture.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     assert_eq!(second.zone.as_ref().map(|z| z.as_str()), Some("us-west-2b"));
 }

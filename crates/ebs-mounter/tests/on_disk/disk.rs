@@ -12,6 +12,7 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::VolumeId;
 
 pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const TIB: u64 = 1 << 40;
 
 /// Runs a test in its own mount namespace, with a blank disk of 64 MiB.
 pub(crate) fn with_disk(test: impl AsyncFnOnce(&Disk) + Send + 'static) {

@@ -1,6 +1,6 @@
 //! Tests growth on real block devices, each test in its own mount namespace.
 
-use crate::disk::{Disk, MIB, output_of, plain, unmount_all};
+use crate::disk::{Disk, MIB, TIB, output_of, plain, unmount_all};
 use ebs_mounter::{
     Contents, Counts, Device, ExtSuperblock, FormatOptions, FormatSpec, FsType, GrowError, Growth, GrowthLimit,
     Headroom, SizeWord, Superblock,
@@ -9,7 +9,6 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 
 const GIB: u64 = 1 << 30;
-const TIB: u64 = 1 << 40;
 
 async fn ext_of(disk: &Disk) -> ExtSuperblock {
     match disk.contents().await {

@@ -2,6 +2,8 @@
 //! loop devices.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod device;
 #[cfg(test)]
 mod disk;

@@ -286,12 +286,14 @@ pub struct SimSnapshotLock {
     pub expires: SystemTime,
 }
 
-/// All objects, for the control API's `/state`.
+/// All objects. The control API's `/state` reports them without the locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateView {
     /// Volumes by id, including volumes that are being deleted. Attachments have their loop device.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
+    /// Locks of snapshots, also expired ones.
+    pub locks: Vec<SimSnapshotLock>,
     /// Instances, with the machine's own first.
     pub instances: Vec<SimInstance>,
 }

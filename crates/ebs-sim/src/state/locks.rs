@@ -58,6 +58,12 @@ pub(super) fn unlock_snapshot(sim: &mut Sim, now: SystemTime, call: &UnlockSnaps
     Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
 }
 
+/// Returns all locks, also expired ones, by snapshot.
+pub(super) fn snapshot_locks(sim: &Sim, now: SystemTime) -> impl Iterator<Item = SimSnapshotLock> {
+    let owner = &sim.account.id;
+    sim.snapshots.values().filter_map(move |s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)))
+}
+
 pub(super) fn describe_locked_snapshots(
     sim: &mut Sim,
     now: SystemTime,
@@ -70,9 +76,7 @@ pub(super) fn describe_locked_snapshots(
         return Err(faults::no_such_snapshot(missing));
     }
     faults::unless_dry_run(call.dry_run)?;
-    let owner = &sim.account.id;
-    let locks = sim.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
-    let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
+    let chosen: Vec<SimSnapshotLock> = snapshot_locks(sim, now).filter(|l| query.wants(&l.snapshot_id, l)).collect();
     Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
 }
 
