@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_ec2::VolumeId;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::{Process, ProcessSpec};
 use ebs_testkit::record::children_of;
 use ebs_testkit::run_dir::OwnDir;
-use ebs_types::VolumeId;
 use rustix::process::Signal;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");

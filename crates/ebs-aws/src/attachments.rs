@@ -1,7 +1,6 @@
 //! The attachments of the port: one call per method.
 
-use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, Result};
-use ebs_types::{InstanceId, VolumeId};
+use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, InstanceId, Result, VolumeId};
 
 use crate::AwsEc2;
 use crate::call_monitor::CallMonitor;

@@ -4,8 +4,7 @@ use std::time::SystemTime;
 
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
-use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Result};
-use ebs_types::{DeviceName, HyperPodNode, VolumeId};
+use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, DeviceName, HyperPodNode, Result, VolumeId};
 
 use crate::account::Account;
 use crate::convert::{about, required};

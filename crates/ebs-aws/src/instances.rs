@@ -1,7 +1,6 @@
 //! The instances of the port: one call per method.
 
-use ebs_ec2::{Action, Instance, InstanceTypeInfo, Instances, Page, PageRequest, Result};
-use ebs_types::InstanceId;
+use ebs_ec2::{Action, Instance, InstanceId, InstanceTypeInfo, Instances, Page, PageRequest, Result};
 
 use crate::AwsEc2;
 use crate::convert::{about, among, instance as convert};

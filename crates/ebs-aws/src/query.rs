@@ -6,8 +6,7 @@ use std::fmt::{self, Write};
 use std::time::SystemTime;
 
 use aws_smithy_types::date_time::{DateTime, Format};
-use ebs_ec2::{Action, PageRequest};
-use ebs_types::Tags;
+use ebs_ec2::{Action, PageRequest, Tags};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The version of EC2's API.

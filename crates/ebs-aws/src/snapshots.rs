@@ -1,10 +1,9 @@
 //! The snapshots of the port: one call per method.
 
 use ebs_ec2::{
-    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
-    SnapshotQuery, Snapshots,
+    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotId, SnapshotLock,
+    SnapshotQuery, Snapshots, ZoneName,
 };
-use ebs_types::{SnapshotId, ZoneName};
 
 use crate::AwsEc2;
 use crate::convert::{about, among, required, snapshot as convert};

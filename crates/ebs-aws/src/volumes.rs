@@ -1,10 +1,9 @@
 //! The volumes of the port: one call per method.
 
 use ebs_ec2::{
-    Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Volume,
-    VolumeQuery, VolumeStatus, Volumes,
+    Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Tags, Volume,
+    VolumeId, VolumeQuery, VolumeStatus, Volumes,
 };
-use ebs_types::{Tags, VolumeId};
 
 use crate::AwsEc2;
 use crate::convert::{about, among, volume as convert};

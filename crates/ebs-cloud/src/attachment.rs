@@ -14,8 +14,7 @@ mod pending_detaches;
 
 use std::sync::Arc;
 
-use ebs_ec2::{AttachmentState, Ec2};
-use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId, Waiters};
+use ebs_ec2::{AttachmentState, DeviceName, Ec2, InstanceId, NodeId, VolumeId, Waiters};
 
 use crate::context::Context;
 use crate::op_context::OpContext;

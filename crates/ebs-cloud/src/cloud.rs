@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use ebs_ec2::{Ec2, Observer, Zones as _};
-use ebs_types::ConnectionId;
+use ebs_ec2::{ConnectionId, Ec2, Observer, Zones as _};
 
 use crate::attachment::AttachmentService;
 use crate::context::Context;
@@ -20,10 +19,10 @@ use crate::volume::VolumeService;
 /// volume and instance, snapshot name). Each operation has its own deadline, at which it ends with
 /// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable`.
 ///
-/// **Cancellation.** The caller must run methods that take [`ebs_types::Waiters`] to their end, and never drop them.
+/// **Cancellation.** The caller must run methods that take [`ebs_ec2::Waiters`] to their end, and never drop them.
 /// Without waiters they start no further mutation: they end with `CloudErrorKind::Abandoned` before it, and otherwise
 /// continue to describe to their end. They end at once only if another operation replaces them
-/// ([`ebs_types::Waiters::supersede`]).
+/// ([`ebs_ec2::Waiters::supersede`]).
 ///
 /// The memory (client tokens, device names in use, limits) is for this process only. A new process learns everything
 /// again from EC2.

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ebs_ec2::{Action, Ec2, Observer, Snapshot, Volume};
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_ec2::{Action, Ec2, Observer, Snapshot, SnapshotId, Volume, VolumeId};
 
 use crate::describe::{Describer, FirstPoll, Verdict, Zones};
 use crate::error::CloudError;

@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::{ConnectionId, Waiters};
+use ebs_ec2::{ConnectionId, Waiters};
 use tokio::time::Instant;
 
 use crate::timeouts::SETTLE;

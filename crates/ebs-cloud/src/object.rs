@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebs_types::{InstanceId, SnapshotId, VolumeId};
+use ebs_ec2::{InstanceId, SnapshotId, VolumeId};
 
 /// An EC2 object that an error names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

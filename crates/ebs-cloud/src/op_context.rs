@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 use tokio::time::Instant;
 
 use crate::error::{CloudError, CloudErrorKind};

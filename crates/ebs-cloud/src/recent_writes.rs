@@ -5,7 +5,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_ec2::{SnapshotId, VolumeId};
 use tokio::time::Instant;
 
 use crate::Object;

@@ -9,8 +9,7 @@ mod strength;
 
 use std::sync::Arc;
 
-use ebs_ec2::{Ec2, Page, Snapshot, SnapshotQuery};
-use ebs_types::{SnapshotId, VolumeId, Waiters};
+use ebs_ec2::{Ec2, Page, Snapshot, SnapshotId, SnapshotQuery, VolumeId, Waiters};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;

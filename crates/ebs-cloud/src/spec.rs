@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::SystemTime;
 
-use ebs_ec2::LockSnapshot;
-use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
+use ebs_ec2::{
+    DeviceName, DriverName, Gib, IopsRequest, LockSnapshot, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName,
+};
 
 /// The configuration of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,7 @@ mod request;
 
 use std::sync::Arc;
 
-use ebs_ec2::{Ec2, Page, Volume, VolumeQuery};
-use ebs_types::{VolumeId, Waiters};
+use ebs_ec2::{Ec2, Page, Volume, VolumeId, VolumeQuery, Waiters};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;

@@ -15,9 +15,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use component_base::flags::{as_in_go, given, value as values};
 use component_base::http::HttpEndpoint;
 use ebs_driver::config::{DriverConfig, Mode};
+use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{LogConfig, TlsFiles};
-use ebs_types::DriverName;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 use system::Platform;

@@ -57,9 +57,9 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 #[cfg(test)]
 mod tests {
     use component_base::metrics::Format;
+    use ebs_ec2::VolumeId;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
     use ebs_telemetry::Metrics;
-    use ebs_types::VolumeId;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use ebs_driver::config::Mode;
 use ebs_driver::status::chain;
+use ebs_ec2::DriverName;
 use ebs_kubernetes::{Cluster, ClusterOptions, InCluster, TaintRemoval};
-use ebs_types::DriverName;
 use tokio::task::JoinSet;
 
 use crate::environment::environment;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_ec2::DriverName;
 use ebs_kubernetes::{Cluster, NodeMetadataError, NodeSource};
 use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
-use ebs_types::DriverName;
 
 use crate::environment::environment;
 

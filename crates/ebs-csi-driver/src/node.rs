@@ -8,9 +8,9 @@ mod windows;
 use std::sync::Arc;
 
 use ebs_driver::operation::Operations;
+use ebs_ec2::DriverName;
 use ebs_metadata::Machine;
 use ebs_telemetry::Metrics;
-use ebs_types::DriverName;
 
 #[cfg(target_os = "linux")]
 pub use linux::System;

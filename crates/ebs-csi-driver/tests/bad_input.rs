@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use csi_proto::csi;
+use ebs_ec2::VolumeId;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, CsiClient, GIB, new_volume};
 use ebs_testkit::leftovers::Leftovers;
@@ -15,7 +16,6 @@ use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::{Process, ProcessSpec};
 use ebs_testkit::world::{World, with_mounts};
-use ebs_types::VolumeId;
 use tonic::{Code, Status};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");

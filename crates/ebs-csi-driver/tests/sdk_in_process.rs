@@ -8,15 +8,15 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
 use ebs_ec2::{
-    AttachRequest, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2, ErrorClass,
-    Instances, LockSnapshot, Modification, ModifyVolume, Observation, Observer, Page, PageRequest, Place, Result,
-    Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, Volumes, Zones,
+    AttachRequest, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, DeviceName, Ec2,
+    ErrorClass, Gib, HyperPodNode, InstanceId, Instances, LockSnapshot, Modification, ModifyVolume, Observation,
+    Observer, Page, PageRequest, Place, Result, Snapshot, SnapshotId, SnapshotQuery, Snapshots, Tags, Volume, VolumeId,
+    VolumeQuery, VolumeType, Volumes, ZoneName, Zones,
 };
 use ebs_sim::engine::{Engine, EngineConfig};
 use ebs_sim::iam::Extra;
 use ebs_sim::port::SimEc2;
 use ebs_sim::{AccessKey, Ec2Service};
-use ebs_types::{DeviceName, Gib, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 
 struct Nobody;
 

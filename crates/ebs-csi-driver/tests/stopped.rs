@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use csi_proto::csi;
+use ebs_ec2::SplitMix64;
 use ebs_testkit::content;
 use ebs_testkit::control::Timing;
 use ebs_testkit::csi_client::{Access, CsiClient, new_volume};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::world::{STOP_BOUND, World, with_mounts};
-use ebs_types::SplitMix64;
 use rustix::process::Signal;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::time::Instant;

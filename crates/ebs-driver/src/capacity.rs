@@ -2,8 +2,8 @@
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;
+use ebs_ec2::{Bytes, Gib, SizeError, VolumeType};
 use ebs_mounter::{FormatOptions, FsType};
-use ebs_types::{Bytes, Gib, SizeError, VolumeType};
 
 use crate::capability::Access;
 use crate::parameters::block_size;
@@ -130,7 +130,7 @@ pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError
 
 /// Returns the whole GiB below a limit. A limit that EC2 cannot express has no effect.
 fn whole_gib(limit: u64) -> Gib {
-    Gib(u32::try_from(limit / ebs_types::GIB).unwrap_or(u32::MAX))
+    Gib(u32::try_from(limit / ebs_ec2::GIB).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebs_types::{DriverName, Tags};
+use ebs_ec2::{DriverName, Tags};
 
 use crate::server::{Endpoint, EndpointError};
 use crate::tags::{TagError, TagPolicy};

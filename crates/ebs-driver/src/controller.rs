@@ -30,7 +30,7 @@ use csi_proto::modify::{
     ModifyVolumePropertiesRequest, ModifyVolumePropertiesResponse,
 };
 use ebs_cloud::{Cloud, Ec2, Sidecar};
-use ebs_types::DriverName;
+use ebs_ec2::DriverName;
 use tonic::{Request, Response, Status};
 
 use crate::operation::Operations;

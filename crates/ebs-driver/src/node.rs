@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ebs_ec2::{DriverName, VolumeId};
 use ebs_metadata::{LimitFlags, Machine};
 use ebs_mounter::Mounter;
-use ebs_types::{DriverName, VolumeId};
 
 use crate::csi_node::CsiNode;
 use crate::operation::Operations;

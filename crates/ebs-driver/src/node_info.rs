@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use csi_proto::csi::{NodeGetInfoResponse, Topology};
+use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, NodeMetadata, attach_limit};
-use ebs_types::DriverName;
 
 use crate::topology;
 

@@ -58,7 +58,7 @@ impl NodeRpcs for NotEc2 {
 mod tests {
     use csi_proto::csi::node_server::Node as _;
     use csi_proto::csi::{NodeGetInfoRequest, NodeStageVolumeRequest};
-    use ebs_types::NodeId;
+    use ebs_ec2::NodeId;
     use tonic::Request;
 
     use super::*;

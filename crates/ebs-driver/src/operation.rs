@@ -25,7 +25,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::{Successor, Waiter, Waiters};
+use ebs_ec2::{Successor, Waiter, Waiters};
 use futures_util::FutureExt;
 use futures_util::future::Shared;
 use tokio::sync::oneshot;

@@ -26,7 +26,7 @@ pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
 
-use ebs_types::IopsRequest;
+use ebs_ec2::IopsRequest;
 
 use crate::go_template::Data;
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use ebs_types::{DriverName, Tags};
+use ebs_ec2::{DriverName, Tags};
 
 use crate::go_template::{self, Data, TemplateError};
 use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, TagTemplate, VolumeParameters};

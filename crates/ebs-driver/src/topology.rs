@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
 use ebs_cloud::{Term, Topology, Volume};
-use ebs_types::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
+use ebs_ec2::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
 use crate::status::{IntoStatus, Meaning};
 
@@ -368,8 +368,8 @@ mod tests {
     /// The provisioner copies the keys of nodes into both lists.
     #[test]
     fn keys_that_nodes_report_are_understood() {
+        use ebs_ec2::NodeId;
         use ebs_metadata::{BlockDevices, LimitFlags, NodeMetadata};
-        use ebs_types::NodeId;
         let driver = DriverName::default();
         for outpost in [None, Some(OutpostArn::parse(ARN).expect("an ARN"))] {
             let metadata = NodeMetadata {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebs_types::{IdError, VolumeId};
+use ebs_ec2::{IdError, VolumeId};
 
 /// Prefix of the handles of volumes that another program attaches to their nodes. The device follows:
 /// `local-ebs://dev/xvdbz`.

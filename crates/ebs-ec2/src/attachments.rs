@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{DeviceName, InstanceId, VolumeId};
+use crate::{DeviceName, InstanceId, VolumeId};
 
 use crate::Result;
 

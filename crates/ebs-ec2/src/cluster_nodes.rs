@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{DeviceName, HyperPodNode, VolumeId};
+use crate::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::Result;
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{DeviceName, InstanceId, VolumeId, ZoneName};
+use crate::{DeviceName, InstanceId, VolumeId, ZoneName};
 
 use crate::{AttachmentState, Page, PageRequest, Result};
 

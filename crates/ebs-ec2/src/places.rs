@@ -1,6 +1,6 @@
 //! Zones, and the health check.
 
-use ebs_types::{ZoneId, ZoneName};
+use crate::{ZoneId, ZoneName};
 
 use crate::Result;
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{Gib, SnapshotId, Tags, VolumeId, ZoneName};
+use crate::{Gib, SnapshotId, Tags, VolumeId, ZoneName};
 
 use crate::{Page, PageRequest, Result};
 

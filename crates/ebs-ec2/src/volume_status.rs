@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::VolumeId;
+use crate::VolumeId;
 
 /// The name of the detail with the state of the initialization.
 const INITIALIZATION: &str = "initialization-state";

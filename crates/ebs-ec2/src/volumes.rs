@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
+use crate::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::{Attachment, Page, PageRequest, Result, VolumeStatus};
 

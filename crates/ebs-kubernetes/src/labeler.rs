@@ -16,8 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::RateLimited;
-use ebs_ec2::{Ec2, Observer};
-use ebs_types::DriverName;
+use ebs_ec2::{DriverName, Ec2, Observer};
 use kube::Api;
 use tokio::task::JoinSet;
 

@@ -9,8 +9,8 @@ mod view;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ebs_ec2::DriverName;
 use ebs_metadata::{Answer, NodeMetadata, Source, SourceError, SourceKind};
-use ebs_types::DriverName;
 use kube::{Api, Client};
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ mod attachments;
 
 use std::time::Duration;
 
-use ebs_types::DriverName;
+use ebs_ec2::DriverName;
 use kube::api::Api;
 use tokio::time::Instant;
 

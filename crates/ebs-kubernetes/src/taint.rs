@@ -10,7 +10,7 @@ mod watch;
 
 use std::time::Duration;
 
-use ebs_types::DriverName;
+use ebs_ec2::DriverName;
 use tokio::time::Instant;
 
 use crate::Cluster;

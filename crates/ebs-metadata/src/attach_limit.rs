@@ -2,7 +2,7 @@
 //!
 //! Decision: `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
 
-use ebs_types::{LimitKind, attachment_limit};
+use ebs_ec2::{LimitKind, attachment_limit};
 
 /// An invalid value of a limit flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

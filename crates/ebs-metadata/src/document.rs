@@ -1,6 +1,6 @@
 //! Parses the responses of the metadata service.
 
-use ebs_types::{InstanceId, ZoneName};
+use ebs_ec2::{InstanceId, ZoneName};
 use serde::Deserialize;
 
 use crate::{Field, MetadataError};

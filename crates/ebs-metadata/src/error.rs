@@ -103,7 +103,7 @@ pub enum MetadataError {
         field: Field,
         /// The reason.
         #[source]
-        source: ebs_types::IdError,
+        source: ebs_ec2::IdError,
     },
 }
 

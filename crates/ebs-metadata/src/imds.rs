@@ -12,7 +12,7 @@ use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
-use ebs_types::{NodeId, OutpostArn};
+use ebs_ec2::{NodeId, OutpostArn};
 use tokio::sync::Mutex;
 
 use crate::document::{ebs_entries, identity, mac_addresses};

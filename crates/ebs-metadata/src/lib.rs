@@ -19,7 +19,7 @@ pub use imds::{Imds, ImdsOptions};
 pub use machine::{Machine, NoMetadata};
 pub use source::{Answer, Source, SourceError, SourceKind, UnknownSource, Unusable};
 
-use ebs_types::{NodeId, OutpostArn, ZoneName};
+use ebs_ec2::{NodeId, OutpostArn, ZoneName};
 
 /// The metadata of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

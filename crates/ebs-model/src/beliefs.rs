@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 use tokio::time::Instant;
 
 use crate::classes::Changes;

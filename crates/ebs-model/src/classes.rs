@@ -139,8 +139,8 @@ pub(crate) fn tier(serial: u64) -> String {
 }
 
 /// Returns the tag of a class, by its number.
-pub(crate) fn tier_tag(serial: u64) -> ebs_types::Tags {
-    ebs_types::Tags::from([(TIER.to_owned(), tier(serial))])
+pub(crate) fn tier_tag(serial: u64) -> ebs_ec2::Tags {
+    ebs_ec2::Tags::from([(TIER.to_owned(), tier(serial))])
 }
 
 /// Returns the minimum IOPS of a volume of that type and minimum size for which these IOPS are requested.

@@ -10,7 +10,7 @@ use csi_proto::csi::{
     CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, Topology,
     TopologyRequirement, VolumeCapability, VolumeContentSource,
 };
-use ebs_types::{DeviceName, DriverName, Tags};
+use ebs_ec2::{DeviceName, DriverName, Tags};
 
 use crate::rng::Rng;
 

@@ -9,8 +9,7 @@ use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::operation::Operations;
 use ebs_driver::tags::TagPolicy;
-use ebs_ec2::Ec2;
-use ebs_types::{ConnectionId, DriverName, Tags};
+use ebs_ec2::{ConnectionId, DriverName, Ec2, Tags};
 use tokio::sync::watch;
 use tonic::{Code, Request};
 

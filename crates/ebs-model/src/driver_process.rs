@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::ConnectionId;
+use ebs_ec2::ConnectionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

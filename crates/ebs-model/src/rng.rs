@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 
 /// A generator of this project, so that a seed means the same run with any version of other crates.
 #[derive(Debug, Clone)]

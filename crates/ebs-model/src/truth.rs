@@ -1,9 +1,8 @@
 //! Compares the state of EC2 with the promises of the drivers.
 
-use ebs_ec2::Ec2;
+use ebs_ec2::{DriverName, Ec2};
 use ebs_sim::api::StateView;
 use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
-use ebs_types::DriverName;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::network::{Ec2Event, EventKind};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_types::{Bytes, VolumeId};
+use ebs_ec2::{Bytes, VolumeId};
 
 use crate::check::{self, CheckError};
 use crate::config::MounterConfig;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tokio::sync::watch;
 
 use crate::config::MounterConfig;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use clap::Parser;
-use ebs_types::ZoneName;
+use ebs_ec2::ZoneName;
 
 use crate::buckets::Limits;
 use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig};

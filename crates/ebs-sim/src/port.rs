@@ -11,8 +11,7 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ebs_ec2::{Action, Ec2Error, ErrorClass, Volume};
-use ebs_types::InstanceId;
+use ebs_ec2::{Action, Ec2Error, ErrorClass, InstanceId, Volume};
 
 use crate::api::{Call, Reply, SimInstance};
 use crate::config::EngineConfig;

@@ -262,7 +262,7 @@ mod tests {
         use crate::loop_device::LoopDevice;
         crate::mount_namespace::in_mount_namespace(|| async {
             let unique = std::process::id();
-            let volume = |letter: char| ebs_types::VolumeId::parse(&format!("vol-0left{letter}{unique}")).unwrap();
+            let volume = |letter: char| ebs_ec2::VolumeId::parse(&format!("vol-0left{letter}{unique}")).unwrap();
             let (ours, theirs) =
                 (LoopDevice::new(&volume('a'), 1 << 20).unwrap(), LoopDevice::new(&volume('b'), 1 << 20).unwrap());
             let links: Vec<PathBuf> = [(&ours, 'a'), (&theirs, 'b')]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use rustix::fs::SeekFrom;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;

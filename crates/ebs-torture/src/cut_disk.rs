@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_ec2::VolumeId;
 use ebs_testkit::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
 use ebs_testkit::process::{Process, ProcessSpec, run_tool, tool};
-use ebs_types::VolumeId;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_ec2::SplitMix64;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use ebs_testkit::run_dir::OwnDir;
-use ebs_types::SplitMix64;
 use futures_util::future::{Either, join_all, select};
 
 use crate::cut_disk::CutDisks;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 
 use crate::node::Node;
 use crate::planted::{Planted, records};

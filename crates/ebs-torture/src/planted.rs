@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {

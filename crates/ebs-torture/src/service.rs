@@ -9,9 +9,9 @@ use csi_proto::csi::node_server::NodeServer;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Endpoint, RpcObserver};
+use ebs_ec2::{DriverName, InstanceId, ZoneName};
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_types::{DriverName, InstanceId, ZoneName};
 use tonic::service::Routes;
 
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ fn node_options() -> anyhow::Result<NodeOptions> {
     Ok(NodeOptions {
         driver: DriverName::default(),
         machine: Arc::new(Machine::told(NodeMetadata {
-            node: ebs_types::NodeId::Instance(InstanceId::parse("i-0abc")?),
+            node: ebs_ec2::NodeId::Instance(InstanceId::parse("i-0abc")?),
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a")?,

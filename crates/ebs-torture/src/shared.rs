@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::Context;
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 
 use crate::cut_disk::{Cut, CutDisks};
 use crate::node::Node;

@@ -1,6 +1,6 @@
 //! The possible next steps of a volume.
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use csi_proto::csi::node_client::NodeClient;
-use ebs_types::{SplitMix64, VolumeId};
+use ebs_ec2::{SplitMix64, VolumeId};
 use rustix::fs::makedev;
 use tonic::transport::Channel;
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use ebs_ec2::SplitMix64;
 use ebs_testkit::content;
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
@@ -18,7 +19,6 @@ use ebs_testkit::process::{Process, ProcessSpec, tool};
 use ebs_testkit::run_dir::OwnDir;
 use ebs_torture::cut_disk::{Attached, CutDisks};
 use ebs_torture::{Counts, Exception, Failure, Options, Planted, STAGED, run};
-use ebs_types::SplitMix64;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use winstorage::service::Found;
 use winstorage::types::{DiskNumber, VolumeGuid};
 use winstorage::{StorageError, locate};

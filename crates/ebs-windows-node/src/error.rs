@@ -3,7 +3,7 @@
 use ebs_driver::context::VolumeOrigin;
 use ebs_driver::rpc::Rpc;
 use ebs_driver::status::{IntoStatus, Meaning, to_status};
-use ebs_types::{Bytes, Gib, VolumeId, Waiters};
+use ebs_ec2::{Bytes, Gib, VolumeId, Waiters};
 use tonic::Status;
 use winstorage::StorageError;
 use winstorage::host::result;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ebs_types::{Bytes, Waiters};
+use ebs_ec2::{Bytes, Waiters};
 use winstorage::service::TOLERANCE;
 use winstorage::types::{DiskNumber, VolumeGuid};
 

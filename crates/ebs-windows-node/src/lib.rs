@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use ebs_driver::csi_node::CsiNode;
 use ebs_driver::operation::Operations;
+use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, Machine};
-use ebs_types::DriverName;
 use tokio::sync::Semaphore;
 
 pub use error::{Cause, NodeError, NodeRefusal};
@@ -63,7 +63,7 @@ pub struct WindowsNode {
 impl WindowsNode {
     /// Creates a service on this machine's storage: a [`winstorage::Storage`], or a proxy's.
     pub fn new(options: NodeOptions, storage: Arc<dyn NodeStorage>, operations: Operations) -> CsiNode<Self> {
-        let xen = ebs_types::is_xen(&options.machine.metadata().instance_type);
+        let xen = ebs_ec2::is_xen(&options.machine.metadata().instance_type);
         let disks = Arc::new(Disks { storage, xen });
         CsiNode::wrap(Self { options, disks, operations, places: Semaphore::new(PLACES) })
     }

@@ -1,7 +1,7 @@
 //! NodePublishVolume and NodeUnpublishVolume: a link from the target to the staging path. The link of a running pod is
 //! never removed and created again.
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 use winstorage::service::Found;
 use winstorage::{StorageError, WayError};
 

@@ -6,7 +6,7 @@ use csi_proto::csi::volume_capability::AccessType;
 use ebs_driver::capability::{Access, Capability, CapabilityError};
 use ebs_driver::context::{ContextError, FormatKey, PublishContext, VolumeContext};
 use ebs_driver::status::{IntoStatus, Meaning};
-use ebs_types::{DriverName, IdError, VolumeId};
+use ebs_ec2::{DriverName, IdError, VolumeId};
 use winstorage::types::WinPath;
 
 /// An invalid request, rejected before any work.

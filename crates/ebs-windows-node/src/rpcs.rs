@@ -9,7 +9,7 @@ use ebs_driver::node_info;
 use ebs_driver::operation::Key;
 use ebs_driver::rpc::Rpc;
 use ebs_driver::volume_handle::VolumeHandle;
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tonic::Status;
 use winstorage::types::WinPath;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ebs_driver::status::Meaning;
-use ebs_types::{Bytes, Waiters};
+use ebs_ec2::{Bytes, Waiters};
 use winstorage::service::{Contents, Found};
 use winstorage::types::{DiskNumber, VolumeGuid};
 

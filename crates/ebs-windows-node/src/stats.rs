@@ -3,7 +3,7 @@
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use ebs_driver::rpc::Rpc;
-use ebs_types::Bytes;
+use ebs_ec2::Bytes;
 
 use crate::WindowsNode;
 use crate::disks::Disks;

@@ -13,8 +13,8 @@ use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::csi::{self, VolumeCapability};
+use ebs_ec2::NodeId;
 use ebs_metadata::{BlockDevices, NodeMetadata};
-use ebs_types::NodeId;
 use tonic::{Request, Status};
 use winstorage::fake::FakeHost;
 use winstorage::host::EntryKind;
@@ -126,7 +126,7 @@ fn service(host: &FakeHost, instance_type: &str) -> CsiNode<WindowsNode> {
         node: NodeId::parse("i-0123456789abcdef0").unwrap(),
         instance_type: instance_type.to_owned(),
         region: "us-west-2".to_owned(),
-        zone: ebs_types::ZoneName::parse("us-west-2a").unwrap(),
+        zone: ebs_ec2::ZoneName::parse("us-west-2a").unwrap(),
         outpost: None,
         network_interfaces: 1,
         block_devices: BlockDevices::Others(0),

@@ -2,7 +2,7 @@
 //! EC2 detaches it next. The next call can continue after each step: the disk is identified before the unmount, or by
 //! its serial number if nothing is mounted.
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 use winstorage::StorageError;
 use winstorage::service::Found;
 use winstorage::types::DiskNumber;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
+use ebs_ec2::ZoneName;
 use ebs_sim::port::SimEc2;
 use ebs_sim::server::{Server, ServerConfig};
 use ebs_testkit::sanity::Part;
-use ebs_types::ZoneName;
 use tokio::task::JoinSet;
 use tonic::Request;
 

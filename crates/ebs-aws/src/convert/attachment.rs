@@ -1,7 +1,6 @@
 //! Attachments.
 
-use ebs_ec2::{Attachment, AttachmentState};
-use ebs_types::{DeviceName, InstanceId, VolumeId};
+use ebs_ec2::{Attachment, AttachmentState, DeviceName, InstanceId, VolumeId};
 
 use super::{optional_number, required_id, required_word};
 use crate::reply::{Element, Read};

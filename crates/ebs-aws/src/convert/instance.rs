@@ -1,7 +1,8 @@
 //! Instances, their types, and zones.
 
-use ebs_ec2::{BlockDevice, Instance, InstanceTypeInfo, Page, Zone};
-use ebs_types::{DeviceName, InstanceId, VolumeId, ZoneId, ZoneName};
+use ebs_ec2::{
+    BlockDevice, DeviceName, Instance, InstanceId, InstanceTypeInfo, Page, VolumeId, Zone, ZoneId, ZoneName,
+};
 
 use super::attachment::state;
 use super::{optional_id, optional_number, required, required_id, required_word};

@@ -5,8 +5,7 @@ pub(crate) mod instance;
 pub(crate) mod snapshot;
 pub(crate) mod volume;
 
-use ebs_ec2::Page;
-use ebs_types::{IdError, Tags};
+use ebs_ec2::{IdError, Page, Tags};
 
 use crate::reply::{Element, Incomplete, Read};
 

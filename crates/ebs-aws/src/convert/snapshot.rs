@@ -1,7 +1,9 @@
 //! Snapshots.
 
-use ebs_ec2::{FastRestoreFailure, FastRestores, LockState, Page, Snapshot, SnapshotLock, SnapshotState};
-use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
+use ebs_ec2::{
+    FastRestoreFailure, FastRestores, Gib, LockState, Page, Snapshot, SnapshotId, SnapshotLock, SnapshotState,
+    VolumeId, ZoneName,
+};
 
 use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};

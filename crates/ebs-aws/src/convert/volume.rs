@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Attachment, Modification, ModificationState, Page, Volume, VolumeState, VolumeStatus};
-use ebs_types::{Gib, SnapshotId, VolumeId, VolumeType, ZoneId, ZoneName};
+use ebs_ec2::{
+    Attachment, Gib, Modification, ModificationState, Page, SnapshotId, Volume, VolumeId, VolumeState, VolumeStatus,
+    VolumeType, ZoneId, ZoneName,
+};
 
 use super::attachment::attachment;
 use super::{among, optional_id, optional_number, page, required, required_id, required_word, tags};

@@ -1,7 +1,6 @@
 //! The observer's reports of each HTTP attempt.
 
-use ebs_ec2::{PageRequest, Volumes, Zones};
-use ebs_types::VolumeId;
+use ebs_ec2::{PageRequest, VolumeId, Volumes, Zones};
 
 use crate::server::{Reply, Wire};
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ebs_ec2::{
-    AttachRequest, AttachmentState, Attachments, CreateSnapshot, DetachRequest, Ec2Error, ErrorClass, Instances,
-    ModificationState, ModifyVolume, Page, PageRequest, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeState,
-    Volumes,
+    AttachRequest, AttachmentState, Attachments, CreateSnapshot, DetachRequest, DeviceName, Ec2Error, ErrorClass, Gib,
+    InstanceId, Instances, ModificationState, ModifyVolume, Page, PageRequest, SnapshotId, SnapshotQuery, Snapshots,
+    Tags, Volume, VolumeId, VolumeQuery, VolumeState, VolumeType, Volumes,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -1,10 +1,10 @@
 //! The class of each code of EC2, with real HTTP replies.
 
-use ebs_ec2::ErrorClass::{self, *};
 use ebs_ec2::{
-    AttachRequest, Attachments, Ec2Error, Limit, ModifyVolume, PageRequest, SnapshotQuery, Snapshots, Volumes,
+    AttachRequest, Attachments, DeviceName, Ec2Error,
+    ErrorClass::{self, *},
+    Gib, InstanceId, Limit, ModifyVolume, PageRequest, SnapshotQuery, Snapshots, VolumeId, Volumes,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, VolumeId};
 
 use crate::server::{Reply, Wire};
 

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 use aws_smithy_types::date_time::{DateTime, Format};
 use bytes::Bytes;
 use ebs_aws::{AwsEc2, Transport};
-use ebs_ec2::{ClusterNodes, ErrorClass, PageRequest, Volumes, Zones};
-use ebs_types::{HyperPodNode, VolumeId};
+use ebs_ec2::{ClusterNodes, ErrorClass, HyperPodNode, PageRequest, VolumeId, Volumes, Zones};
 
 use crate::in_process::client;
 use crate::server::managed_volumes;

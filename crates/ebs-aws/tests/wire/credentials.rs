@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ebs_aws::{AwsEc2, Settings, Transport};
-use ebs_ec2::Volumes;
-use ebs_types::VolumeId;
+use ebs_ec2::{VolumeId, Volumes};
 use tempfile::TempDir;
 
 use crate::server::{Seen, config};

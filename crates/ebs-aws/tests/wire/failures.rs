@@ -8,10 +8,10 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use ebs_aws::{AwsEc2, Settings};
 use ebs_ec2::{
-    AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error, ErrorClass,
-    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, Snapshots, Volumes,
+    AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, DeviceName, Ec2Error,
+    ErrorClass, Gib, InstanceId, Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotId, Snapshots,
+    Tags, VolumeId, VolumeType, Volumes, ZoneName,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

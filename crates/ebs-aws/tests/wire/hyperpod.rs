@@ -1,7 +1,6 @@
 //! HyperPod nodes: two signed calls of SageMaker, and one of STS per process.
 
-use ebs_ec2::{Action, ClusterNodes, Ec2Error, ErrorClass};
-use ebs_types::{DeviceName, HyperPodNode, VolumeId};
+use ebs_ec2::{Action, ClusterNodes, DeviceName, Ec2Error, ErrorClass, HyperPodNode, VolumeId};
 
 use crate::server::{Reply, Request, SECRET, TOKEN, Wire};
 use crate::signature;

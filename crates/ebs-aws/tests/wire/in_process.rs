@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ebs_aws::{AwsEc2, Settings, Transport};
-use ebs_ec2::{ErrorClass, PageRequest, Volumes};
-use ebs_types::VolumeId;
+use ebs_ec2::{ErrorClass, PageRequest, VolumeId, Volumes};
 use tokio::time::Instant;
 
 use crate::server::{Reply, Seen, config, settings};

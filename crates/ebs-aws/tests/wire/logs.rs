@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use ebs_ec2::{ClusterNodes, Volumes};
-use ebs_types::{HyperPodNode, VolumeId};
+use ebs_ec2::{ClusterNodes, HyperPodNode, VolumeId, Volumes};
 use tracing::instrument::WithSubscriber;
 use tracing_subscriber::EnvFilter;
 

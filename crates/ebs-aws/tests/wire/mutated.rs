@@ -8,10 +8,10 @@ use bytes::Bytes;
 use ebs_aws::{AwsEc2, Transport};
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
-    Ec2Error, ErrorClass, Instances, LockSnapshot, LockState, ModificationState, ModifyVolume, PageRequest, Place,
-    SnapshotQuery, SnapshotState, Snapshots, VolumeQuery, VolumeState, Volumes, Zones,
+    DeviceName, Ec2Error, ErrorClass, Gib, InstanceId, Instances, LockSnapshot, LockState, ModificationState,
+    ModifyVolume, PageRequest, Place, SnapshotId, SnapshotQuery, SnapshotState, Snapshots, Tags, VolumeId, VolumeQuery,
+    VolumeState, VolumeType, Volumes, ZoneName, Zones,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestCaseResult, TestRunner};
 

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, Ec2Error, ErrorClass, Instances, LockSnapshot, LockState, ModificationState, ModifyVolume,
-    PageRequest, Place, SnapshotLock, SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeState, Volumes, Zones,
+    DetachRequest, DeviceName, Ec2Error, ErrorClass, Gib, InstanceId, Instances, LockSnapshot, LockState,
+    ModificationState, ModifyVolume, PageRequest, Place, SnapshotId, SnapshotLock, SnapshotQuery, SnapshotState,
+    Snapshots, Tags, Volume, VolumeId, VolumeState, VolumeType, Volumes, ZoneId, ZoneName, Zones,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::server::{Reply, Wire};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Action, AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, ErrorClass, Instances,
-    LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes, Zones,
+    Action, AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, DeviceName,
+    ErrorClass, Gib, InstanceId, Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotId, SnapshotQuery,
+    Snapshots, Tags, VolumeId, VolumeQuery, VolumeType, Volumes, ZoneId, ZoneName, Zones,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::model;
 use crate::server::{Reply, Wire};

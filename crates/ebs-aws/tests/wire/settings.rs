@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
-use ebs_ec2::{ClusterNodes, PageRequest, Volumes};
-use ebs_types::{HyperPodNode, VolumeId};
+use ebs_ec2::{ClusterNodes, HyperPodNode, PageRequest, VolumeId, Volumes};
 
 use crate::server::{Seen, settings};
 

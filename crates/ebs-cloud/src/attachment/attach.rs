@@ -1,7 +1,8 @@
 //! Attaching a volume to a node.
 
-use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
-use ebs_types::NodeId;
+use ebs_ec2::{
+    Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, NodeId, Volume,
+};
 use tokio::time::Instant;
 
 use super::attach_call::{AfterRefusal, AttachCall, after_refusal, call_attach, existing_attachment};

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, Volume,
-    VolumeState,
+    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, HyperPodNode,
+    InstanceId, NodeId, Volume, VolumeState,
 };
-use ebs_types::{HyperPodNode, InstanceId, NodeId};
 use tokio::time::Instant;
 
 use super::await_modified::await_modified;

@@ -240,7 +240,7 @@ mod tests {
 
     fn said(attach_time: Option<SystemTime>, said_at: Option<SystemTime>) -> Attachment {
         Attachment {
-            volume: ebs_types::VolumeId::parse("vol-1").unwrap(),
+            volume: ebs_ec2::VolumeId::parse("vol-1").unwrap(),
             instance: None,
             associated_resource: None,
             device: None,

@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
-use ebs_types::NodeId;
+use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass, NodeId};
 use tokio::time::Instant;
 
 use super::PairOperation;

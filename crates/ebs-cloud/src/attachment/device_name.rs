@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_ec2::Instance;
-use ebs_types::{DeviceName, InstanceId, VolumeId};
+use ebs_ec2::{DeviceName, Instance, InstanceId, VolumeId};
 use tokio::time::Instant;
 
 use super::instance_cache;

@@ -7,8 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Instance, Instances as _};
-use ebs_types::{InstanceId, VolumeId};
+use ebs_ec2::{Ec2, Instance, InstanceId, Instances as _, VolumeId};
 
 use crate::CloudError;
 use crate::context::Context;
@@ -82,7 +81,7 @@ impl<E: Ec2> EbsCardCounts<E> {
                         ?other,
                         "DescribeInstanceTypes returned no EBS card count, using the built-in table"
                     );
-                    (ebs_types::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
+                    (ebs_ec2::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
                 }
             };
             Ok((cards.max(1), lifetime))

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{NodeId, VolumeId};
+use ebs_ec2::{NodeId, VolumeId};
 use tokio::time::Instant;
 
 use super::believe::is_same;

@@ -1,7 +1,6 @@
 //! The state of a volume's attachment to one node, as EC2 lists it.
 
-use ebs_ec2::{Attachment, AttachmentState, Volume};
-use ebs_types::NodeId;
+use ebs_ec2::{Attachment, AttachmentState, NodeId, Volume};
 
 /// The state of a volume's attachment to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_ec2::AttachmentState;
-use ebs_types::{NodeId, VolumeId};
+use ebs_ec2::{AttachmentState, NodeId, VolumeId};
 use tokio::time::Instant;
 
 use super::memory::Pair;

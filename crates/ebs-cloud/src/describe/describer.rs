@@ -13,8 +13,9 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Instance, Modification, Snapshot, Volume, VolumeStatus};
-use ebs_types::{InstanceId, SnapshotId, VolumeId};
+use ebs_ec2::{
+    Ec2, Ec2Error, ErrorClass, Instance, InstanceId, Modification, Snapshot, SnapshotId, Volume, VolumeId, VolumeStatus,
+};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error_map::map_error;

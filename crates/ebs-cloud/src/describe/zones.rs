@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Zone, Zones as _};
-use ebs_types::ZoneName;
+use ebs_ec2::{Ec2, Zone, ZoneName, Zones as _};
 
 use crate::CloudError;
 use crate::retry::read;

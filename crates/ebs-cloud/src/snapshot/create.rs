@@ -2,8 +2,7 @@
 //!
 //! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
-use ebs_ec2::{CreateSnapshot, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots};
-use ebs_types::{DriverName, Waiters};
+use ebs_ec2::{CreateSnapshot, DriverName, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots, Waiters};
 use tokio::time::Instant;
 
 use super::{Creation, SnapshotService, delete};

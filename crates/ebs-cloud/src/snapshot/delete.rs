@@ -1,7 +1,6 @@
 //! DeleteSnapshot.
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Snapshot, Snapshots};
-use ebs_types::SnapshotId;
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotId, Snapshots};
 use tokio::time::Instant;
 
 use super::SnapshotService;

@@ -5,8 +5,7 @@
 //!
 //! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
-use ebs_ec2::{Ec2, Snapshot};
-use ebs_types::{SnapshotId, Waiters};
+use ebs_ec2::{Ec2, Snapshot, SnapshotId, Waiters};
 
 use super::create::{Taken, snapshot_op};
 use super::lock_and_fast_restore::{

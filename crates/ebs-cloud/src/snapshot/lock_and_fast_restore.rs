@@ -1,8 +1,7 @@
 //! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt ended in between. Fast restores
 //! may be requested repeatedly. A lock must be described first ([`super::strength`]).
 
-use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, Snapshots};
-use ebs_types::{SnapshotId, Waiters, ZoneName};
+use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, SnapshotId, Snapshots, Waiters, ZoneName};
 
 use super::SnapshotService;
 use super::strength::is_as_strong;

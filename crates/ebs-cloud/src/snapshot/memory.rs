@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::{SnapshotId, ZoneName};
+use ebs_ec2::{SnapshotId, ZoneName};
 use tokio::time::Instant;
 
 use crate::timeouts::SETTLE;

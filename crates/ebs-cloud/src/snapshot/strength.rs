@@ -49,7 +49,7 @@ fn is_at_least(from: SystemTime, to: SystemTime, wanted: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ebs_types::SnapshotId;
+    use ebs_ec2::SnapshotId;
 
     use super::*;
 

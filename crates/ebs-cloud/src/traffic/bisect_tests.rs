@@ -1,8 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use ebs_ec2::{Action, VolumeStatus};
-use ebs_types::VolumeId;
+use ebs_ec2::{Action, VolumeId, VolumeStatus};
 use proptest::prelude::*;
 
 use super::super::queries::Statuses;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 use tokio::time::Instant;
 
 use super::wait_queue::Priority;

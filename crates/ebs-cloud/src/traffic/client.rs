@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
-    CreateVolume, DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances,
-    LockSnapshot, Modification, ModifyVolume, Observer, Page, PageRequest, Result, Snapshot, SnapshotLock,
-    SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    CreateVolume, DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, HyperPodNode, Instance, InstanceId,
+    InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Observer, Page, PageRequest, Result,
+    Snapshot, SnapshotId, SnapshotLock, SnapshotQuery, Snapshots, Tags, Volume, VolumeId, VolumeQuery, VolumeStatus,
+    Volumes, Waiters, Zone, ZoneName, Zones,
 };
-use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, Waiters, ZoneName};
 use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;

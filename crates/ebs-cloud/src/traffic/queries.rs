@@ -3,10 +3,9 @@
 use std::fmt;
 
 use ebs_ec2::{
-    Action, Ec2, Instance, Modification, Page, PageRequest, Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
-    VolumeStatus,
+    Action, DriverName, Ec2, Instance, InstanceId, Modification, Page, PageRequest, Result, Snapshot, SnapshotId,
+    SnapshotQuery, Volume, VolumeId, VolumeQuery, VolumeStatus,
 };
-use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
 
 use super::bucket_key::BucketKey;
 

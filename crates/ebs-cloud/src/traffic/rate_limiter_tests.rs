@@ -1,5 +1,4 @@
-use ebs_ec2::Action;
-use ebs_types::Waiters;
+use ebs_ec2::{Action, Waiters};
 use tokio::task::JoinSet;
 
 use super::super::call_context::QueuePlace;

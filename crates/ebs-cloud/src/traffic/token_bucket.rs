@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use ebs_types::Tokens;
+use ebs_ec2::Tokens;
 use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;

@@ -2,8 +2,7 @@
 //!
 //! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
-use ebs_ec2::{Volume, VolumeState};
-use ebs_types::{DriverName, Tags, may_be_one_kms_key};
+use ebs_ec2::{DriverName, Tags, Volume, VolumeState, may_be_one_kms_key};
 
 use super::plan;
 use crate::{Source, VolumeSpec};

@@ -1,4 +1,4 @@
-use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, ZoneName};
+use ebs_ec2::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, ZoneName};
 
 use super::super::plan::tests::volume;
 use super::*;

@@ -1,7 +1,6 @@
 //! DeleteVolume.
 
-use ebs_ec2::{Ec2, ErrorClass, Volume, VolumeState, Volumes};
-use ebs_types::VolumeId;
+use ebs_ec2::{Ec2, ErrorClass, Volume, VolumeId, VolumeState, Volumes};
 use tokio::time::Instant;
 
 use super::VolumeService;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, VolumeStatus};
-use ebs_types::{VolumeId, Waiters};
+use ebs_ec2::{Ec2, VolumeId, VolumeStatus, Waiters};
 use tokio::time::{Instant, sleep_until};
 
 use super::VolumeService;

@@ -9,8 +9,10 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_ec2::{Action, CreateVolume, Ec2, Ec2Error, ErrorClass, Place, Volumes as _};
-use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
+use ebs_ec2::{
+    Action, CreateVolume, DriverName, Ec2, Ec2Error, ErrorClass, Gib, Iops, IopsLimits, IopsRequest, Place, Tags,
+    VolumeType, Volumes as _,
+};
 use regex_lite::Regex;
 use tokio::time::timeout;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_ec2::Volume;
-use ebs_types::{Tags, VolumeId};
+use ebs_ec2::{Tags, Volume, VolumeId};
 use tokio::time::Instant;
 
 use super::client_token::ClientTokens;

@@ -2,8 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Place};
-use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId};
+use ebs_ec2::{CopyVolume, CreateVolume, DriverName, Ec2, Gib, Iops, Place, SnapshotId, Tags, VolumeId};
 
 use super::adopt::ownership;
 use super::iops_limit::{IopsQuery, Site};

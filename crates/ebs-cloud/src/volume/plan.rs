@@ -1,7 +1,6 @@
 //! The pure part of creating a volume, which needs only the request.
 
-use ebs_ec2::{Place, Volume};
-use ebs_types::{Gib, VolumeType, ZoneName, may_be_one_kms_key};
+use ebs_ec2::{Gib, Place, Volume, VolumeType, ZoneName, may_be_one_kms_key};
 use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;

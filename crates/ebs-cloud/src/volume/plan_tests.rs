@@ -1,5 +1,4 @@
-use ebs_ec2::{Place, VolumeState};
-use ebs_types::{Tags, VolumeId, ZoneId};
+use ebs_ec2::{Place, Tags, VolumeId, VolumeState, ZoneId};
 use proptest::prelude::*;
 
 use super::*;

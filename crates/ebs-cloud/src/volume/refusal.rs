@@ -1,7 +1,6 @@
 //! The errors of a failed creation.
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
-use ebs_types::Gib;
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Gib, Volume};
 
 use super::new_request::size_of;
 use super::request::CreateRequest;

@@ -1,8 +1,7 @@
 //! The request to EC2 for a volume. It is computed once per name and then kept, so that every retry sends the same
 //! request.
 
-use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Volume};
-use ebs_types::{Gib, Iops, VolumeType};
+use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Gib, Iops, Volume, VolumeType};
 
 use super::iops_limit::Site;
 

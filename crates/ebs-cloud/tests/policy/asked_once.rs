@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{CapacityRequest, VolumeSpec};
-use ebs_ec2::Action;
-use ebs_types::{Gib, IopsRequest};
+use ebs_ec2::{Action, Gib, IopsRequest};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -31,7 +30,7 @@ async fn zones_and_cards_are_described_once_for_all_operations() {
     create_all(&fixture, (0..10).map(|n| in_zone(spec(&format!("here-{n}")), "us-west-2a"))).await;
     let mut running = JoinSet::new();
     for volume in fixture.volumes().await.iter().filter(|v| v.tags["CSIVolumeName"].starts_with("here-")) {
-        let id = ebs_types::VolumeId::parse(&volume.id).expect("an id");
+        let id = ebs_ec2::VolumeId::parse(&volume.id).expect("an id");
         let (cloud, waiters, node) = (Arc::clone(&fixture.cloud), fixture.waiters.clone(), node.clone());
         running.spawn(async move { cloud.attachments.attach(&id, &node, &waiters).await.map(drop) });
     }

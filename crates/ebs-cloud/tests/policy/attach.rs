@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, Object, VolumeSpec};
-use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass};
+use ebs_ec2::{
+    Action, AttachRequest, AttachmentState, Attachments, DeviceName, ErrorClass, InstanceId, IopsRequest, NodeId,
+    VolumeId, VolumeType, Waiters,
+};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
-use ebs_types::{DeviceName, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, request, spec};

@@ -1,10 +1,9 @@
 //! How long answers of EC2 are cached, and what an empty describe means.
 
 use ebs_cloud::{CapacityRequest, CloudErrorKind, Object, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, Gib, IopsRequest};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
-use ebs_types::{Gib, IopsRequest};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, in_zone, spec};

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use ebs_cloud::{Cloud, CloudConfig, CloudErrorKind, Lock, LockEnd, LockMode, SnapshotFeatures};
-use ebs_ec2::{Action, Observation, Observer};
+use ebs_ec2::{Action, DriverName, NodeId, Observation, Observer};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
-use ebs_types::{DriverName, NodeId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of, snapshot_spec};

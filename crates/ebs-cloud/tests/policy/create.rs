@@ -1,8 +1,7 @@
 use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, SnapshotFeatures, Source, VolumeSpec, VolumeState};
-use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_ec2::{Action, ErrorClass, Gib, IopsRequest, Limit, VolumeId, VolumeType, Waiters};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
-use ebs_types::{Gib, IopsRequest, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{
@@ -273,7 +272,7 @@ async fn operation_without_waiters_starts_nothing() {
 #[tokio::test(start_paused = true)]
 async fn creation_without_waiters_starts_no_further_mutation() {
     let fixture = Fixture::new().await;
-    let waiters = ebs_types::Waiters::default();
+    let waiters = ebs_ec2::Waiters::default();
     let waiter = waiters.join();
     let gate = fixture.sim.hold(Action::CreateVolume);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);

@@ -1,7 +1,6 @@
 use ebs_cloud::{CloudError, CloudErrorKind, VolumeSpec};
-use ebs_ec2::{Action, AttachmentState, ErrorClass};
+use ebs_ec2::{Action, AttachmentState, ErrorClass, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{InstanceId, IopsRequest, NodeId, VolumeId, VolumeType};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, message_of, spec};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Action, Attachments, DetachRequest, ErrorClass};
+use ebs_ec2::{Action, Attachments, ConnectionId, DetachRequest, ErrorClass, NodeId, VolumeId, Waiters};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{ConnectionId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use ebs_ec2::{
     AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page,
-    PageRequest, Result, Snapshot, SnapshotLock, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes,
-    Zone, Zones,
+    DetachRequest, FastRestores, HyperPodNode, Instance, InstanceId, InstanceTypeInfo, Instances, LockSnapshot,
+    Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotId, SnapshotLock, SnapshotQuery,
+    Snapshots, Tags, Volume, VolumeId, VolumeQuery, VolumeStatus, Volumes, Zone, ZoneName, Zones,
 };
 use ebs_sim::port::SimEc2;
-use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
 use tokio::time::Instant;
 
 type Override<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudErrorKind, SnapshotFeatures};
-use ebs_ec2::{Action, ErrorClass, ModifyVolume, Volumes};
+use ebs_ec2::{Action, ErrorClass, Gib, ModifyVolume, NodeId, VolumeId, Volumes};
 use ebs_sim::api::{Call, DisableFastSnapshotRestores, TerminateInstances};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{Gib, NodeId, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, snapshot_spec, zone};

@@ -1,7 +1,6 @@
 use ebs_cloud::{CloudErrorKind, Object};
-use ebs_ec2::{Action, ErrorClass, ModificationState};
+use ebs_ec2::{Action, ErrorClass, Gib, ModificationState, VolumeId};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
-use ebs_types::{Gib, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, expand};

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, Object, SnapshotFeatures, Source, VolumeSpec, VolumeState};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ConnectionId, ErrorClass, SnapshotId, VolumeId, VolumeType, Waiters};
 use ebs_sim::engine::{BurntToken, EngineConfig};
-use ebs_types::{ConnectionId, SnapshotId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, message_of, request, snapshot_spec, spec};
@@ -300,7 +299,7 @@ async fn unknown_volume_type_is_sent_to_ec2_unchanged() {
     let fixture = Fixture::new().await;
     let wanted = VolumeSpec {
         volume_type: VolumeType::Other("gp9".to_owned()),
-        iops: ebs_types::IopsRequest::explicit(900_000),
+        iops: ebs_ec2::IopsRequest::explicit(900_000),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     assert_error(fixture.create(&wanted).await, CloudErrorKind::InvalidArgument);

@@ -8,14 +8,13 @@ use ebs_cloud::{
     Attached, CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, ModifySpec, Sidecar, Snapshot,
     SnapshotFeatures, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
-use ebs_ec2::{Action, ErrorClass, Volumes};
+use ebs_ec2::{
+    Action, ConnectionId, DriverName, ErrorClass, Gib, IopsRequest, NodeId, SnapshotId, Tags, VolumeId, VolumeType,
+    Volumes, Waiter, Waiters, ZoneId, ZoneName,
+};
 use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_sim::port::SimEc2;
-use ebs_types::{
-    ConnectionId, DriverName, Gib, IopsRequest, NodeId, SnapshotId, Tags, VolumeId, VolumeType, Waiter, Waiters,
-    ZoneId, ZoneName,
-};
 
 use crate::ec2_override::Ec2Override;
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudErrorKind, Object};
-use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_ec2::{Action, ErrorClass, Limit, NodeId, Waiters};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
-use ebs_types::{NodeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions};

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, Object};
-use ebs_ec2::{Action, ErrorClass};
-use ebs_types::{VolumeId, Waiters};
+use ebs_ec2::{Action, ErrorClass, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions};

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ebs_cloud::{CapacityRequest, CloudErrorKind, ModifySpec, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_ec2::{Action, ErrorClass, Gib, IopsRequest, Limit, Tags, VolumeType};
 use ebs_sim::api::Call;
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::{Gib, IopsRequest, Tags, VolumeType};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -1,9 +1,8 @@
 //! Stale describes: a later one may show an earlier time than the one before.
 
 use ebs_cloud::{Source, VolumeSpec};
-use ebs_ec2::Action;
+use ebs_ec2::{Action, Gib, VolumeId};
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::{Gib, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, snapshot_spec, spec};

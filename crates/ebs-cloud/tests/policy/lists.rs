@@ -1,8 +1,7 @@
 use std::collections::BTreeSet;
 
 use ebs_cloud::CloudErrorKind;
-use ebs_ec2::{Action, ErrorClass};
-use ebs_types::VolumeId;
+use ebs_ec2::{Action, ErrorClass, VolumeId};
 
 use crate::fixture::{Fixture, assert_error, request, snapshot_spec, spec};
 

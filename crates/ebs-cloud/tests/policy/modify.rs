@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ebs_cloud::{CloudErrorKind, ModifySpec, Object};
-use ebs_ec2::{Action, ErrorClass, Limit, ModificationState, ModifyVolume, Volumes};
+use ebs_ec2::{
+    Action, ErrorClass, Gib, IopsRequest, Limit, ModificationState, ModifyVolume, Tags, VolumeId, VolumeType, Volumes,
+};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
-use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, expand};

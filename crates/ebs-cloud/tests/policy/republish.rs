@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, Object};
-use ebs_ec2::{Action, AttachRequest, Attachments, DetachRequest, ErrorClass, Limit};
+use ebs_ec2::{
+    Action, AttachRequest, Attachments, ConnectionId, DetachRequest, DeviceName, ErrorClass, Limit, NodeId, VolumeId,
+    Waiters,
+};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::{ConnectionId, DeviceName, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, message_of};

@@ -84,7 +84,7 @@ async fn new_volume_that_is_not_listed_yet_is_awaited() {
 async fn vanishing_volume_is_recreated_at_most_twice() {
     for (vanish, made) in [(2, true), (3, false)] {
         let fixture = Fixture::new().await;
-        let mut seen: Vec<ebs_types::VolumeId> = Vec::new();
+        let mut seen: Vec<ebs_ec2::VolumeId> = Vec::new();
         fixture.ec2.override_volumes(move |volumes| {
             for volume in volumes.iter_mut() {
                 if !seen.contains(&volume.id) {
@@ -106,10 +106,10 @@ async fn vanishing_volume_is_recreated_at_most_twice() {
 async fn differing_volume_is_reported_at_once_by_an_old_leader() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
-    fixture.stranger(ebs_ec2::CreateVolume { size: ebs_types::Gib(9), ..request(&spec("pvc-1"), "x") }).await;
+    fixture.stranger(ebs_ec2::CreateVolume { size: ebs_ec2::Gib(9), ..request(&spec("pvc-1"), "x") }).await;
     fixture.pass(60).await;
     let wanted = VolumeSpec {
-        capacity: ebs_cloud::CapacityRequest { limit: Some(ebs_types::Gib(5)), ..spec("pvc-1").capacity },
+        capacity: ebs_cloud::CapacityRequest { limit: Some(ebs_ec2::Gib(5)), ..spec("pvc-1").capacity },
         ..spec("pvc-1")
     };
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);

@@ -1,11 +1,10 @@
 //! Fast restores, locks, Outposts, and snapshots with another process.
 
 use ebs_cloud::{CloudErrorKind, Lock, LockEnd, LockMode, SnapshotFeatures, SnapshotSpec};
-use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_ec2::{Action, ConnectionId, ErrorClass, Limit, SnapshotId};
 use ebs_sim::api::{Call, UnlockSnapshot};
 use ebs_sim::engine::{EngineConfig, Timing};
 use ebs_sim::iam::Extra;
-use ebs_types::{ConnectionId, SnapshotId};
 
 use crate::fixture::{Fixture, assert_error, message_of, snapshot_spec, zone};
 

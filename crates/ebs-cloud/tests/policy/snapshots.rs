@@ -1,8 +1,7 @@
 use ebs_cloud::{CloudErrorKind, Object, SnapshotFeatures, SnapshotState};
-use ebs_ec2::{Action, ErrorClass, Snapshots};
+use ebs_ec2::{Action, ErrorClass, SnapshotId, Snapshots, VolumeId};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
-use ebs_types::{SnapshotId, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, message_of, snapshot_spec};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, NodeId, VolumeId};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{NodeId, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;

@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ebs_cloud::{CloudErrorKind, ModifySpec, Sidecar};
-use ebs_ec2::{Action, ModifyVolume, PageRequest, Volume, Volumes};
+use ebs_ec2::{Action, ConnectionId, Gib, IopsRequest, ModifyVolume, PageRequest, Tags, Volume, VolumeId, Volumes};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{ConnectionId, Gib, IopsRequest, Tags, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;

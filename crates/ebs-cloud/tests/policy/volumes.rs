@@ -1,7 +1,6 @@
 use ebs_cloud::{CloudErrorKind, Object};
-use ebs_ec2::{Action, ErrorClass, VolumeState};
+use ebs_ec2::{Action, ErrorClass, VolumeId, VolumeState};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::VolumeId;
 
 use crate::fixture::{Fixture, assert_error, request, spec};
 

@@ -1,9 +1,8 @@
 //! The zone of a volume when some zones do not support it.
 
 use ebs_cloud::{CloudErrorKind, Source, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, IopsRequest, VolumeType};
 use ebs_sim::engine::{AccountSettings, EngineConfig};
-use ebs_types::{IopsRequest, VolumeType};
 
 use crate::fixture::{Fixture, assert_error, in_zone, message_of, snapshot_spec, spec, zone};
 

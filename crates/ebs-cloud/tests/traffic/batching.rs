@@ -2,10 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Volume};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, VolumeId, Waiters};
 use ebs_sim::api::Call;
 use ebs_sim::port::SimEc2;
-use ebs_types::{VolumeId, Waiters};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -2,9 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebs_ec2::{Action, Observation, Observer};
+use ebs_ec2::{Action, Observation, Observer, Waiters};
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::Waiters;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

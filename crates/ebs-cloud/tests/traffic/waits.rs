@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use ebs_ec2::Action;
+use ebs_ec2::{Action, Waiters};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::Waiters;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

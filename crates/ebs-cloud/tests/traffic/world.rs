@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass, Observer};
+use ebs_ec2::{
+    Action, DriverName, ErrorClass, Gib, InstanceId, IopsRequest, NodeId, Observer, VolumeType, Waiters, ZoneName,
+};
 use ebs_sim::api::{Call, RunInstances};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_sim::port::{PortCall, SimEc2};
-use ebs_types::{DriverName, Gib, InstanceId, IopsRequest, NodeId, VolumeType, Waiters, ZoneName};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 

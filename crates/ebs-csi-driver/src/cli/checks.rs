@@ -6,9 +6,9 @@ use std::time::Duration;
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
+use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{LogConfig, TlsFiles};
-use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, NodeFlags};
 use super::system::Platform;

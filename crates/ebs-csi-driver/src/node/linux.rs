@@ -86,7 +86,7 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     let state_dir = node.state_dir.as_ref().context("find the state directory: --state-dir is not set; set it")?;
     Ok(MounterConfig {
         simulated_devices: environment("EBS_SIM_DEVICES_DIR").map(PathBuf::from),
-        xen: ebs_types::is_xen(&metadata.instance_type),
+        xen: ebs_ec2::is_xen(&metadata.instance_type),
         ..MounterConfig::new(state_dir)
     })
 }

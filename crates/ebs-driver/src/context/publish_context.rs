@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use ebs_types::{DriverName, Gib, VolumeId};
+use ebs_ec2::{DriverName, Gib, VolumeId};
 
 use super::ContextError;
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
+use ebs_ec2::{DriverName, Gib, VolumeId};
 use ebs_mounter::{FormatOptions, FsType, SizeWord};
-use ebs_types::{DriverName, Gib, VolumeId};
 use proptest::prelude::*;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use csi_proto::csi::volume_content_source::Type as SourceType;
 use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
-use ebs_types::{DriverName, VolumeType};
+use ebs_ec2::{DriverName, VolumeType};
 use tonic::Status;
 
 use super::handle::{not_node_local, require};

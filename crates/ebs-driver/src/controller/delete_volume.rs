@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use ebs_cloud::Ec2;
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tonic::Status;
 
 use super::ControllerService;

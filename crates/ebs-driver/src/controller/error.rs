@@ -1,7 +1,7 @@
 //! Errors of the controller RPCs.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
-use ebs_types::IdError;
+use ebs_ec2::IdError;
 
 use super::codes;
 use crate::capability::CapabilityError;

@@ -3,7 +3,7 @@
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use ebs_cloud::{Ec2, ModifySpec};
-use ebs_types::{Gib, VolumeId};
+use ebs_ec2::{Gib, VolumeId};
 use tonic::Status;
 
 use super::handle::{not_node_local, require};

@@ -1,6 +1,6 @@
 //! IDs in the form that orchestrators send.
 
-use ebs_types::{DeviceName, NodeId, SnapshotId, VolumeId};
+use ebs_ec2::{DeviceName, NodeId, SnapshotId, VolumeId};
 
 use super::{ControllerError, ControllerOptions};
 use crate::volume_handle::NODE_LOCAL;

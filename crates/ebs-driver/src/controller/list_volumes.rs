@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use csi_proto::csi::list_volumes_response::Entry;
 use csi_proto::csi::{self, ListVolumesRequest, ListVolumesResponse};
 use ebs_cloud::{Ec2, Volume};
-use ebs_types::DriverName;
+use ebs_ec2::DriverName;
 
 use super::{ControllerError, ControllerService};
 use crate::rpc::Rpc;

@@ -19,7 +19,7 @@ mod merge;
 use std::sync::Arc;
 
 use ebs_cloud::{CloudErrorKind, Ec2, ModifySpec};
-use ebs_types::{Gib, VolumeId};
+use ebs_ec2::{Gib, VolumeId};
 
 use super::{ControllerError, ControllerService};
 use crate::operation::{Key, OperationError};

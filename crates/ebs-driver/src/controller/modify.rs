@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use csi_proto::csi::{ControllerModifyVolumeRequest, ControllerModifyVolumeResponse};
 use csi_proto::modify::{ModifyVolumePropertiesRequest, ModifyVolumePropertiesResponse};
 use ebs_cloud::{Ec2, ModifySpec};
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tonic::Status;
 
 use super::handle::{not_node_local, require};

@@ -3,7 +3,7 @@
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;
-use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId};
+use ebs_ec2::{DeviceName, InstanceId, NodeId, VolumeId};
 
 use super::handle::require;
 use super::{ControllerError, ControllerService, handle};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::{Attached, Cloud, Ec2};
-use ebs_types::{NodeId, VolumeId, Waiters};
+use ebs_ec2::{NodeId, VolumeId, Waiters};
 use tonic::Status;
 
 use super::handle::require;

@@ -8,7 +8,7 @@ use csi_proto::csi::{
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
 use ebs_cloud::{Ec2, Snapshot, SnapshotFeatures, SnapshotSpec, SnapshotState};
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_ec2::{SnapshotId, VolumeId};
 use tonic::Status;
 
 use super::codes::settled;

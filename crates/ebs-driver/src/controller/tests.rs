@@ -32,11 +32,10 @@ use csi_proto::csi::{
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, VolumeCapability,
 };
 use ebs_cloud::CloudConfig;
-use ebs_ec2::Action;
+use ebs_ec2::{Action, ConnectionId, InstanceId};
 use ebs_sim::api::SimVolume;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{ConnectionId, InstanceId};
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse};
 use ebs_cloud::Ec2;
-use ebs_types::{NodeId, VolumeId};
+use ebs_ec2::{NodeId, VolumeId};
 use tonic::Status;
 
 use super::codes::settled;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tokio::time::Instant;
 
 use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};

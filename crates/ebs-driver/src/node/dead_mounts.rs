@@ -3,8 +3,8 @@
 //! The driver unmounts them when it is proven that no process loses data. A device that hangs or cannot be identified
 //! has not vanished.
 
+use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{Device, MountEntry, NodePath, PathKind, UnmountError};
-use ebs_types::{VolumeId, Waiters};
 
 use super::LinuxNode;
 use super::error::{Cause, NodeRefusal};

@@ -1,10 +1,10 @@
 //! Errors of the node RPCs, and what each means to the caller.
 
+use ebs_ec2::{Bytes, Gib};
 use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
     MountError, MountTableError, NodePath, ProbeError, RecordError, ToolError, UnmountError,
 };
-use ebs_types::{Bytes, Gib};
 
 use super::request::{Handle, RequestError};
 use crate::context::VolumeOrigin;

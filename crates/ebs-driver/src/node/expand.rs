@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use ebs_ec2::{Bytes, VolumeId, Waiters};
 use ebs_mounter::{Device, DeviceNumber, FsType, MountEntry, MountTable, PathKind};
-use ebs_types::{Bytes, VolumeId, Waiters};
 
 use super::LinuxNode;
 use super::error::{Cause, NodeRefusal};

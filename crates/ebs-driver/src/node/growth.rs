@@ -8,8 +8,8 @@
 use std::io;
 use std::path::Path;
 
+use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{CheckError, Contents, Device, FsType, GrowError, Growth, Headroom, MountEntry, Superblock};
-use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
 use super::LinuxNode;

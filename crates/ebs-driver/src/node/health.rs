@@ -2,8 +2,8 @@
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
+use ebs_ec2::VolumeId;
 use ebs_mounter::{DeviceQuery, MountEntry, MountTable, NodePath, PathKind};
-use ebs_types::VolumeId;
 
 use super::LinuxNode;
 use super::dead_mounts;

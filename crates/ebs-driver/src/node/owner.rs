@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ebs_ec2::VolumeId;
 use ebs_mounter::{DeviceNumber, DeviceQuery, Identity, MountEntry, MountTable, Mounter, NodePath};
-use ebs_types::VolumeId;
 
 use super::decide::describe;
 use super::error::{Cause, NodeRefusal};

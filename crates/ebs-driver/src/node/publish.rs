@@ -1,7 +1,7 @@
 //! NodePublishVolume: binds the staged file system, or the device itself, at the target.
 
+use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{DeviceQuery, FsType, MountEntry, MountSource, NodePath, PathKind};
-use ebs_types::{Gib, Waiters};
 
 use super::LinuxNode;
 use super::dead_mounts;

@@ -4,10 +4,10 @@
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
+use ebs_ec2::Waiters;
 use ebs_mounter::{
     CheckError, Device, FsType, Hold, MountEntry, MountError, MountTable, NodePath, Superblock, Suspicion, UnmountError,
 };
-use ebs_types::Waiters;
 
 use super::LinuxNode;
 use super::dead_mounts;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
+use ebs_ec2::{Bytes, DriverName, Gib, IdError, VolumeId};
 use ebs_mounter::{
     FormatOptions, FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PathError, UnknownFsType,
 };
-use ebs_types::{Bytes, DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{self, Access, Capability, CapabilityError};
 use crate::context::{ContextError, PublishContext, VolumeContext};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use csi_proto::csi;
+use ebs_ec2::VolumeId;
 use ebs_mounter::{Attacher, NodePath};
-use ebs_types::VolumeId;
 use tokio::time::Instant;
 use tonic::Status;
 

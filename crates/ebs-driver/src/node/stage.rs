@@ -1,8 +1,8 @@
 //! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
 //! grows the file system to its device as far as possible.
 
+use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
-use ebs_types::{Gib, Waiters};
 use tokio::time::Instant;
 
 use super::LinuxNode;

@@ -2,8 +2,8 @@
 
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
+use ebs_ec2::Bytes;
 use ebs_mounter::{Counts, PathKind, Usage};
-use ebs_types::Bytes;
 
 use super::LinuxNode;
 use super::error::{Cause, NodeError, NodeRefusal};

@@ -6,8 +6,8 @@
 //! the directory: the kernel then unmounts every idle copy of the mount in other namespaces, and only copies in use
 //! still hold the disk.
 
+use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};
-use ebs_types::{VolumeId, Waiters};
 
 use super::LinuxNode;
 use super::error::{Cause, NodeRefusal};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 
 use super::error::Cause;
 use crate::timeouts::{NEXT_NODE_CALL, WORK_WORTH_KEEPING};

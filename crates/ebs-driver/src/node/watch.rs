@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use ebs_ec2::VolumeId;
 use ebs_mounter::{Attacher, MountTable, NodePath};
-use ebs_types::VolumeId;
 
 use super::health::{self, Ailment};
 use super::request::Handle;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ebs_types::{NodeId, SnapshotId, VolumeId};
+use ebs_ec2::{NodeId, SnapshotId, VolumeId};
 
 use crate::volume_handle::VolumeHandle;
 

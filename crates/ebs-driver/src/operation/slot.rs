@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 
-use ebs_types::{Successor, Waiters};
+use ebs_ec2::{Successor, Waiters};
 use tokio::time::Instant;
 
 use super::{Content, Ended, Key};

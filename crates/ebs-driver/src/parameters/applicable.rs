@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use ebs_ec2::VolumeType;
 use ebs_mounter::FormatOptions;
-use ebs_types::VolumeType;
 
 use super::{MutableParameters, VolumeParameters};
 use crate::capability::Access;

@@ -1,7 +1,7 @@
 //! Errors of parameters.
 
+use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
-use ebs_types::VolumeType;
 
 use crate::status::{IntoStatus, Meaning};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use ebs_cloud::ModifySpec;
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use super::mutable_keys::{KEYS, Parameter};
 use super::{ClaimNames, Described, Entry, ParameterError, Sorted, TagTemplate, VolumeParameters, iops_request};

@@ -1,8 +1,8 @@
 use std::num::NonZeroU32;
 
 use ebs_cloud::{Lock, LockEnd, LockMode};
+use ebs_ec2::VolumeType;
 use ebs_mounter::SizeWord;
-use ebs_types::VolumeType;
 use proptest::prelude::*;
 
 use super::*;

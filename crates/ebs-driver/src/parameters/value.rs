@@ -4,8 +4,8 @@ use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
+use ebs_ec2::{VolumeType, ZoneName};
 use ebs_mounter::SizeWord;
-use ebs_types::{VolumeType, ZoneName};
 
 use super::{Entry, ParameterError, TagTemplate};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
+use ebs_ec2::VolumeType;
 use ebs_mounter::FormatOptions;
-use ebs_types::VolumeType;
 
 use super::volume_keys::{KEYS, Parameter};
 use super::{ClaimNames, Described, Entry, ParameterError, Sorted, TagTemplate};

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ebs_types::ConnectionId;
+use ebs_ec2::ConnectionId;
 use grpc_authority::LenientStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;

@@ -21,9 +21,9 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint as Target};
 use tonic::{Request, Response, Status};
 
+use ebs_ec2::ConnectionId;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::ConnectionId;
 
 use super::*;
 use crate::controller::ControllerService;

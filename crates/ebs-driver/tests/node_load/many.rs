@@ -7,11 +7,11 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
+use ebs_ec2::VolumeId;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
 use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::VolumeId;
 use tokio::task::JoinSet;
 use tonic::{Request, Status};
 

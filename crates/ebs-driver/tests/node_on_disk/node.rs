@@ -12,13 +12,13 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, Mou
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
+use ebs_ec2::{DriverName, NodeId, VolumeId, ZoneName};
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::{DriverName, NodeId, VolumeId, ZoneName};
 use tonic::{Code, Request, Status};
 
 pub(crate) const MIB: u64 = 1 << 20;

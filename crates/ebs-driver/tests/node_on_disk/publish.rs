@@ -253,7 +253,7 @@ async fn node_on_an_outpost_reports_its_outpost() {
     let node = Node::new(MIB);
     let mut metadata = metadata();
     let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
-    metadata.outpost = Some(ebs_types::OutpostArn::parse(arn).unwrap());
+    metadata.outpost = Some(ebs_ec2::OutpostArn::parse(arn).unwrap());
     let service = node.again_with(options_of(metadata));
     let info = service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
     let expected = [

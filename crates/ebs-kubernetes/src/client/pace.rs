@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ebs_types::Tokens;
+use ebs_ec2::Tokens;
 use tokio::time::Instant;
 
 /// Average calls a second.

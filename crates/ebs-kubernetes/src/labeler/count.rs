@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use ebs_ec2::Instance;
-use ebs_types::VolumeId;
+use ebs_ec2::{Instance, VolumeId};
 
 /// The values of a node's two labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +43,7 @@ impl Described {
 
 #[cfg(test)]
 mod tests {
-    use ebs_ec2::BlockDevice;
-    use ebs_types::{DeviceName, InstanceId};
+    use ebs_ec2::{BlockDevice, DeviceName, InstanceId};
 
     use super::*;
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ebs_cloud::{RateLimited, pages};
-use ebs_ec2::{Ec2, Ec2Error, Instance, Instances, MAX_FILTER_VALUES};
-use ebs_types::InstanceId;
+use ebs_ec2::{Ec2, Ec2Error, Instance, InstanceId, Instances, MAX_FILTER_VALUES};
 use futures_util::StreamExt;
 use futures_util::stream;
 use kube::Api;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use ebs_types::{DriverName, InstanceId, VolumeId};
+use ebs_ec2::{DriverName, InstanceId, VolumeId};
 use tokio::time::Instant;
 
 use super::Times;

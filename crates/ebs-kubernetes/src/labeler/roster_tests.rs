@@ -34,8 +34,7 @@ fn due(roster: &Roster) -> Vec<String> {
 }
 
 fn described(interfaces: u32, volumes: &[&str]) -> Described {
-    use ebs_ec2::{BlockDevice, Instance};
-    use ebs_types::DeviceName;
+    use ebs_ec2::{BlockDevice, DeviceName, Instance};
     let device = |(index, id): (usize, &&str)| BlockDevice {
         device: DeviceName::new(format!("/dev/xvdb{index}")),
         volume: Some(VolumeId::parse(id).unwrap()),

@@ -1,6 +1,6 @@
 //! The part of PersistentVolumes that the labeler reads.
 
-use ebs_types::{DriverName, VolumeId};
+use ebs_ec2::{DriverName, VolumeId};
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;

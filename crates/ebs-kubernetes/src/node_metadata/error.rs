@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::IdError;
+use ebs_ec2::IdError;
 
 use super::provider_id::ProviderIdError;
 use crate::Failure;

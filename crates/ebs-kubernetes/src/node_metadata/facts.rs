@@ -1,7 +1,7 @@
 //! Converts a Node object to the metadata of its machine.
 
+use ebs_ec2::{DriverName, NodeId, OutpostArn, ZoneName};
 use ebs_metadata::{BlockDevices, NodeMetadata, SourceKind};
-use ebs_types::{DriverName, NodeId, OutpostArn, ZoneName};
 
 use super::error::NodeMetadataError;
 use super::provider_id::node_of;
@@ -113,7 +113,7 @@ fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
 
 /// Returns the instance of a Node if EC2 describes it to this account. It does not describe HyperPod nodes, whose
 /// instances are in another account.
-pub(crate) fn described_instance(node: &NodeView) -> Option<ebs_types::InstanceId> {
+pub(crate) fn described_instance(node: &NodeView) -> Option<ebs_ec2::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),
         Ok(NodeId::HyperPod(_)) | Err(_) => None,

@@ -1,6 +1,6 @@
 //! Finds the instance of a Node by its `spec.providerID`.
 
-use ebs_types::{HyperPodNode, NodeId};
+use ebs_ec2::{HyperPodNode, NodeId};
 
 /// A provider id that does not name an instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -57,7 +57,7 @@ pub(crate) struct LabelKeys {
 }
 
 impl LabelKeys {
-    pub(crate) fn of(driver: &ebs_types::DriverName) -> Self {
+    pub(crate) fn of(driver: &ebs_ec2::DriverName) -> Self {
         Self { interfaces: format!("{driver}/enis-count"), volumes: format!("{driver}/non-csi-ebs-volumes-count") }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
-use ebs_types::DriverName;
+use ebs_ec2::DriverName;
 use futures_util::StreamExt;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 use http::Request;
 use http::header::CONTENT_TYPE;
 use k8s_openapi::api::storage::v1::CSINode;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use ebs_ec2::DriverName;
 use ebs_kubernetes::{PreStop, Released};
 use ebs_testkit::kube_api::{KubeApi, Who};
-use ebs_types::DriverName;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

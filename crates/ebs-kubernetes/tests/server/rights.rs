@@ -1,9 +1,9 @@
 //! Tests what the service account of the node pods may do.
 
 use anyhow::{Context, ensure};
+use ebs_ec2::DriverName;
 use ebs_kubernetes::TaintRemoval;
 use ebs_testkit::kube_api::{KubeApi, Who};
-use ebs_types::DriverName;
 use http::Request;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ebs_types::{NodeId, ZoneName};
+use ebs_ec2::{NodeId, ZoneName};
 
 use super::*;
 use crate::source::{Answer, Unusable};

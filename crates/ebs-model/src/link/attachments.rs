@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodeDevice, ClusterNodes, DetachRequest,
-    Ec2, ErrorClass, Result,
+    Ec2, ErrorClass, HyperPodNode, Result, VolumeId,
 };
-use ebs_types::{HyperPodNode, VolumeId};
 
 use super::{Ec2Call, Link, Subject};
 use crate::network::{Ec2Event, EventKind};

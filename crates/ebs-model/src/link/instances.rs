@@ -1,7 +1,6 @@
 //! Instances and zones.
 
-use ebs_ec2::{Action, Ec2, Instance, InstanceTypeInfo, Instances, Page, PageRequest, Result, Zone, Zones};
-use ebs_types::InstanceId;
+use ebs_ec2::{Action, Ec2, Instance, InstanceId, InstanceTypeInfo, Instances, Page, PageRequest, Result, Zone, Zones};
 
 use super::{Ec2Call, Link};
 

@@ -1,10 +1,9 @@
 //! Snapshots.
 
 use ebs_ec2::{
-    Action, CreateSnapshot, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
-    SnapshotQuery, SnapshotState, Snapshots,
+    Action, CreateSnapshot, DriverName, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot,
+    SnapshotId, SnapshotLock, SnapshotQuery, SnapshotState, Snapshots, ZoneName,
 };
-use ebs_types::{DriverName, SnapshotId, ZoneName};
 
 use super::attachments::LATER;
 use super::{Ec2Call, Link, Subject};

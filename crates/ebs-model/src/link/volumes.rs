@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    Action, AttachmentState, CopyVolume, CreateVolume, Ec2, Modification, ModifyVolume, Page, PageRequest, Place,
-    Result, Volume, VolumeQuery, VolumeState, VolumeStatus, Volumes,
+    Action, AttachmentState, CopyVolume, CreateVolume, DriverName, Ec2, Gib, Modification, ModifyVolume, Page,
+    PageRequest, Place, Result, Tags, Volume, VolumeId, VolumeQuery, VolumeState, VolumeStatus, VolumeType, Volumes,
+    ZoneName,
 };
-use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::attachments::LATER;
 use super::{Creation, Ec2Call, Link, Subject};
@@ -164,7 +164,7 @@ impl<E: Ec2> Volumes for Link<E> {
             token: &request.client_token,
             dry: request.dry_run,
             encrypted: request.encrypted,
-            source: request.snapshot.as_ref().map(ebs_types::SnapshotId::as_str),
+            source: request.snapshot.as_ref().map(ebs_ec2::SnapshotId::as_str),
         };
         let outcome = self.outcome_of_creation(Action::CreateVolume, &creation);
         self.falsify(&mut request);

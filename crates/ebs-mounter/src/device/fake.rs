@@ -4,8 +4,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ebs_ec2::VolumeId;
 use ebs_testkit::loop_device::LoopDevice;
-use ebs_types::VolumeId;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::config::MounterConfig;

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 
 use super::{multipath, vanished};
 use crate::bounded::Stuck;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 
 use super::find::open_node;
 use super::identity::{self, Identity, IdentityError};

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use ebs_types::Bytes;
+use ebs_ec2::Bytes;
 use tokio::time::Instant;
 
 use super::Device;

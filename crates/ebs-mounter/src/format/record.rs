@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 
 use crate::bounded;
 use crate::config::MounterConfig;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_types::VolumeId;
+use ebs_ec2::VolumeId;
 use tokio::task::JoinSet;
 
 use super::{NvmeStatistics, StatisticsError};

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ebs_ec2::VolumeId;
 use ebs_mounter::{
     Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
     MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
 };
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::VolumeId;
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const TIB: u64 = 1 << 40;

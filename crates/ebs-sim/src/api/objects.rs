@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{Tags, VolumeType};
+use ebs_ec2::{Tags, VolumeType};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::Tokens;
+use ebs_ec2::Tokens;
 
 use super::Rate;
 

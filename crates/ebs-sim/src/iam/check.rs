@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use crate::api::{AttachVolume, Call, CopyVolumes, CreateSnapshot, CreateVolume, RunInstances, Tag, TagSpecification};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use super::check::Check;
 use super::condition::Met;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{Call, Fault};

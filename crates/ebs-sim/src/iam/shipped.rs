@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::LazyLock;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use super::check::Check;
 use super::decision::{Denial, decide};

@@ -8,7 +8,7 @@ mod tables;
 use super::check::Check;
 use super::decision::decide;
 use super::document::Policy;
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 /// Returns a policy with one statement, given as JSON without its braces.
 fn policy(statement: &str) -> Policy {

@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 use http_body_util::BodyExt;
 
 use super::*;

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ebs_types::Gib;
+use ebs_ec2::Gib;
 
 use super::copy::{Copied, copy};
 

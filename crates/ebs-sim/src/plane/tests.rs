@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
 
-use ebs_types::GIB;
+use ebs_ec2::GIB;
 
 use crate::state::{Effect, Outcome, Source};
 

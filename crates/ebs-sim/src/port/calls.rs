@@ -2,11 +2,11 @@
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
-    CreateVolume, DetachRequest, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot,
-    Modification, ModifyVolume, Page, PageRequest, Place, Result, Snapshot, SnapshotLock, SnapshotQuery, Snapshots,
-    Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    CreateVolume, DetachRequest, DeviceName, ErrorClass, FastRestores, HyperPodNode, Instance, InstanceId,
+    InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page, PageRequest, Place, Result, Snapshot,
+    SnapshotId, SnapshotLock, SnapshotQuery, Snapshots, Tags, Volume, VolumeId, VolumeQuery, VolumeStatus, Volumes,
+    Zone, ZoneName, Zones,
 };
-use ebs_types::{DeviceName, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
 
 use crate::api::{self, Call, SimAttachment, TagToDelete};
 

@@ -3,11 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Attachment, AttachmentState, BlockDevice, FastRestoreFailure, FastRestores, Instance, LockState, Modification,
-    ModificationState, Page, PageRequest, Snapshot, SnapshotLock, SnapshotState, Volume, VolumeState, VolumeStatus,
-    Zone,
+    Attachment, AttachmentState, BlockDevice, DeviceName, FastRestoreFailure, FastRestores, Gib, Instance, InstanceId,
+    LockState, Modification, ModificationState, Page, PageRequest, Snapshot, SnapshotId, SnapshotLock, SnapshotState,
+    Tags, Volume, VolumeId, VolumeState, VolumeStatus, VolumeType, Zone, ZoneId, ZoneName,
 };
-use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::api::{
     Filter, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot,

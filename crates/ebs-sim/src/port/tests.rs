@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachments as _, CreateVolume, PageRequest, Place, Volume, VolumeQuery, VolumeState, Volumes as _,
+    AttachRequest, Attachments as _, CreateVolume, DeviceName, Gib, PageRequest, Place, Tags, Volume, VolumeId,
+    VolumeQuery, VolumeState, VolumeType, Volumes as _, ZoneName,
 };
-use ebs_types::{DeviceName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::*;
 

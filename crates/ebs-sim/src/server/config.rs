@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ebs_types::ZoneName;
+use ebs_ec2::ZoneName;
 
 use crate::buckets::Limits;
 use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig, ZoneConfig};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::SimProperties;
 use crate::config::{EngineConfig, ZoneConfig};

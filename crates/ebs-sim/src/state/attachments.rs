@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{ebs_cards, is_xen};
+use ebs_ec2::{ebs_cards, is_xen};
 
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 

@@ -1,6 +1,6 @@
 //! Filters: names, wildcards and limits.
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use crate::api::{Fault, Filter};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use crate::api::{
     Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, StartInstances, StopInstances, TerminateInstances,

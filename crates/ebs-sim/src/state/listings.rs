@@ -1,6 +1,6 @@
 //! Shared parts of all describe actions: ids or filters, pages, and the values of each object under each filter's name.
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use crate::api::{Fault, Filter, Page};
 

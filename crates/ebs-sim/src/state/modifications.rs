@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply, SimProperties};
 

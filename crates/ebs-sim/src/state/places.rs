@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ebs_types::{LimitKind, attachment_limit, ebs_cards, is_xen};
+use ebs_ec2::{LimitKind, attachment_limit, ebs_cards, is_xen};
 
 use crate::api::{
     DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, Fault, Reply, SimInstance, SimInstanceType,

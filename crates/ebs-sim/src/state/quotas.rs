@@ -1,6 +1,6 @@
 //! The quotas of the account: volumes, TiB and IOPS by type, and concurrent modifications and copies.
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::{Fault, SimProperties};
 

@@ -1,6 +1,6 @@
 //! The limits of each volume type. Source: the Amazon EBS user guide, "Amazon EBS volume types".
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::{Fault, SimProperties};
 

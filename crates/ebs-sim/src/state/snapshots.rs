@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::{CreateSnapshot, DeleteSnapshot, DescribeSnapshots, Fault, Reply};
 

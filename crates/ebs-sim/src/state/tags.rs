@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use crate::api::{CreateTags, DeleteTags, DescribeTags, Fault, Reply, SimTag, Tag, TagSpecification};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use ebs_types::VolumeType;
+use ebs_ec2::VolumeType;
 
 use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply, SimProperties};
 use crate::config::ZoneConfig;
@@ -239,7 +239,7 @@ pub(super) fn new_volume(properties: SimProperties, zone: &ZoneConfig, now: Syst
         initialization_rate: None,
         fast_restored: false,
         created: now,
-        tags: ebs_types::Tags::new(),
+        tags: ebs_ec2::Tags::new(),
         attachments: Vec::new(),
         modification: None,
         modified_at: Vec::new(),

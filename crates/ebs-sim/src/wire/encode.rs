@@ -6,7 +6,7 @@ mod volume;
 
 use crate::api::{Page, Reply, SimTag, SimZone};
 use crate::wire::xml::{self, Xml};
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 /// Returns the body of a successful reply.
 pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_ec2::ZoneName;
 use ebs_sim::iam::{Extra, Shipped};
 use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
-use ebs_types::ZoneName;
 
 use super::{Baseline, TESTS_OWN_KEY, World};
 use crate::control::{Control, Timing};

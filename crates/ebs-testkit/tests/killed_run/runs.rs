@@ -8,13 +8,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ebs_ec2::VolumeId;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::{Process, ProcessSpec};
 use ebs_testkit::record::ProcessRecord;
 use ebs_testkit::run_dir::{OwnDir, RunDir};
-use ebs_types::VolumeId;
 
 const BOUND: Duration = Duration::from_secs(120);
 /// Marks a process as one of those runs, and contains the name of its volume.

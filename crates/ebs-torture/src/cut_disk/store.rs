@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use ebs_types::SplitMix64;
+use ebs_ec2::SplitMix64;
 
 /// Most disks keep or lose this size as a whole.
 const PAGE: usize = 4096;

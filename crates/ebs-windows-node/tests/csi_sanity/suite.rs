@@ -14,9 +14,9 @@ use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{IdentityService, Readiness};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, RpcObserver};
+use ebs_ec2::DriverName;
 use ebs_sim::port::SimEc2;
 use ebs_testkit::sanity::{self, Part, SanityResult, SanitySpec};
-use ebs_types::DriverName;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 

@@ -1,10 +1,10 @@
 //! The same bytes through the SDK, over loopback HTTP.
 
 use ebs_ec2::{
-    AttachRequest, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error,
-    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, Volumes,
+    AttachRequest, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, DeviceName,
+    Ec2Error, Gib, HyperPodNode, InstanceId, Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotId,
+    SnapshotQuery, Snapshots, Tags, VolumeId, VolumeType, Volumes, ZoneName,
 };
-use ebs_types::{DeviceName, Gib, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::account::{Said, all_of, of};
 use crate::hyperpod;

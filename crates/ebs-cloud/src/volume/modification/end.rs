@@ -2,8 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_ec2::{Ec2, Modification, ModificationState, ModifyVolume, Volume};
-use ebs_types::VolumeId;
+use ebs_ec2::{Ec2, Modification, ModificationState, ModifyVolume, Volume, VolumeId};
 use tokio::time::Instant;
 
 use super::plan;

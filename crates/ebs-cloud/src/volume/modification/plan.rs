@@ -3,8 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::SystemTime;
 
-use ebs_ec2::{Modification, ModifyVolume, Volume};
-use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest};
+use ebs_ec2::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Modification, ModifyVolume, Volume};
 
 use crate::ModifySpec;
 

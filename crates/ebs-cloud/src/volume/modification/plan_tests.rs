@@ -1,5 +1,4 @@
-use ebs_ec2::ModificationState;
-use ebs_types::{Tags, VolumeId, VolumeType};
+use ebs_ec2::{ModificationState, Tags, VolumeId, VolumeType};
 
 use super::*;
 use crate::volume::plan::tests::volume as a_volume;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    Ec2, Ec2Error, ErrorClass, Limit, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes,
+    Ec2, Ec2Error, ErrorClass, Gib, Iops, Limit, Modification, ModificationState, ModifyVolume, Place, Volume,
+    VolumeId, VolumeType, Volumes,
 };
-use ebs_types::{Gib, Iops, VolumeId, VolumeType};
 use tokio::time::Instant;
 
 use super::end::{is_made_already, latest_at_rest, modification_end, reached};

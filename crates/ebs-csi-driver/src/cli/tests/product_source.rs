@@ -15,7 +15,7 @@ pub(super) fn code_of(text: &str) -> String {
 /// Returns all source files except files that contain only tests.
 pub(super) fn product_files() -> Vec<PathBuf> {
     let parts = ["ebs-aws", "ebs-cloud", "ebs-csi-driver", "ebs-driver", "ebs-kubernetes", "ebs-metadata"];
-    let others = ["ebs-mounter", "ebs-telemetry", "ebs-types", "grpc-authority"];
+    let others = ["ebs-mounter", "ebs-telemetry", "ebs-ec2", "grpc-authority"];
     let mut directories: Vec<PathBuf> =
         parts.iter().chain(&others).map(|part| repository().join("crates").join(part).join("src")).collect();
     let mut files = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn product_files() -> Vec<PathBuf> {
 #[test]
 fn driver_name_is_defined_once() {
     let known =
-        ["ebs-types/src/names.rs", "parameters/mutable_keys.rs", "parameters/volume_keys.rs", "ebs-driver/src/tags.rs"];
+        ["ebs-ec2/src/names.rs", "parameters/mutable_keys.rs", "parameters/volume_keys.rs", "ebs-driver/src/tags.rs"];
     let mut found = Vec::new();
     for path in product_files() {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

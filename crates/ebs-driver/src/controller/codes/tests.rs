@@ -1,5 +1,5 @@
 use ebs_cloud::Object;
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_ec2::{SnapshotId, VolumeId};
 
 use super::*;
 use crate::status::{IntoStatus, to_status};

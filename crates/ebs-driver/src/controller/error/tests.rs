@@ -32,7 +32,7 @@ fn invalid_requests_have_matching_codes() {
         (
             ControllerError::OutpostUnknown {
                 volume: id(),
-                cause: ebs_types::OutpostArn::parse("op-1").expect_err("no ARN"),
+                cause: ebs_ec2::OutpostArn::parse("op-1").expect_err("no ARN"),
             },
             Meaning::InProgress,
         ),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2, Sidecar};
-use ebs_types::{Gib, VolumeId, Waiters};
+use ebs_ec2::{Gib, VolumeId, Waiters};
 
 use super::merge::merged;
 use super::{Change, ControllerError};

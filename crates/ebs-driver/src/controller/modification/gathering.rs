@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ebs_types::Waiters;
+use ebs_ec2::Waiters;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

@@ -1,7 +1,7 @@
 //! Merges several changes into one.
 
 use ebs_cloud::ModifySpec;
-use ebs_types::{IopsRequest, Tags};
+use ebs_ec2::{IopsRequest, Tags};
 
 use super::Change;
 
@@ -59,7 +59,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::num::NonZeroU32;
 
-    use ebs_types::{Gib, VolumeType};
+    use ebs_ec2::{Gib, VolumeType};
 
     use super::*;
     use crate::rpc::Rpc;

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use ebs_ec2::{DriverName, Tags};
 use ebs_metadata::{LimitFlags, attach_limit};
-use ebs_types::{DriverName, Tags};
 
 use super::map;
 use crate::parameters::{
@@ -101,8 +101,8 @@ fn reserved_keys() -> String {
 fn attachment_limits() -> String {
     let types = ["t3.medium", "m5.large", "c5d.12xlarge", "g5.48xlarge", "m7i.large", "m7i.48xlarge", "t2.micro"];
     let rows = types.into_iter().map(|name| {
-        let of_type = ebs_types::attachment_limit(name);
-        let shared = if of_type.kind == ebs_types::LimitKind::Shared { "yes" } else { "no" };
+        let of_type = ebs_ec2::attachment_limit(name);
+        let shared = if of_type.kind == ebs_ec2::LimitKind::Shared { "yes" } else { "no" };
         let reported = |cards| attach_limit(name, 0, cards, &LimitFlags::default()).to_string();
         let limit = of_type.limit.to_string();
         [format!("`{name}`"), limit, shared.to_owned(), reported(1), reported(3)]

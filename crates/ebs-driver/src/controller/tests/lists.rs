@@ -1,5 +1,4 @@
-use ebs_ec2::{CreateVolume, Place, Volumes};
-use ebs_types::{Gib, VolumeType, ZoneName};
+use ebs_ec2::{CreateVolume, Gib, Place, VolumeType, Volumes, ZoneName};
 
 use super::*;
 

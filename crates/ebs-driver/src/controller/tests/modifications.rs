@@ -1,11 +1,10 @@
 //! Changes of volumes: classes, growth, and both at the same time.
 
 use csi_proto::modify::{GetCsiDriverModificationCapabilityRequest, ModifyVolumePropertiesRequest};
-use ebs_ec2::{ErrorClass, Limit};
+use ebs_ec2::{ErrorClass, Limit, Tags, VolumeId};
 use ebs_sim::api::Call;
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::{Tags, VolumeId};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;

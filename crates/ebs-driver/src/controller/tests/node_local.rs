@@ -1,5 +1,4 @@
-use ebs_ec2::{AttachRequest, Attachments as _, ErrorClass};
-use ebs_types::{DeviceName, VolumeId};
+use ebs_ec2::{AttachRequest, Attachments as _, DeviceName, ErrorClass, VolumeId};
 
 use super::*;
 

@@ -1,5 +1,5 @@
+use ebs_ec2::VolumeId;
 use ebs_mounter::MountTable;
-use ebs_types::VolumeId;
 use proptest::prelude::*;
 
 use super::*;

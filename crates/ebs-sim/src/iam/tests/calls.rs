@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 
 use super::tags;
 use crate::api::Call;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{LimitKind, Tags, attachment_limit, is_xen};
+use ebs_ec2::{LimitKind, Tags, attachment_limit, is_xen};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{SimNetworkInterface, SimStateChange};

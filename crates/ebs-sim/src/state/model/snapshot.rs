@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use ebs_types::Tags;
+use ebs_ec2::Tags;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{SimFastRestore, SimSnapshot, SimSnapshotLock};

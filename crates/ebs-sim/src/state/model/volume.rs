@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{Tags, VolumeType};
+use ebs_ec2::{Tags, VolumeType};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{SimAttachment, SimInitialization, SimModification, SimProperties, SimVolume};

@@ -1,11 +1,11 @@
 //! Discovery, lifecycle and growth of disks.
 
 use anyhow::{Context, ensure};
+use ebs_ec2::VolumeId;
 use ebs_mounter::{DeviceQuery, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, refused};
 use ebs_testkit::writer::Writer;
-use ebs_types::VolumeId;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use super::mapped::MappedDisk;

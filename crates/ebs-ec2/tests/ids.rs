@@ -1,6 +1,6 @@
 //! Ids come from users, orchestrators, kernels and EC2. Any text is either a valid id or rejected.
 
-use ebs_types::{HyperPodNode, InstanceId, SnapshotId, VolumeId, ZoneId, ZoneName};
+use ebs_ec2::{HyperPodNode, InstanceId, SnapshotId, VolumeId, ZoneId, ZoneName};
 use proptest::prelude::*;
 
 /// Interesting texts, each after its kind: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (any possible zone
