@@ -17,12 +17,12 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
-	scripts/e2e/run
+	tests/e2e/run
 
 e2e-suite: ## Kubernetes' own External.Storage tests there (FOCUS='External.Storage.*snapshottable')
 	@scripts/setup e2e-suite >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
-	scripts/e2e/run --suite '$(FOCUS)'
+	tests/e2e/run --suite '$(FOCUS)'
 
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test

@@ -1,5 +1,5 @@
 //! Unmodified gRPC clients on the driver's socket. Most of them send its path as the `:authority` of their requests, in
-//! one form or another. The programs are in `acceptance/clients` at the root.
+//! one form or another. The programs are in `tests/acceptance/clients` at the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ async fn seven_years_of_grpc_go_are_served_with_any_target() -> anyhow::Result<(
 #[tokio::test]
 async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
-    let script = Path::new(ROOT).join("acceptance/clients/grpcio_clients.py");
+    let script = Path::new(ROOT).join("tests/acceptance/clients/grpcio_clients.py");
     let args = vec!["-B".into(), script.into(), world.socket().into()];
     let output = run(world.dir(), "grpcio", set_up("EBS_TEST_GRPCIO_PYTHON")?, args).await?;
     ensure!(output.matches("\nok ").count() == 11, "{output}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::boto3_python;
 use crate::settings::where_a_child_calls;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../acceptance/endpoint_rules.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/acceptance/endpoint_rules.py");
 
 /// Returns the rows of the rule sets: region, FIPS, dual stack, and the URL of each service.
 fn published() -> Vec<Value> {

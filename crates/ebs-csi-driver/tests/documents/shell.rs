@@ -27,7 +27,8 @@ const BOUND: Duration = Duration::from_secs(900);
 /// Pages that run at once.
 const AT_ONCE: usize = 3;
 /// Prefixes of the repository paths that blocks name.
-const FOLDERS: [&str; 8] = ["acceptance/", "charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "xtask/"];
+const FOLDERS: [&str; 10] =
+    ["charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "simulator/", "tests/", "windows/", "xtask/"];
 /// Stops all processes of a page at its end.
 const HEAD: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
 

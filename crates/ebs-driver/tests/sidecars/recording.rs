@@ -1,4 +1,4 @@
-//! A recording of `acceptance/recorder`: a line about itself, then one line for each call.
+//! A recording of `tests/acceptance/recorder`: a line about itself, then one line for each call.
 
 use std::time::Duration;
 

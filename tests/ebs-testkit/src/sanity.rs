@@ -1,0 +1,244 @@
+//! Runs csi-sanity, the conformance suite of the CSI community, against a running driver.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::process::{Process, ProcessSpec};
+
+/// The variable with the path of the csi-sanity program.
+pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
+
+/// The specs to run. Each spec is in one of the last four parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    /// Volumes from CreateVolume to DeleteVolume: the next two parts.
+    Controller,
+    Creation,
+    /// Other calls for a volume, mostly attachments.
+    Attachment,
+    /// Calls of the node service.
+    Node,
+    /// Snapshots, growth, modification, identity.
+    Other,
+}
+
+const CONTROLLER_SPECS: &str = "Controller Service";
+const NODE_SPECS: &str = "Node Service";
+/// The pattern of CreateVolume within the controller's specs.
+const CREATION_SPECS: &str = "CreateVolume";
+
+impl Part {
+    /// Returns whether the part includes this spec of [`SanityResult`].
+    #[must_use]
+    pub fn has(self, spec: &str) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Controller => spec.starts_with(CONTROLLER_SPECS),
+            Self::Creation => Self::Controller.has(spec) && spec.contains(CREATION_SPECS),
+            Self::Attachment => Self::Controller.has(spec) && !spec.contains(CREATION_SPECS),
+            Self::Node => spec.starts_with(NODE_SPECS),
+            Self::Other => ![CONTROLLER_SPECS, NODE_SPECS].iter().any(|specs| spec.starts_with(specs)),
+        }
+    }
+
+    /// Returns the flags. Ginkgo matches its patterns with the names of suite and spec.
+    fn flags(self) -> Vec<(&'static str, String)> {
+        let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
+        match self {
+            Self::Whole => Vec::new(),
+            Self::Controller => vec![("ginkgo.focus", specs(CONTROLLER_SPECS))],
+            Self::Creation => vec![("ginkgo.focus", specs(&format!("{CONTROLLER_SPECS}.*{CREATION_SPECS}")))],
+            Self::Attachment => {
+                vec![("ginkgo.focus", specs(CONTROLLER_SPECS)), ("ginkgo.skip", CREATION_SPECS.to_owned())]
+            }
+            Self::Node => vec![("ginkgo.focus", specs(NODE_SPECS))],
+            Self::Other => vec![("ginkgo.skip", specs(&format!("{CONTROLLER_SPECS}|{NODE_SPECS}")))],
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct SanitySpec {
+    pub socket: PathBuf,
+    /// A directory for mounts, parameters and reports.
+    pub dir: PathBuf,
+    pub volume_bytes: u64,
+    pub expanded_bytes: u64,
+    /// `mount` or `block`.
+    pub access: &'static str,
+    pub part: Part,
+    /// Whether ids of missing volumes and nodes have the form of EC2 ids instead of words.
+    pub ec2_ids: bool,
+    /// Whether to attach as many volumes as the node permits, and one more.
+    pub attach_limit: bool,
+    /// The deadline after which a call is repeated, as sidecars do; `None` for no deadline.
+    pub call_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SanityResult {
+    pub passed: Vec<String>,
+    /// Names of the failed specs, with the reasons.
+    pub failed: BTreeMap<String, String>,
+    /// Names of the skipped specs, with the reasons.
+    pub skipped: BTreeMap<String, String>,
+    /// The calls by method, such as `CreateVolume`.
+    pub calls: BTreeMap<String, Calls>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Calls {
+    /// Calls of the suite.
+    pub calls: u64,
+    /// Attempts, including repeated ones.
+    pub sent: u64,
+    /// Attempts that reached their deadline.
+    pub cut_off: u64,
+    /// Attempts that failed, by Go's name of the code: `DeadlineExceeded`.
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// Part of each secret that the suite sends. No log of the driver may contain it.
+pub const SECRET: &str = "made-up-secret-of-csi-sanity";
+
+/// The calls that can have secrets, with their names in csi-sanity's file.
+const WITH_SECRETS: [&str; 13] = [
+    "CreateVolumeSecret",
+    "DeleteVolumeSecret",
+    "ControllerPublishVolumeSecret",
+    "ControllerUnpublishVolumeSecret",
+    "ControllerValidateVolumeCapabilitiesSecret",
+    "NodeStageVolumeSecret",
+    "NodePublishVolumeSecret",
+    "CreateSnapshotSecret",
+    "DeleteSnapshotSecret",
+    "ControllerExpandVolumeSecret",
+    "ControllerModifyVolumeSecret",
+    "ListSnapshotsSecret",
+    "GetSnapshotSecret",
+];
+
+pub fn program() -> anyhow::Result<PathBuf> {
+    let how = "use `make test`, or build it: cd tests/acceptance/sanity && go build -o csi-sanity .";
+    let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
+        bail!("{PROGRAM} is not set to the csi-sanity program; {how}");
+    };
+    if !path.is_file() {
+        bail!("{PROGRAM}={}: file not found; {how}", path.display());
+    }
+    Ok(path)
+}
+
+/// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
+pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
+    std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
+    let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));
+    let flags = flags(spec, &report, &call_report)?;
+    let mut process = Process::spawn(ProcessSpec {
+        name: "csi-sanity".to_owned(),
+        program: program.to_owned(),
+        args: flags.iter().map(|(name, value)| OsString::from(format!("-{name}={value}"))).collect(),
+        env: BTreeMap::new(),
+        log: spec.dir.join("csi-sanity.log"),
+    })?;
+    let status = process.wait(bound).await.with_context(|| process.log_tail(40))?;
+    let text = std::fs::read(&report)
+        .with_context(|| format!("csi-sanity exited with {status} and without a report:\n{}", process.log_tail(40)))?;
+    let mut result = parse(&text)?;
+    // Specs of other parts are also reported as skipped.
+    result.skipped.retain(|name, _| spec.part.has(name));
+    let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
+    result.calls = serde_json::from_slice(&calls).context("parse csi-sanity's report of calls")?;
+    if status.success() != result.failed.is_empty() {
+        bail!("csi-sanity exited with {status}, but reports {} failed specs", result.failed.len());
+    }
+    Ok(result)
+}
+
+/// Returns the flags, including all optional ones that apply to an EBS driver.
+fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let file = |name: &str, lines: &[String]| {
+        let path = spec.dir.join(name);
+        std::fs::write(&path, lines.concat()).with_context(|| format!("write {}", path.display()))?;
+        anyhow::Ok(path.display().to_string())
+    };
+    let parameters = [("type", "gp3"), ("iops", "3000"), ("throughput", "130"), ("tagSpecification_1", "suite=sanity")];
+    let mutable = [("throughput", "200"), ("tagSpecification_1", "suite=sanity-modified")];
+    let entry = |(key, value): &(&str, &str)| format!("{key}: \"{value}\"\n");
+    let secrets = WITH_SECRETS.map(|call| format!("{call}: {{password: {SECRET}}}\n"));
+    let mut flags = vec![
+        ("csi.endpoint", format!("unix://{}", spec.socket.display())),
+        ("csi.mountdir", spec.dir.join("target").display().to_string()),
+        ("csi.stagingdir", spec.dir.join("staging").display().to_string()),
+        ("csi.testvolumesize", spec.volume_bytes.to_string()),
+        ("csi.testvolumeexpandsize", spec.expanded_bytes.to_string()),
+        ("csi.testvolumeparameters", file("parameters.yaml", &parameters.each_ref().map(entry))?),
+        ("csi.testvolumemutableparameters", file("mutable.yaml", &mutable.each_ref().map(entry))?),
+        ("csi.testsnapshotparameters", file("snapshot.yaml", &parameters[3..].iter().map(entry).collect::<Vec<_>>())?),
+        ("csi.secrets", file("secrets.yaml", &secrets)?),
+        ("csi.testvolumeaccesstype", spec.access.to_owned()),
+        ("csi.testnodevolumeattachlimit", spec.attach_limit.to_string()),
+        ("ec2-ids", spec.ec2_ids.to_string()),
+        ("call-report", call_report.display().to_string()),
+        ("ginkgo.json-report", report.display().to_string()),
+        ("ginkgo.no-color", "true".to_owned()),
+        ("ginkgo.v", "true".to_owned()),
+    ];
+    flags.extend(spec.part.flags());
+    if let Some(timeout) = spec.call_timeout {
+        flags.push(("call-timeout", format!("{}ms", timeout.as_millis())));
+    }
+    Ok(flags)
+}
+
+fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
+    let suites: Vec<Value> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
+    let mut result =
+        SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
+    for spec in suites.iter().filter_map(|suite| suite["SpecReports"].as_array()).flatten() {
+        let text = |field: &str| spec[field].as_str().unwrap_or_default();
+        let kind = text("LeafNodeType");
+        let containers = spec["ContainerHierarchyTexts"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let last = Some(text("LeafNodeText")).filter(|text| !text.is_empty()).unwrap_or(kind);
+        let name = containers.chain([last]).collect::<Vec<_>>().join(" / ");
+        let message = spec["Failure"]["Message"].as_str().unwrap_or_default().to_owned();
+        match text("State") {
+            "passed" if kind == "It" => result.passed.push(name),
+            "passed" => {}
+            "skipped" => drop(result.skipped.insert(name, message)),
+            "pending" => drop(result.skipped.insert(name, "pending in csi-sanity itself".to_owned())),
+            other => drop(result.failed.insert(name, format!("{other}: {message}"))),
+        }
+    }
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_is_split_into_passed_failed_and_skipped_specs() {
+        let report = br#"[{"SpecReports":[
+            {"ContainerHierarchyTexts":["Node Service","NodeX"],"LeafNodeType":"It","LeafNodeText":"works","State":"passed"},
+            {"ContainerHierarchyTexts":["Node Service"],"LeafNodeType":"It","LeafNodeText":"fails","State":"failed","Failure":{"Message":"no"}},
+            {"ContainerHierarchyTexts":null,"LeafNodeType":"It","LeafNodeText":"is not for us","State":"skipped","Failure":{"Message":"GetCapacity not supported"}},
+            {"ContainerHierarchyTexts":null,"LeafNodeType":"It","LeafNodeText":"comes later","State":"pending"},
+            {"ContainerHierarchyTexts":null,"LeafNodeType":"ReportAfterSuite","LeafNodeText":"","State":"passed"},
+            {"ContainerHierarchyTexts":["A"],"LeafNodeType":"It","LeafNodeText":"hangs","State":"timedout"}
+        ]}]"#;
+        let result = parse(report).unwrap();
+        assert_eq!(result.passed, ["Node Service / NodeX / works"]);
+        assert_eq!(result.failed["Node Service / fails"], "failed: no");
+        assert_eq!(result.failed["A / hangs"], "timedout: ");
+        assert_eq!(result.skipped["is not for us"], "GetCapacity not supported");
+        assert_eq!(result.skipped["comes later"], "pending in csi-sanity itself");
+    }
+}
