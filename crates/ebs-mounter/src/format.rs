@@ -14,6 +14,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::bounded;
 use crate::config::MounterConfig;
@@ -34,6 +37,11 @@ const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nl
 /// mke2fs reads its defaults from this file in the state directory, not from the host's.
 const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
 const MKE2FS_CONF_NAME: &str = "mke2fs.conf";
+
+/// How long to repeat an mkfs that found the disk in use. It may be a short use by this process: a child of another
+/// thread shares our exclusive descriptor until its exec.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Writes our mke2fs.conf once, before any format, because formats run concurrently.
 pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
@@ -159,9 +167,29 @@ impl Formatter {
         record: &FormatRecord,
         permit: FormatPermit,
     ) -> Result<(), FormatError> {
+        let deadline = Instant::now() + BUSY_TIMEOUT;
+        loop {
+            match self.format_once(device, spec, record, &permit).await {
+                Err(FormatError::Mkfs(error))
+                    if error.reports_busy_device() && !permit.is_redo() && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn format_once(
+        &self,
+        device: &Device,
+        spec: &FormatSpec,
+        record: &FormatRecord,
+        permit: &FormatPermit,
+    ) -> Result<(), FormatError> {
         // This must be first: the process that works on the disk may be the mkfs of the existing record.
         self.refuse_held(device).await?;
-        let running = match self.start_format(device, spec, record, &permit).await {
+        let running = match self.start_format(device, spec, record, permit).await {
             Ok(running) => running,
             Err(error) => {
                 // In a redo, the record belongs to the interrupted mkfs. It is removed once the contents cannot come

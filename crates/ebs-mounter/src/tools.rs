@@ -85,6 +85,15 @@ pub enum ToolError {
     },
 }
 
+impl ToolError {
+    /// True if mke2fs or mkfs.xfs could not open the device exclusively. Then it has written nothing.
+    pub(crate) fn reports_busy_device(&self) -> bool {
+        let is_busy =
+            |output: &str| ["in use by the system", "Device or resource busy"].iter().any(|t| output.contains(t));
+        matches!(self, Self::Failed { output, .. } if is_busy(output))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) program: Program,

@@ -107,6 +107,24 @@ fn mkfs_that_cannot_be_started_leaves_no_record() {
     });
 }
 
+/// A child of another thread can share the exclusive descriptor of the check before mkfs for a moment.
+#[test]
+fn mkfs_is_repeated_when_it_finds_the_disk_in_use() {
+    with_disk(async |disk| {
+        let (copy, calls) = (disk.place.path().join("mke2fs"), disk.place.path().join("calls"));
+        std::fs::copy("/usr/sbin/mke2fs", &copy).unwrap();
+        let script = format!(
+            "[ -e {calls} ] && exec {copy} \"$@\"\necho called > {calls}\n\
+             echo 'the disk is apparently in use by the system; will not make a filesystem here!'; exit 1",
+            calls = calls.display(),
+            copy = copy.display(),
+        );
+        let _replaced = ReplacedTool::by_script("mke2fs", &script).unwrap();
+        disk.format(&plain(FsType::Ext4)).await;
+        assert!(calls.exists());
+    });
+}
+
 #[test]
 fn redo_does_not_start_if_its_record_was_removed() {
     with_disk(async |disk| {
