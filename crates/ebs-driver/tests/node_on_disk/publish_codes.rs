@@ -103,7 +103,7 @@ fn raw_publish_without_its_disk_has_no_final_code() {
         let empty = node.path("no-disks");
         std::fs::create_dir(&empty).unwrap();
         let blind = node.again(|config| config.simulated_devices = Some(empty));
-        let status = ebs_testkit::kubelet::publish(&blind, node.publish_request(block())).await.unwrap_err();
+        let status = blind.publish(node.publish_request(block())).await.unwrap_err();
         assert!(!is_final(status.code()), "{status:?}");
         assert!(status.message().contains("no disk of this machine"), "{status:?}");
         node.unpublish(node.text("target")).await.unwrap();

@@ -2,7 +2,7 @@
 //! mounted then.
 
 use csi_proto::csi;
-use ebs_testkit::kubelet::{self, is_final};
+use ebs_testkit::kubelet::is_final;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 
 use crate::node::{MIB, Node, block, with_staged_node};
@@ -40,7 +40,7 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
 fn stage_code_is_never_final_while_the_path_is_mounted() {
     with_staged_node(async |node| {
         for (name, request) in that_fail(node) {
-            let status = kubelet::stage(&node.service, request).await.expect_err(name);
+            let status = node.stage(request).await.expect_err(name);
             assert!(!is_final(status.code()), "{name}: {status:?}");
             assert_eq!(node.mounts_at("staging").await.len(), 1, "{name}");
         }
@@ -62,7 +62,7 @@ fn stage_without_its_disk_has_no_final_code() {
         let empty = node.path("no-disks");
         std::fs::create_dir(&empty).unwrap();
         let blind = node.again(|config| config.simulated_devices = Some(empty));
-        let status = kubelet::stage(&blind, node.stage_request("ext4", &[])).await.unwrap_err();
+        let status = blind.stage(node.stage_request("ext4", &[])).await.unwrap_err();
         assert!(!is_final(status.code()), "{status:?}");
         assert!(status.message().contains("no disk of this machine"), "{status:?}");
     });
@@ -78,7 +78,7 @@ fn failure_after_the_mount_is_not_final() {
         node.disk.grow(640 * MIB).unwrap();
         let _tools = TracedTools::that_fail(&node);
         for _ in 0..2 {
-            let answer = kubelet::stage(&node.service, node.stage_request("xfs", &[])).await;
+            let answer = node.stage(node.stage_request("xfs", &[])).await;
             assert_eq!(node.mounts_at("staging").await.len(), 1, "{answer:?}");
         }
         // A raw device at the staging path is also a mount.
@@ -87,9 +87,9 @@ fn failure_after_the_mount_is_not_final() {
         rustix::mount::mount_bind(other.disk.path(), node.path("raw")).unwrap();
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("raw");
-        assert!(!is_final(kubelet::stage(&other.service, request.clone()).await.unwrap_err().code()));
+        assert!(!is_final(other.stage(request.clone()).await.unwrap_err().code()));
         // A raw block volume is not staged, so it has no mount there.
         request.volume_capability = Some(block());
-        kubelet::stage(&other.service, request).await.unwrap();
+        other.stage(request).await.unwrap();
     });
 }
