@@ -178,7 +178,7 @@ fn raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
-/// Other paths are NotFound.
+/// Other paths are NotFound, also for a growth.
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {
@@ -191,25 +191,15 @@ fn statistics_count_bytes_and_inodes_of_the_volume() {
         assert_eq!(usage[1].total - usage[1].available, usage[1].used);
         assert_eq!(usage[1].used, 12);
         std::fs::create_dir(node.path("empty")).unwrap();
-        for nothing in ["empty", "missing"] {
+        for (nothing, growth) in [("empty", "nothing is mounted"), ("missing", "missing")] {
             refused(node.stats(node.text(nothing)).await, Code::NotFound, &["not a mount of this volume"]);
+            refused(node.expand(node.text(nothing)).await, Code::NotFound, &[growth]);
         }
         refused(node.stats("some/path".to_owned()).await, Code::NotFound, &["some/path"]);
+        refused(node.expand("some/path".to_owned()).await, Code::NotFound, &["relative"]);
         let other = Node::new(64 * MIB);
         refused(other.stats(node.text("target")).await, Code::NotFound, &[node.volume.as_str()]);
-    });
-}
-
-#[test]
-fn growth_at_a_path_without_the_volume_is_not_found() {
-    in_mount_namespace(|| async {
-        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
-        other.staged("ext4").await;
-        std::fs::create_dir(node.path("empty")).unwrap();
-        refused(node.expand(node.text("empty")).await, Code::NotFound, &["nothing is mounted"]);
-        refused(node.expand(other.text("staging")).await, Code::NotFound, &[other.volume.as_str()]);
-        refused(node.expand(node.text("missing")).await, Code::NotFound, &["missing"]);
-        refused(node.expand("some/path".to_owned()).await, Code::NotFound, &["relative"]);
+        refused(other.expand(node.text("target")).await, Code::NotFound, &[node.volume.as_str()]);
     });
 }
 
