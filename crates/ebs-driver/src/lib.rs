@@ -12,6 +12,9 @@ pub mod controller;
 pub mod csi_node;
 pub mod go_template;
 pub mod identity;
+#[cfg(test)]
+#[path = "../tests/node_on_disk/log.rs"]
+mod log;
 #[cfg(target_os = "linux")]
 pub mod node;
 pub mod node_info;

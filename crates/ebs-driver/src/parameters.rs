@@ -4,24 +4,21 @@
 //! except the prefix `tagSpecification`. Two spellings of one key are refused.
 
 mod applicable;
-mod described;
 mod error;
 mod formatting;
+mod key;
 mod lock;
 mod mutable;
-mod mutable_keys;
 mod snapshot;
-mod snapshot_keys;
 mod value;
 mod volume;
-mod volume_keys;
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
-pub use described::Described;
 pub use error::ParameterError;
 pub use formatting::{block_size, check_format_options};
+pub use key::Described;
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
@@ -33,21 +30,22 @@ use crate::go_template::Data;
 /// Prefix of the keys that set a tag, case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
 /// The documentation of the keys with that prefix.
-pub const TAG_SPECIFICATION: Described = Described::new(
-    "tagSpecification*",
-    "`key=value`; the prefix is case-sensitive and takes any suffix",
-    "a tag; the value is a template, see [tagging](tagging.md)",
-)
-.with_conflicts("[reserved keys](tagging.md#reserved-keys)");
+pub const TAG_SPECIFICATION: Described = Described {
+    key: "tagSpecification*",
+    values: "`key=value`; the prefix is case-sensitive and takes any suffix",
+    default: "",
+    effect: "a tag; the value is a template, see [tagging](tagging.md)",
+    conflicts: "[reserved keys](tagging.md#reserved-keys)",
+};
 /// Prefix of the keys that name a tag to delete, case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
 /// The documentation of the keys with that prefix.
-pub const TAG_DELETION: Described = Described::new(
-    "tagDeletion*",
-    "the key of a tag; the prefix is case-sensitive and takes any suffix",
-    "delete a tag, unless another entry sets it",
-)
-.with_conflicts("[reserved keys](tagging.md#reserved-keys)");
+pub const TAG_DELETION: Described = Described {
+    key: "tagDeletion*",
+    values: "the key of a tag; the prefix is case-sensitive and takes any suffix",
+    effect: "delete a tag, unless another entry sets it",
+    ..TAG_SPECIFICATION
+};
 
 /// One entry in the user's spelling.
 struct Entry<'a> {

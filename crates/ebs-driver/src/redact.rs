@@ -37,20 +37,6 @@ impl Summary {
         self
     }
 
-    /// Adds a map, without the values of suspicious keys.
-    #[must_use]
-    pub fn with_map(self, name: &'static str, map: &HashMap<String, String>) -> Self {
-        let sorted: BTreeMap<&str, &str> = map
-            .iter()
-            .map(|(key, value)| {
-                let lower = key.to_lowercase();
-                let hidden = SUSPECT.iter().any(|part| lower.contains(part));
-                (key.as_str(), if hidden { "(not logged)" } else { value.as_str() })
-            })
-            .collect();
-        self.with(name, format_args!("{sorted:?}"))
-    }
-
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }
@@ -59,6 +45,16 @@ impl Summary {
     pub fn subject(&self) -> &str {
         &self.subject
     }
+}
+
+/// Formats a map without the values of suspicious keys.
+fn without_suspects(map: &HashMap<String, String>) -> String {
+    let shown = |(key, value): (&'_ String, &'_ String)| {
+        let lower = key.to_lowercase();
+        let is_hidden = SUSPECT.iter().any(|part| lower.contains(part));
+        (key.clone(), if is_hidden { "(not logged)".to_owned() } else { value.clone() })
+    };
+    format!("{:?}", map.iter().map(shown).collect::<BTreeMap<_, _>>())
 }
 
 impl fmt::Display for Summary {
@@ -83,124 +79,61 @@ pub trait Summarize {
     fn summary(&self) -> Summary;
 }
 
-fn range(range: Option<&csi::CapacityRange>) -> String {
+fn range(range: &Option<csi::CapacityRange>) -> String {
     range.map_or_else(|| "none".to_owned(), |r| format!("{}..{}", r.required_bytes, r.limit_bytes))
 }
 
-impl Summarize for csi::CreateVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::CreateVolume, &self.name)
-            .with("capacity", range(self.capacity_range.as_ref()))
-            .with("capabilities", format_args!("{:?}", self.volume_capabilities))
-            .with("source", format_args!("{:?}", self.volume_content_source))
-            .with("topology", format_args!("{:?}", self.accessibility_requirements))
-            .with_map("parameters", &self.parameters)
-            .with_map("mutable_parameters", &self.mutable_parameters)
-    }
+/// Lists the safe fields of each request: the subject, and then plain fields, sizes, messages and maps.
+macro_rules! summarize {
+    ($($request:ty => $rpc:ident($subject:ident $(, $name:ident = $kind:tt $field:ident)*);)+) => {
+        $(impl Summarize for $request {
+            fn summary(&self) -> Summary {
+                Summary::new(Rpc::$rpc, &self.$subject)$(.with(stringify!($name), summarize!(@$kind self.$field)))*
+            }
+        })+
+    };
+    (@plain $field:expr) => { &$field };
+    (@size $field:expr) => { range(&$field) };
+    (@debug $field:expr) => { format_args!("{:?}", $field) };
+    (@map $field:expr) => { without_suspects(&$field) };
 }
 
-impl Summarize for csi::ControllerPublishVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ControllerPublishVolume, &self.volume_id)
-            .with("node", &self.node_id)
-            .with("readonly", self.readonly)
-            .with("capability", format_args!("{:?}", self.volume_capability))
-            .with_map("context", &self.volume_context)
-    }
-}
-
-impl Summarize for csi::ValidateVolumeCapabilitiesRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ValidateVolumeCapabilities, &self.volume_id)
-            .with("capabilities", format_args!("{:?}", self.volume_capabilities))
-    }
+summarize! {
+    csi::CreateVolumeRequest => CreateVolume(name, capacity = size capacity_range, capabilities = debug volume_capabilities,
+        source = debug volume_content_source, topology = debug accessibility_requirements, parameters = map parameters,
+        mutable_parameters = map mutable_parameters);
+    csi::DeleteVolumeRequest => DeleteVolume(volume_id);
+    csi::ControllerPublishVolumeRequest => ControllerPublishVolume(volume_id, node = plain node_id, readonly = plain readonly,
+        capability = debug volume_capability, context = map volume_context);
+    csi::ControllerUnpublishVolumeRequest => ControllerUnpublishVolume(volume_id, node = plain node_id);
+    csi::ValidateVolumeCapabilitiesRequest => ValidateVolumeCapabilities(volume_id, capabilities = debug volume_capabilities);
+    csi::ControllerExpandVolumeRequest => ControllerExpandVolume(volume_id, capacity = size capacity_range);
+    csi::ControllerModifyVolumeRequest => ControllerModifyVolume(volume_id, mutable_parameters = map mutable_parameters);
+    modify::ModifyVolumePropertiesRequest => ModifyVolumeProperties(name, parameters = map parameters);
+    csi::CreateSnapshotRequest => CreateSnapshot(name, volume = plain source_volume_id, parameters = map parameters);
+    csi::DeleteSnapshotRequest => DeleteSnapshot(snapshot_id);
+    csi::GetSnapshotRequest => GetSnapshot(snapshot_id);
+    csi::ListSnapshotsRequest => ListSnapshots(snapshot_id, volume = plain source_volume_id, max = plain max_entries,
+        from = plain starting_token);
+    csi::NodeStageVolumeRequest => NodeStageVolume(volume_id, staging = plain staging_target_path,
+        capability = debug volume_capability, publish_context = map publish_context, context = map volume_context);
+    csi::NodeUnstageVolumeRequest => NodeUnstageVolume(volume_id, staging = plain staging_target_path);
+    csi::NodePublishVolumeRequest => NodePublishVolume(volume_id, staging = plain staging_target_path,
+        target = plain target_path, readonly = plain readonly, capability = debug volume_capability,
+        publish_context = map publish_context, context = map volume_context);
+    csi::NodeUnpublishVolumeRequest => NodeUnpublishVolume(volume_id, target = plain target_path);
+    csi::NodeExpandVolumeRequest => NodeExpandVolume(volume_id, path = plain volume_path,
+        staging = plain staging_target_path, capacity = size capacity_range);
+    csi::NodeGetVolumeStatsRequest => NodeGetVolumeStats(volume_id, path = plain volume_path,
+        staging = plain staging_target_path);
+    csi::NodeGetVolumeHealthRequest => NodeGetVolumeHealth(volume_id, path = plain volume_publish_path,
+        staging = plain staging_target_path);
 }
 
 impl Summarize for csi::ListVolumesRequest {
     fn summary(&self) -> Summary {
         Summary::new(Rpc::ListVolumes, "").with("max", self.max_entries).with("from", &self.starting_token)
     }
-}
-
-impl Summarize for csi::ControllerExpandVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ControllerExpandVolume, &self.volume_id).with("capacity", range(self.capacity_range.as_ref()))
-    }
-}
-
-impl Summarize for csi::ControllerModifyVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ControllerModifyVolume, &self.volume_id)
-            .with_map("mutable_parameters", &self.mutable_parameters)
-    }
-}
-
-impl Summarize for modify::ModifyVolumePropertiesRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::ModifyVolumeProperties, &self.name).with_map("parameters", &self.parameters)
-    }
-}
-
-impl Summarize for csi::CreateSnapshotRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::CreateSnapshot, &self.name)
-            .with("volume", &self.source_volume_id)
-            .with_map("parameters", &self.parameters)
-    }
-}
-
-impl Summarize for csi::NodeStageVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeStageVolume, &self.volume_id)
-            .with("staging", &self.staging_target_path)
-            .with("capability", format_args!("{:?}", self.volume_capability))
-            .with_map("publish_context", &self.publish_context)
-            .with_map("context", &self.volume_context)
-    }
-}
-
-impl Summarize for csi::NodePublishVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodePublishVolume, &self.volume_id)
-            .with("staging", &self.staging_target_path)
-            .with("target", &self.target_path)
-            .with("readonly", self.readonly)
-            .with("capability", format_args!("{:?}", self.volume_capability))
-            .with_map("publish_context", &self.publish_context)
-            .with_map("context", &self.volume_context)
-    }
-}
-
-impl Summarize for csi::NodeExpandVolumeRequest {
-    fn summary(&self) -> Summary {
-        Summary::new(Rpc::NodeExpandVolume, &self.volume_id)
-            .with("path", &self.volume_path)
-            .with("staging", &self.staging_target_path)
-            .with("capacity", range(self.capacity_range.as_ref()))
-    }
-}
-
-/// Requests whose summary is their subject and plain fields.
-macro_rules! summarize {
-    ($($request:ty => $rpc:ident($subject:ident $(, $name:ident = $field:ident)*);)+) => {
-        $(impl Summarize for $request {
-            fn summary(&self) -> Summary {
-                Summary::new(Rpc::$rpc, &self.$subject)$(.with(stringify!($name), &self.$field))*
-            }
-        })+
-    };
-}
-
-summarize! {
-    csi::DeleteVolumeRequest => DeleteVolume(volume_id);
-    csi::ControllerUnpublishVolumeRequest => ControllerUnpublishVolume(volume_id, node = node_id);
-    csi::DeleteSnapshotRequest => DeleteSnapshot(snapshot_id);
-    csi::GetSnapshotRequest => GetSnapshot(snapshot_id);
-    csi::NodeUnstageVolumeRequest => NodeUnstageVolume(volume_id, staging = staging_target_path);
-    csi::NodeUnpublishVolumeRequest => NodeUnpublishVolume(volume_id, target = target_path);
-    csi::NodeGetVolumeStatsRequest => NodeGetVolumeStats(volume_id, path = volume_path, staging = staging_target_path);
-    csi::NodeGetVolumeHealthRequest => NodeGetVolumeHealth(volume_id, path = volume_publish_path, staging = staging_target_path);
-    csi::ListSnapshotsRequest => ListSnapshots(snapshot_id, volume = source_volume_id, max = max_entries, from = starting_token);
 }
 
 impl Summarize for csi::NodeGetInfoRequest {

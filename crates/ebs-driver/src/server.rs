@@ -106,4 +106,4 @@ pub async fn serve(
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

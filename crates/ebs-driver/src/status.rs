@@ -17,70 +17,53 @@ const MAX_HEAD: usize = 1_500;
 /// The number of characters that are kept at its end, which contains the next step.
 const MAX_TAIL: usize = 500;
 
-/// The meaning of an error for the caller. Each domain error of this crate has one through [`IntoStatus`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Meaning {
-    /// The request itself is invalid, and a retry cannot succeed.
-    InvalidArgument,
-    /// A number is outside the valid range.
-    OutOfRange,
-    /// The named object does not exist.
-    NotFound,
-    /// An object with this name exists and is different.
-    AlreadyExists,
-    /// A quota, a limit or the zone's capacity is exhausted.
-    ResourceExhausted,
-    /// The state of the object forbids the request. Another action must happen first.
-    FailedPrecondition,
-    /// An operation for this object is running, or its outcome is unknown. Repeat the same request.
-    InProgress,
-    /// The page token is invalid. List from the beginning.
-    BadPageToken,
-    /// EC2, the disk or the driver is unavailable now. Repeat the request.
-    Unavailable,
-    /// Credentials are missing or wrong.
-    Unauthenticated,
-    /// The credentials do not permit the action.
-    PermissionDenied,
-    /// Not supported by this version.
-    Unimplemented,
-    /// A definite error of another kind.
-    Internal,
+macro_rules! meanings {
+    ($($(#[$doc:meta])+ $meaning:ident => $code:ident,)+) => {
+        /// The meaning of an error for the caller. Each domain error of this crate has one through [`IntoStatus`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Meaning {
+            $($(#[$doc])+ $meaning,)+
+        }
+
+        impl Meaning {
+            pub const ALL: &[Self] = &[$(Self::$meaning),+];
+
+            fn code(self) -> Code {
+                match self {
+                    $(Self::$meaning => Code::$code,)+
+                }
+            }
+        }
+    };
 }
 
-impl Meaning {
-    pub const ALL: [Self; 13] = [
-        Self::InvalidArgument,
-        Self::OutOfRange,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::ResourceExhausted,
-        Self::FailedPrecondition,
-        Self::InProgress,
-        Self::BadPageToken,
-        Self::Unavailable,
-        Self::Unauthenticated,
-        Self::PermissionDenied,
-        Self::Unimplemented,
-        Self::Internal,
-    ];
-
-    fn code(self) -> Code {
-        match self {
-            Self::InvalidArgument => Code::InvalidArgument,
-            Self::OutOfRange => Code::OutOfRange,
-            Self::NotFound => Code::NotFound,
-            Self::AlreadyExists => Code::AlreadyExists,
-            Self::ResourceExhausted => Code::ResourceExhausted,
-            Self::FailedPrecondition => Code::FailedPrecondition,
-            Self::InProgress | Self::BadPageToken => Code::Aborted,
-            Self::Unavailable => Code::Unavailable,
-            Self::Unauthenticated => Code::Unauthenticated,
-            Self::PermissionDenied => Code::PermissionDenied,
-            Self::Unimplemented => Code::Unimplemented,
-            Self::Internal => Code::Internal,
-        }
-    }
+meanings! {
+    /// The request itself is invalid, and a retry cannot succeed.
+    InvalidArgument => InvalidArgument,
+    /// A number is outside the valid range.
+    OutOfRange => OutOfRange,
+    /// The named object does not exist.
+    NotFound => NotFound,
+    /// An object with this name exists and is different.
+    AlreadyExists => AlreadyExists,
+    /// A quota, a limit or the zone's capacity is exhausted.
+    ResourceExhausted => ResourceExhausted,
+    /// The state of the object forbids the request. Another action must happen first.
+    FailedPrecondition => FailedPrecondition,
+    /// An operation for this object is running, or its outcome is unknown. Repeat the same request.
+    InProgress => Aborted,
+    /// The page token is invalid. List from the beginning.
+    BadPageToken => Aborted,
+    /// EC2, the disk or the driver is unavailable now. Repeat the request.
+    Unavailable => Unavailable,
+    /// Credentials are missing or wrong.
+    Unauthenticated => Unauthenticated,
+    /// The credentials do not permit the action.
+    PermissionDenied => PermissionDenied,
+    /// Not supported by this version.
+    Unimplemented => Unimplemented,
+    /// A definite error of another kind.
+    Internal => Internal,
 }
 
 /// A meaning after which the caller assumes that its request may have had an effect. The codes of both are not final

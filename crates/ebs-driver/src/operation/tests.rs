@@ -55,6 +55,10 @@ impl Gate {
     }
 }
 
+async fn done(value: u32) -> Result<u32, Fire> {
+    Ok(value)
+}
+
 /// Runs all tasks that are ready. Paused time makes this exact.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -76,18 +80,31 @@ async fn run(
     gate: &Gate,
     result: Result<u32, Fire>,
 ) -> Result<u32, OperationError<Fire>> {
+    run_at(operations, (key(), plan), gate, result).await
+}
+
+async fn run_at(
+    operations: &Operations,
+    (key, plan): (Key, &'static str),
+    gate: &Gate,
+    result: Result<u32, Fire>,
+) -> Result<u32, OperationError<Fire>> {
     let gate = gate.clone();
-    operations.run_exclusive(key(), plan, MINUTE, move |_| gate.pass(result)).await
+    operations.run_exclusive(key, plan, MINUTE, move |_| gate.pass(result)).await
+}
+
+/// Starts an operation whose only caller leaves after a second.
+async fn abandon(operations: &Operations, gate: &Gate) {
+    let caller = tokio::time::timeout(Duration::from_secs(1), run(operations, "a", gate, Ok(1))).await;
+    assert!(caller.is_err(), "the gate is closed");
+    assert_eq!((gate.starts(), operations.running()), (1, vec![key()]));
 }
 
 /// The operation runs to its end and holds its key until then.
 #[tokio::test(start_paused = true)]
 async fn dropped_caller_does_not_drop_the_work() {
     let (operations, gate) = (Operations::new(), Gate::default());
-    let caller = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
-    assert!(caller.is_err(), "the gate is closed");
-    assert_eq!(gate.starts(), 1);
-    assert_eq!(operations.running(), [key()]);
+    abandon(&operations, &gate).await;
     assert!(matches!(run(&operations, "b", &gate, Ok(2)).await, Err(OperationError::Busy(_))));
     gate.open.notify_one();
     until("the work ends", || gate.ends() == 1).await;
@@ -95,36 +112,25 @@ async fn dropped_caller_does_not_drop_the_work() {
     assert_eq!(gate.starts(), 1);
 }
 
-/// The retry has the same content.
+/// The retries have the same content.
 #[tokio::test(start_paused = true)]
-async fn retry_joins_the_running_operation_and_gets_its_result() {
-    let (operations, gate) = (Operations::new(), Gate::default());
-    let mut callers = JoinSet::new();
-    for result in [Ok(7), Ok(8), Err(Fire)] {
-        let (operations, gate) = (operations.clone(), gate.clone());
-        callers.spawn(async move { run(&operations, "a", &gate, result).await });
-        settle().await;
-    }
-    assert_eq!(gate.starts(), 1);
-    gate.open.notify_one();
-    while let Some(got) = callers.join_next().await {
-        assert_eq!(got.expect("no panic").expect("the first one's result"), 7);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn failure_is_shared_by_all_waiting_callers() {
-    let (operations, gate) = (Operations::new(), Gate::default());
-    let both = async { tokio::join!(run(&operations, "a", &gate, Err(Fire)), run(&operations, "a", &gate, Ok(1))) };
-    let open = async {
-        until("started", || gate.starts() == 1).await;
+async fn retries_join_the_running_operation_and_get_its_result() {
+    for first in [Ok(7), Err(Fire)] {
+        let (operations, gate) = (Operations::new(), Gate::default());
+        let mut callers = JoinSet::new();
+        for result in [first.clone(), Ok(8), Err(Fire)] {
+            let (operations, gate) = (operations.clone(), gate.clone());
+            callers.spawn(async move { run(&operations, "a", &gate, result).await });
+            settle().await;
+        }
+        assert_eq!(gate.starts(), 1);
         gate.open.notify_one();
-    };
-    let ((one, other), ()) = tokio::join!(both, open);
-    for got in [one, other] {
-        let error = got.expect_err("the work failed");
-        assert!(matches!(&error, OperationError::Failed(e) if **e == Fire), "{error:?}");
-        assert_eq!(error.meaning(), Meaning::Internal);
+        while let Some(got) = callers.join_next().await {
+            match (got.expect("no panic"), &first) {
+                (Err(error @ OperationError::Failed(_)), Err(Fire)) => assert_eq!(error.meaning(), Meaning::Internal),
+                (got, first) => assert_eq!(got.ok(), first.clone().ok()),
+            }
+        }
     }
 }
 
@@ -137,7 +143,7 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
         let other = run(&operations, "b", &gate, Ok(2)).await.expect_err("another plan");
         assert!(matches!(other, OperationError::Busy(_)));
         assert_eq!(other.meaning(), Meaning::InProgress);
-        let other = operations.run_exclusive(key(), 1_u8, MINUTE, |_| async { Ok::<u32, Fire>(3) }).await;
+        let other = operations.run_exclusive(key(), 1_u8, MINUTE, |_| done(3)).await;
         assert!(matches!(other, Err(OperationError::Busy(_))));
         gate.open.notify_one();
     });
@@ -148,16 +154,11 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
 #[tokio::test(start_paused = true)]
 async fn keys_of_different_kinds_never_collide() {
     let operations = Operations::new();
-    let nested = {
-        let operations = operations.clone();
-        move |_| async move {
-            operations
-                .run_exclusive(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) })
-                .await
-        }
+    let inner = operations.clone();
+    let nested = move |_| async move {
+        inner.run_exclusive(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| done(2)).await
     };
-    let got = operations.run_exclusive(key(), "a", MINUTE, nested).await.expect("no collision");
-    assert_eq!(got, 2);
+    assert_eq!(operations.run_exclusive(key(), "a", MINUTE, nested).await.expect("no collision"), 2);
 }
 
 /// Every waiting caller gets Aborted.
@@ -172,7 +173,7 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
     };
     let (one, other) = tokio::join!(
         operations.run_exclusive(key(), "a", MINUTE, broken),
-        operations.run_exclusive(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(1) })
+        operations.run_exclusive(key(), "a", MINUTE, |_| done(1))
     );
     for got in [one, other] {
         let error = got.expect_err("it panicked");
@@ -181,7 +182,7 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
         );
         assert_eq!(error.meaning(), Meaning::InProgress, "never a final code");
     }
-    let again = operations.run_exclusive(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+    let again = operations.run_exclusive(key(), "a", MINUTE, |_| done(2)).await;
     assert_eq!(again.expect("the key is free"), 2);
 }
 
@@ -192,6 +193,8 @@ async fn bound_ends_the_wait_but_not_the_work() {
     let error = run(&operations, "a", &gate, Ok(1)).await.expect_err("the gate is closed");
     assert!(matches!(error, OperationError::StillRunning { waited: MINUTE, .. }));
     assert_eq!((error.meaning(), start.elapsed().as_secs()), (Meaning::InProgress, 60));
+    let taker = operations.run(key(), 2_u8, MINUTE, |_| done(2)).await;
+    assert!(matches!(taker, Err(OperationError::StillRunning { .. })));
     let (joined, ()) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async { gate.open.notify_one() });
     assert_eq!(joined.expect("joined the first"), 1);
     assert_eq!(gate.starts(), 1);
@@ -199,9 +202,8 @@ async fn bound_ends_the_wait_but_not_the_work() {
 
 #[tokio::test(start_paused = true)]
 async fn work_sees_whether_a_caller_waits() {
-    let operations = Operations::new();
+    let (operations, gate) = (Operations::new(), Gate::default());
     let seen: Arc<Mutex<Option<Waiters>>> = Arc::default();
-    let gate = Gate::default();
     let work = {
         let (seen, gate) = (Arc::clone(&seen), gate.clone());
         move |waiters: Waiters| async move {
@@ -212,8 +214,7 @@ async fn work_sees_whether_a_caller_waits() {
     let _ = tokio::time::timeout(Duration::from_secs(1), operations.run_exclusive(key(), "a", MINUTE, work)).await;
     let waiters = seen.lock().expect("not poisoned").clone().expect("the work has started");
     assert!(!waiters.any() && !operations.is_awaited(&key()));
-    let joined = run(&operations, "a", &gate, Ok(2));
-    let (joined, ()) = tokio::join!(joined, async {
+    let (joined, ()) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
         settle().await;
         assert!(waiters.any() && operations.is_awaited(&key()));
         gate.open.notify_one();
@@ -224,11 +225,8 @@ async fn work_sees_whether_a_caller_waits() {
 #[tokio::test(start_paused = true)]
 async fn finished_success_is_not_replayed() {
     let operations = Operations::new();
-    let runs = Arc::new(AtomicUsize::new(0));
-    for expected in 1..=3 {
-        let runs = Arc::clone(&runs);
-        let work = move |_| async move { Ok::<usize, Fire>(runs.fetch_add(1, Ordering::SeqCst) + 1) };
-        assert_eq!(operations.run_exclusive(key(), "a", MINUTE, work).await.expect("runs"), expected);
+    for value in 1..=3 {
+        assert_eq!(operations.run_exclusive(key(), "a", MINUTE, move |_| done(value)).await.expect("runs"), value);
     }
 }
 
@@ -236,17 +234,14 @@ async fn finished_success_is_not_replayed() {
 #[tokio::test(start_paused = true)]
 async fn run_waits_for_an_operation_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
-    let left = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &publish, Ok(1))).await;
-    assert!(left.is_err());
+    abandon(&operations, &publish).await;
     unpublish.open.notify_one();
-    let taker = {
-        let unpublish = unpublish.clone();
-        operations.run(key(), 2_u8, MINUTE, move |_| unpublish.pass(Ok(2)))
-    };
+    let work = unpublish.clone();
+    let taker = operations.run(key(), 2_u8, MINUTE, move |_| work.pass(Ok(2)));
     let (taken, ()) = tokio::join!(taker, async {
         settle().await;
         assert_eq!(unpublish.starts(), 0, "not beside the publish");
-        let late = run(&operations, "publish", &publish, Ok(3)).await;
+        let late = run(&operations, "a", &publish, Ok(3)).await;
         assert!(matches!(late, Err(OperationError::Busy(_))), "no call joins an operation that is to end");
         publish.open.notify_one();
     });
@@ -254,40 +249,16 @@ async fn run_waits_for_an_operation_without_callers() {
     assert_eq!((publish.ends(), unpublish.ends()), (1, 1));
 }
 
-/// As Unpublish with a Publish that has a caller.
-#[tokio::test(start_paused = true)]
-async fn run_does_not_interrupt_an_operation_with_callers() {
-    let (operations, gate) = (Operations::new(), Gate::default());
-    let (held, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(1)), async {
-        until("started", || gate.starts() == 1).await;
-        let taker = operations.run(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
-        assert!(matches!(taker, Err(OperationError::Busy(_))));
-        gate.open.notify_one();
-    });
-    assert_eq!(held.expect("undisturbed"), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn run_waits_no_longer_than_its_timeout() {
-    let (operations, gate) = (Operations::new(), Gate::default());
-    let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &gate, Ok(1))).await;
-    let taker = operations.run(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
-    assert!(matches!(taker, Err(OperationError::StillRunning { .. })));
-    let (joined, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(3)), async { gate.open.notify_one() });
-    assert_eq!(joined.expect("can be joined again"), 1);
-}
-
 /// Waits for running operations up to its limit.
 #[tokio::test(start_paused = true)]
 async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     let (operations, gate) = (Operations::new(), Gate::default());
-    let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
+    abandon(&operations, &gate).await;
     let start = Instant::now();
     assert_eq!(operations.drain(Duration::from_secs(20)).await, [key()]);
     assert_eq!(start.elapsed().as_secs(), 20);
     let other = Key::CreateVolume("pvc-2".to_owned());
-    let error =
-        operations.run_exclusive(other, "a", MINUTE, |_| async { Ok::<u32, Fire>(1) }).await.expect_err("refused");
+    let error = operations.run_exclusive(other, "a", MINUTE, |_| done(1)).await.expect_err("refused");
     assert!(matches!(error, OperationError::ShuttingDown(_)));
     assert_eq!(error.meaning(), Meaning::Unavailable);
     let (joined, left) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
@@ -298,16 +269,16 @@ async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     assert!(left.is_empty());
 }
 
-fn volume_keys() -> (Key, Key, Key, Key) {
+fn volume_keys() -> [Key; 4] {
     let volume = VolumeHandle::parse("vol-0abc").unwrap();
     let target = |name: &str| Key::NodeTarget { volume: volume.clone(), target: name.into() };
-    (Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b"))
+    [Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b")]
 }
 
 /// Publishes, unpublishes and growth do not exclude each other.
 #[tokio::test(start_paused = true)]
 async fn stage_excludes_targets_which_do_not_exclude_each_other() {
-    let (whole, growth, a, b) = volume_keys();
+    let [whole, growth, a, b] = volume_keys();
     let other = Key::NodeVolume(VolumeHandle::parse("local-ebs://dev/xvdbz").unwrap());
     for (held, wanted, may) in [
         (&whole, &a, false),
@@ -319,65 +290,54 @@ async fn stage_excludes_targets_which_do_not_exclude_each_other() {
         (&a, &other, true),
     ] {
         let (operations, gate) = (Operations::new(), Gate::default());
-        let first = start(&operations, held, &gate);
-        until("the first has started", || gate.starts() == 1).await;
-        let second = operations.run_exclusive(wanted.clone(), "second", MINUTE, |_| async { Ok::<_, Fire>(2) }).await;
-        match second {
-            Ok(2) => assert!(may, "{wanted} ran beside {held}"),
-            Err(OperationError::Busy(by)) => assert!(!may && by == *held, "{wanted} was refused by {by}"),
-            other => panic!("{other:?}"),
-        }
-        gate.open.notify_one();
-        assert_eq!(first.await.unwrap().unwrap(), 1);
+        let first = run_at(&operations, (held.clone(), "first"), &gate, Ok(1));
+        let (first, ()) = tokio::join!(first, async {
+            until("the first has started", || gate.starts() == 1).await;
+            match operations.run_exclusive(wanted.clone(), "second", MINUTE, |_| done(2)).await {
+                Ok(2) => assert!(may, "{wanted} ran beside {held}"),
+                Err(OperationError::Busy(by)) => assert!(!may && by == *held, "{wanted} was refused by {by}"),
+                other => panic!("{other:?}"),
+            }
+            gate.open.notify_one();
+        });
+        assert_eq!(first.unwrap(), 1);
     }
 }
 
-/// But not for a publish with callers.
+/// But not for a publish with callers, as for the operation under its own key.
 #[tokio::test(start_paused = true)]
 async fn unstage_waits_for_a_publish_without_callers() {
-    let (whole, _, a, _) = volume_keys();
-    let (operations, gate) = (Operations::new(), Gate::default());
-    let publish = start(&operations, &a, &gate);
-    until("the publish has started", || gate.starts() == 1).await;
-    let unstage = |operations: Operations| {
-        let whole = whole.clone();
-        async move { operations.run(whole, "unstage", MINUTE, |_| async { Ok::<_, Fire>(2) }).await }
-    };
-    assert!(matches!(unstage(operations.clone()).await, Err(OperationError::Busy(by)) if by == a));
-    publish.abort();
-    until("the publisher has left", || !operations.is_awaited(&a)).await;
-    let mut waiting = JoinSet::new();
-    waiting.spawn(unstage(operations.clone()));
-    settle().await;
-    assert_eq!(operations.running(), std::slice::from_ref(&a), "the unstage has begun beside the publish");
-    gate.open.notify_one();
-    assert_eq!(waiting.join_next().await.unwrap().unwrap().unwrap(), 2);
-    assert_eq!(gate.ends(), 1);
-}
-
-/// Starts an operation that holds a key until the gate opens, and returns its caller as a task.
-fn start(
-    operations: &Operations,
-    key: &Key,
-    gate: &Gate,
-) -> tokio::task::JoinHandle<Result<u32, OperationError<Fire>>> {
-    let (operations, key, gate) = (operations.clone(), key.clone(), gate.clone());
-    #[expect(clippy::disallowed_methods, reason = "the caller of a test, aborted or joined by it")]
-    tokio::spawn(async move { operations.run_exclusive(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
+    let [whole, _, a, _] = volume_keys();
+    for unstage in [whole, a.clone()] {
+        let (operations, gate) = (Operations::new(), Gate::default());
+        let mut publisher = JoinSet::new();
+        let (of, held, publish) = (operations.clone(), (a.clone(), "publish"), gate.clone());
+        publisher.spawn(async move { run_at(&of, held, &publish, Ok(1)).await });
+        until("the publish has started", || gate.starts() == 1).await;
+        let unstage = || operations.run(unstage.clone(), "unstage", MINUTE, |_| done(2));
+        assert!(matches!(unstage().await, Err(OperationError::Busy(by)) if by == a));
+        publisher.abort_all();
+        until("the publisher has left", || !operations.is_awaited(&a)).await;
+        let (unstaged, ()) = tokio::join!(unstage(), async {
+            settle().await;
+            assert_eq!(operations.running(), std::slice::from_ref(&a), "the unstage has begun beside the publish");
+            gate.open.notify_one();
+        });
+        assert_eq!((unstaged.unwrap(), gate.ends()), (2, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn running_operations_report_their_kind_and_age() {
     let (operations, gate) = (Operations::new(), Gate::default());
-    let mut requests = JoinSet::new();
-    let (of, held) = (operations.clone(), gate.clone());
-    requests.spawn(async move { run(&of, "plan", &held, Ok(1)).await });
-    until("it runs", || gate.starts() == 1).await;
-    tokio::time::advance(MINUTE / 2).await;
-    let ages = operations.ages();
-    assert!(matches!(&ages[..], [("CreateVolume", age)] if *age >= MINUTE / 2), "{ages:?}");
-    gate.open.notify_one();
-    requests.join_next().await.expect("a request").expect("its result").expect("a success");
+    let (ended, ()) = tokio::join!(run(&operations, "plan", &gate, Ok(1)), async {
+        until("it runs", || gate.starts() == 1).await;
+        tokio::time::advance(MINUTE / 2).await;
+        let ages = operations.ages();
+        assert!(matches!(&ages[..], [("CreateVolume", age)] if *age >= MINUTE / 2), "{ages:?}");
+        gate.open.notify_one();
+    });
+    ended.expect("a success");
     assert!(operations.ages().is_empty());
 }
 

@@ -6,8 +6,11 @@ use std::num::NonZeroU32;
 use ebs_cloud::ModifySpec;
 use ebs_ec2::VolumeType;
 
-use super::mutable_keys::{KEYS, Parameter};
-use super::{ClaimNames, Described, Entry, ParameterError, Sorted, TagTemplate, VolumeParameters, iops_request};
+use super::key::{Described, Key, keys};
+use super::{
+    ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate, VolumeParameters,
+    iops_request,
+};
 
 /// The parameters of a VolumeAttributesClass. The outer `Option` is `Some` when the key is present. A key without a
 /// value unsets the value of the StorageClass, and does not change an existing volume.
@@ -33,38 +36,19 @@ impl MutableParameters {
     /// # Errors
     /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
-        let sorted = Sorted::parse(map)?;
-        let mut read = Self { tags: sorted.tags, deletions: sorted.deletions, ..Self::default() };
-        let mut deprecated_type = None;
-        for (lower, entry) in &sorted.entries {
-            let (parameter, _) = KEYS.iter().find(|(_, text)| text.has_key(lower)).ok_or_else(|| entry.unknown())?;
-            match parameter {
-                Parameter::DeprecatedType => deprecated_type = Some(entry.volume_type()),
-                parameter => read.set(*parameter, entry)?,
-            }
-        }
-        read.volume_type = read.volume_type.or(deprecated_type);
+        let mut sorted = Sorted::parse(map)?;
+        let mut read = Self {
+            tags: std::mem::take(&mut sorted.tags),
+            deletions: std::mem::take(&mut sorted.deletions),
+            ..Self::default()
+        };
+        sorted.set_in(&mut read, KEYS)?;
         Ok(read)
     }
 
     /// Returns every key with its documentation, without tags.
     pub fn described() -> impl Iterator<Item = Described> {
-        KEYS.into_iter().map(|(_, text)| text)
-    }
-
-    fn set(&mut self, parameter: Parameter, entry: &Entry<'_>) -> Result<(), ParameterError> {
-        let text = || entry.text().unwrap_or_default();
-        match parameter {
-            Parameter::Type | Parameter::DeprecatedType => self.volume_type = Some(entry.volume_type()),
-            Parameter::Iops => self.iops = Some(entry.positive()?),
-            Parameter::IopsPerGib => self.iops_per_gib = Some(entry.positive()?),
-            Parameter::AutoIopsOnModify => self.auto_iops_on_modify = Some(entry.boolean()?),
-            Parameter::Throughput => self.throughput = Some(entry.positive()?),
-            Parameter::PvcName => self.claim.pvc_name = text(),
-            Parameter::PvcNamespace => self.claim.pvc_namespace = text(),
-            Parameter::PvName => self.claim.pv_name = text(),
-        }
-        Ok(())
+        KEYS.iter().map(|key| key.text)
     }
 
     /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
@@ -124,4 +108,30 @@ impl MutableParameters {
     pub fn auto_iops_on_modify(&self) -> Option<bool> {
         self.auto_iops_on_modify.flatten()
     }
+}
+
+const COUNT: &str = "whole number; 0 or less: unset";
+const FROM_SIDECAR: &str = "text; added by the resizer (`--extra-modify-metadata`)";
+
+keys! { MutableParameters;
+    "type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type",
+        default "unchanged" => |p, e| p.volume_type = Some(e.volume_type());
+    // Parsed after `type`, because entries are sorted.
+    "volumeType", "as `type`", "deprecated alias of `type`, which takes precedence"
+        => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
+    "iops", COUNT, "IOPS of the volume; capped at the maximum of the type, with a warning in the log",
+        default "unchanged", not "`iopsPerGB`" => |p, e| p.iops = Some(e.positive()?);
+    "iopsPerGB", COUNT,
+        "IOPS for each GiB of the volume, recorded in the tag `ebs.csi.aws.com/IOPSPerGb`, within the type's limits",
+        not "`iops`" => |p, e| p.iops_per_gib = Some(e.positive()?);
+    "allowAutoIOPSIncreaseOnModify", "`true` or `false`",
+        "raise IOPS by the recorded `iopsPerGB` with each expansion and modification, recorded in the tag \
+         `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
+        default "as recorded" => |p, e| p.auto_iops_on_modify = Some(e.boolean()?);
+    "throughput", COUNT, "MiB/s of the volume; gp3 only",
+        default "unchanged" => |p, e| p.throughput = Some(e.positive()?);
+    PVC_NAME_KEY, FROM_SIDECAR, "`.PVCName` in templates" => |p, e| p.claim.pvc_name = e.value.to_owned();
+    PVC_NAMESPACE_KEY, FROM_SIDECAR, "`.PVCNamespace` in templates"
+        => |p, e| p.claim.pvc_namespace = e.value.to_owned();
+    PV_NAME_KEY, FROM_SIDECAR, "`.PVName` in templates" => |p, e| p.claim.pv_name = e.value.to_owned();
 }

@@ -265,12 +265,6 @@ fn attributes_class_has_the_keys_of_a_modification() {
     }
 }
 
-#[test]
-fn tag_without_equals_sign_is_refused() {
-    let error = volume(&[("tagSpecification_1", "team")]).expect_err("refused").to_string();
-    assert!(error.contains("tagSpecification_1") && error.contains("key=value"), "{error}");
-}
-
 proptest! {
     /// An error names a key of the map, and accepted maps contain only known keys.
     #[test]

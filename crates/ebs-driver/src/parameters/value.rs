@@ -21,6 +21,15 @@ impl Entry<'_> {
         }
     }
 
+    /// Parses a boolean that is false when it is unset.
+    pub(super) fn flag(&self) -> Result<bool, ParameterError> {
+        Ok(self.boolean()?.unwrap_or(false))
+    }
+
+    pub(super) fn log_deprecated(&self) {
+        tracing::info!(key = self.key, "ignoring deprecated parameter");
+    }
+
     /// Parses a signed 32-bit number. Zero and below mean unset.
     pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
         let number: i32 = self.value.parse().map_err(|error: ParseIntError| {

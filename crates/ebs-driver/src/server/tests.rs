@@ -28,6 +28,7 @@ use ebs_sim::port::SimEc2;
 use super::*;
 use crate::controller::ControllerService;
 use crate::csi_node::CsiNode;
+use crate::log::Log;
 use crate::not_ec2::NotEc2;
 
 /// An Identity service that panics, waits or answers, as the test requires.
@@ -100,10 +101,8 @@ fn starting() -> (World, StartupGate) {
 }
 
 fn start_with(routes: Routes, stub: Stub, limit: Duration) -> World {
-    listen_everywhere();
-    let directory = tempfile::tempdir().expect("a directory");
-    let socket = directory.path().join("csi.sock");
-    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
+    let (directory, socket) = free_path();
+    let bound = bind_at(&socket).expect("free");
     let (seen, stop) = (Arc::new(Seen::default()), Arc::new(Notify::new()));
     let mut serving = JoinSet::new();
     let (observer, stopping) = (Arc::clone(&seen), Arc::clone(&stop));
@@ -111,8 +110,31 @@ fn start_with(routes: Routes, stub: Stub, limit: Duration) -> World {
     World { _directory: directory, socket, stub, seen, stop, serving }
 }
 
-async fn client(socket: &Path) -> IdentityClient<Channel> {
-    IdentityClient::new(channel(socket).await)
+impl World {
+    async fn client(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(channel(&self.socket).await)
+    }
+
+    async fn identity_answers(&self) {
+        let info = within("info", self.client().await.get_plugin_info(GetPluginInfoRequest {})).await;
+        assert_eq!(info.expect("answered").into_inner().name, "stub");
+    }
+
+    async fn ends(&mut self) {
+        let ended = within("the server ends", self.serving.join_next()).await;
+        assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+    }
+}
+
+/// Returns a directory and a path in it for a socket.
+fn free_path() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    (directory, socket)
+}
+
+fn bind_at(path: &Path) -> Result<Bound, BindError> {
+    bind(&Endpoint::Unix(path.to_owned()), 0o600)
 }
 
 async fn channel(socket: &Path) -> Channel {
@@ -162,11 +184,10 @@ async fn socket_has_the_requested_mode_from_its_creation() {
 /// The driver removes its own socket at the end.
 #[tokio::test]
 async fn stale_socket_is_replaced_and_own_socket_removed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let socket = directory.path().join("csi.sock");
+    let (_directory, socket) = free_path();
     drop(StdListener::bind(&socket).expect("free"));
     assert!(socket.exists(), "the file of a process that is gone");
-    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("stale");
+    let bound = bind_at(&socket).expect("stale");
     assert!(StdStream::connect(&socket).is_ok(), "the new server listens");
     drop(bound);
     assert!(!socket.exists());
@@ -176,19 +197,17 @@ async fn stale_socket_is_replaced_and_own_socket_removed() {
 #[tokio::test]
 async fn second_driver_on_one_socket_is_refused() {
     let world = start(Duration::from_secs(1));
-    let error = bind(&Endpoint::Unix(world.socket.clone()), 0o600).expect_err("taken");
+    let error = bind_at(&world.socket).expect_err("taken");
     assert!(matches!(error, BindError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("another driver"), "{error}");
-    let name = within("info", client(&world.socket).await.get_plugin_info(GetPluginInfoRequest {})).await;
-    assert_eq!(name.expect("the first still serves").into_inner().name, "stub");
+    world.identity_answers().await;
 }
 
 #[tokio::test]
 async fn socket_of_another_listening_program_is_not_changed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let socket = directory.path().join("csi.sock");
+    let (_directory, socket) = free_path();
     let _other = StdListener::bind(&socket).expect("free");
-    let error = bind(&Endpoint::Unix(socket.clone()), 0o600).expect_err("taken");
+    let error = bind_at(&socket).expect_err("taken");
     assert!(matches!(error, BindError::Live { .. }), "{error}");
     assert!(StdStream::connect(&socket).is_ok());
 }
@@ -199,21 +218,20 @@ async fn file_or_missing_directory_is_named_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
-    let error = bind(&Endpoint::Unix(file.clone()), 0o600).expect_err("a file");
+    let error = bind_at(&file).expect_err("a file");
     assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "data");
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&file, &link).expect("linked");
-    assert!(matches!(bind(&Endpoint::Unix(link), 0o600), Err(BindError::NotASocket { .. })));
-    let error = bind(&Endpoint::Unix(directory.path().join("no/csi.sock")), 0o600).expect_err("no directory");
+    assert!(matches!(bind_at(&link), Err(BindError::NotASocket { .. })));
+    let error = bind_at(&directory.path().join("no/csi.sock")).expect_err("no directory");
     assert!(matches!(&error, BindError::NoDirectory { directory } if directory.ends_with("no")), "{error}");
 }
 
 #[tokio::test]
 async fn socket_file_of_another_process_is_not_removed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let socket = directory.path().join("csi.sock");
-    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
+    let (directory, socket) = free_path();
+    let bound = bind_at(&socket).expect("free");
     std::fs::rename(&socket, directory.path().join("moved")).expect("moved");
     let _other = StdListener::bind(&socket).expect("free again");
     drop(bound);
@@ -224,7 +242,7 @@ async fn socket_file_of_another_process_is_not_removed() {
 #[tokio::test]
 async fn panic_ends_one_request_with_an_unknown_outcome() {
     let world = start(Duration::from_secs(1));
-    let mut client = client(&world.socket).await;
+    let mut client = world.client().await;
     let status = within("the panic", client.get_plugin_capabilities(GetPluginCapabilitiesRequest {})).await;
     let status = status.expect_err("it panicked");
     assert_eq!(format!("{:?}", status.code()), "Aborted");
@@ -233,57 +251,12 @@ async fn panic_ends_one_request_with_an_unknown_outcome() {
     assert_eq!(world.seen.all(), [("GetPluginCapabilities", "Aborted"), ("GetPluginInfo", "OK")]);
 }
 
-/// The output of the subscriber of this thread.
-#[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("text")
-    }
-}
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Adds a second subscriber, for all threads. Another test of this program may log at a call site first. With a subscriber
-/// of one thread only, tracing then asks just the thread of that test, finds no subscriber, and disables the call site for
-/// the whole program. With two subscribers, it asks all threads.
-fn listen_everywhere() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let nowhere = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(std::io::sink);
-        tracing::subscriber::set_global_default(nowhere.finish()).expect("the first one");
-    });
-}
-
-/// Captures the log of this thread until the guard is dropped.
-pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
-    listen_everywhere();
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    (lines, tracing::subscriber::set_default(subscriber))
-}
-
 /// The line has the method, the subject, the code and all causes.
 #[tokio::test]
 async fn failed_rpc_is_logged_once_without_secrets() {
-    let (lines, _logging) = captured_log();
-    let controller = controller().await;
-    let routes = Routes::new(IdentityServer::new(Stub::default())).add_service(ControllerServer::new(controller));
+    let log = Log::listen();
+    let controller = ControllerServer::new(controller().await);
+    let routes = Routes::new(IdentityServer::new(Stub::default())).add_service(controller);
     let world = start_with(routes, Stub::default(), Duration::from_secs(1));
     let channel = channel(&world.socket).await;
     let request = csi_proto::csi::CreateVolumeRequest {
@@ -293,12 +266,10 @@ async fn failed_rpc_is_logged_once_without_secrets() {
     };
     let mut client = csi_proto::csi::controller_client::ControllerClient::new(channel);
     assert!(within("the refusal", client.create_volume(request)).await.is_err());
-    let text = lines.text();
-    let failures: Vec<&str> = text.lines().filter(|line| line.contains("request failed")).collect();
-    assert_eq!(failures.len(), 1, "{text}");
-    let all = ["CreateVolume", "pvc-1", "InvalidArgument", "no volume capability"];
-    assert!(all.iter().all(|part| failures[0].contains(part)), "{}", failures[0]);
-    assert!(!text.contains("canary-7f3a"), "{text}");
+    let failures = log.lines_with(&["request failed"]);
+    let told = ["request failed", "CreateVolume", "pvc-1", "InvalidArgument", "no volume capability"];
+    assert_eq!((failures.len(), log.lines_with(&told).len()), (1, 1), "{failures:?}");
+    assert!(log.lines_with(&["canary-7f3a"]).is_empty());
 }
 
 async fn controller() -> ControllerService<SimEc2> {
@@ -309,7 +280,7 @@ async fn controller() -> ControllerService<SimEc2> {
 #[tokio::test]
 async fn every_rpc_is_counted_once_even_if_its_client_leaves() {
     let world = start(Duration::from_secs(1));
-    let mut client = client(&world.socket).await;
+    let mut client = world.client().await;
     let left = {
         let probe = client.probe(ProbeRequest {});
         tokio::select! {
@@ -326,7 +297,7 @@ async fn every_rpc_is_counted_once_even_if_its_client_leaves() {
 #[tokio::test]
 async fn shutdown_finishes_requests_and_refuses_connections() {
     let mut world = start(Duration::from_secs(120));
-    let mut client = client(&world.socket).await;
+    let mut client = world.client().await;
     let stub = world.stub.clone();
     let (answer, ()) = within("the request", async {
         tokio::join!(client.probe(ProbeRequest {}), async {
@@ -338,8 +309,7 @@ async fn shutdown_finishes_requests_and_refuses_connections() {
     })
     .await;
     assert_eq!(answer.expect("answered").into_inner().ready, Some(true));
-    let ended = within("the server ends", world.serving.join_next()).await;
-    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+    world.ends().await;
     assert!(!world.socket.exists());
 }
 
@@ -347,13 +317,12 @@ async fn shutdown_finishes_requests_and_refuses_connections() {
 #[tokio::test]
 async fn shutdown_ends_at_its_limit() {
     let mut world = start(Duration::from_millis(50));
-    let mut client = client(&world.socket).await;
+    let mut client = world.client().await;
     let mut callers = JoinSet::new();
     callers.spawn(async move { client.probe(ProbeRequest {}).await });
     within("the request", world.stub.entered.notified()).await;
     world.stop.notify_one();
-    let ended = within("the server ends", world.serving.join_next()).await;
-    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+    world.ends().await;
 }
 
 #[tokio::test]
@@ -367,7 +336,7 @@ async fn tcp_listens_on_a_free_port_of_loopback() {
 async fn requests_of_one_connection_have_one_connection_id() {
     let world = start(Duration::ZERO);
     for _ in 0..2 {
-        let mut client = client(&world.socket).await;
+        let mut client = world.client().await;
         for _ in 0..2 {
             within("an answer", client.get_plugin_info(GetPluginInfoRequest {})).await.expect("it answers");
         }
@@ -396,16 +365,11 @@ async fn client_with_a_path_as_authority_is_served() {
     }
 }
 
-async fn identity_answers(world: &World) {
-    let info = within("info", client(&world.socket).await.get_plugin_info(GetPluginInfoRequest {})).await;
-    assert_eq!(info.expect("answered").into_inner().name, "stub");
-}
-
 /// An RPC that no service has is Unimplemented after the start.
 #[tokio::test]
 async fn identity_answers_at_once_and_other_calls_wait() {
     let (world, gate) = starting();
-    identity_answers(&world).await;
+    world.identity_answers().await;
     let channel = channel(&world.socket).await;
     let mut calls = JoinSet::new();
     let mut modify = ModifyClient::new(channel.clone());
@@ -414,7 +378,7 @@ async fn identity_answers_at_once_and_other_calls_wait() {
         modify.get_csi_driver_modification_capability(request).await.map(drop)
     });
     // This call is sent later and answered earlier.
-    identity_answers(&world).await;
+    world.identity_answers().await;
     assert!(calls.try_join_next().is_none(), "no service could have answered it");
     gate.open(services(Some(controller().await), None::<CsiNode<NotEc2>>));
     within("the call that waited", calls.join_next()).await.expect("one").expect("no panic").expect("answered");
@@ -429,12 +393,11 @@ async fn waiting_call_ends_when_the_driver_stops_before_its_start() {
     let mut node = NodeClient::new(channel(&world.socket).await);
     let mut calls = JoinSet::new();
     calls.spawn(async move { node.node_get_info(NodeGetInfoRequest {}).await });
-    identity_answers(&world).await;
+    world.identity_answers().await;
     drop(gate);
     let status = within("the call", calls.join_next()).await.expect("one").expect("no panic").expect_err("no service");
     assert_eq!(format!("{:?}", status.code()), "Unavailable");
     assert!(status.message().contains("call again"), "{status}");
     world.stop.notify_one();
-    let ended = within("the server ends", world.serving.join_next()).await;
-    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+    world.ends().await;
 }

@@ -48,38 +48,10 @@ fn message_is_escaped_and_bounded() {
 }
 
 #[test]
-fn every_meaning_has_one_grpc_code() {
-    let codes: Vec<Code> = Meaning::ALL.iter().map(|m| status(*m, "").code()).collect();
-    let expected = [
-        Code::InvalidArgument,
-        Code::OutOfRange,
-        Code::NotFound,
-        Code::AlreadyExists,
-        Code::ResourceExhausted,
-        Code::FailedPrecondition,
-        Code::Aborted,
-        Code::Aborted,
-        Code::Unavailable,
-        Code::Unauthenticated,
-        Code::PermissionDenied,
-        Code::Unimplemented,
-        Code::Internal,
-    ];
-    assert_eq!(codes, expected);
-}
-
-#[test]
 fn panicked_request_never_has_a_final_code() {
     let status = broken_off("internal error: x");
     assert_eq!(status.code(), Code::Aborted);
     assert!(status.message().contains("outcome is unknown"));
-}
-
-#[test]
-fn unsupported_rpc_is_named() {
-    let status = unimplemented_rpc(crate::rpc::Rpc::GetCapacity);
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("GetCapacity"));
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::PathBuf;
 
 use csi_proto::csi::NodeStageVolumeRequest;
-use ebs_testkit::kubelet;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
@@ -191,7 +190,7 @@ fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
             let machine = as_nvme(&node);
             other.disk.write_at(PRECIOUS, AT).unwrap();
             add_node(&machine, "nvme2n1", &other);
-            let service = node.again(|config| {
+            let calls = node.again(|config| {
                 (config.dev, config.sys) = (machine.join("dev"), machine.join("sys"));
                 config.simulated_devices = None;
             });
@@ -205,7 +204,7 @@ fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
             };
             let replaced = ReplacedTool::by_script("blkid", &format!("{swap}\nexit 2")).unwrap();
             let before = (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap());
-            let outcome = kubelet::stage(&service, node.stage_request("ext4", &[])).await;
+            let outcome = calls.stage(node.stage_request("ext4", &[])).await;
             drop(replaced);
             assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
             refused(outcome, Code::FailedPrecondition, &["is no longer volume"]);

@@ -5,18 +5,14 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{Calls, MIB, Node, block, mount, refused};
 use crate::release::{another_namespace, sysfs_with};
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
-use ebs_driver::node::NodeService;
 use ebs_testkit::content;
-use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
 use rustix::fs::{major, minor};
-use tonic::{Code, Request};
+use tonic::Code;
 
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -118,7 +114,7 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
 /// previous disk any more. A loop device with mounts cannot vanish, so the test uses a sysfs without it.
 struct CameBack {
     disk: LoopDevice,
-    service: NodeService,
+    calls: Calls,
 }
 
 impl CameBack {
@@ -134,11 +130,11 @@ impl CameBack {
         symlink(&real, sys.join("block").join(disk.name())).unwrap();
         symlink(&real, sys.join("dev/block").join(format!("{}:{}", major(number), minor(number)))).unwrap();
         let directory = disk.directory().to_owned();
-        let service = node.again(|config| {
+        let calls = node.again(|config| {
             config.sys = sys;
             config.simulated_devices = Some(directory);
         });
-        Self { disk, service }
+        Self { disk, calls }
     }
 }
 
@@ -153,10 +149,10 @@ fn reattached_volume_replaces_its_dead_mounts() {
         // Only this file system: a sync of all would wait for other disks, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(&node);
-        let stage = || kubelet::stage(&after.service, node.stage_request("ext4", &[]));
+        let stage = || after.calls.stage(node.stage_request("ext4", &[]));
         stage().await.unwrap();
         stage().await.unwrap();
-        let publish = || after.service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
+        let publish = || after.calls.publish(node.publish_request(mount("ext4", &[])));
         publish().await.unwrap();
         publish().await.unwrap();
         let number = std::fs::metadata(after.disk.path()).unwrap().rdev();
@@ -185,8 +181,7 @@ fn reattached_raw_volume_replaces_its_dead_bind() {
         rustix::mount::mount_bind(&former, node.path("target")).unwrap();
         std::fs::remove_file(&former).unwrap();
         let after = CameBack::of(&node);
-        let request = csi::NodePublishVolumeRequest { ..node.publish_request(block()) };
-        after.service.node_publish_volume(Request::new(request)).await.unwrap();
+        after.calls.publish(node.publish_request(block())).await.unwrap();
         assert_eq!(node.mounts_at("target").await.len(), 1);
         let shown = std::fs::metadata(node.path("target")).unwrap().rdev();
         assert_eq!(shown, std::fs::metadata(after.disk.path()).unwrap().rdev());
@@ -207,7 +202,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
         let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
         symlink(silent.join("devices/sdz"), listed).unwrap();
-        let stage = kubelet::stage(&after.service, node.stage_request("ext4", &[])).await;
+        let stage = after.calls.stage(node.stage_request("ext4", &[])).await;
         refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
         node.unpublish(node.text("target")).await.unwrap();
@@ -224,11 +219,7 @@ fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
         request.staging_target_path = node.text("kubelet/staging");
         node.stage(request).await.unwrap();
         rustix::mount::mount("none", node.path("kubelet"), "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        let unstage = || {
-            let mut request = node.unstage_request();
-            request.staging_target_path = node.text("kubelet/staging");
-            node.service.node_unstage_volume(Request::new(request))
-        };
+        let unstage = || node.unstage_at(node.text("kubelet/staging"));
         refused(unstage().await, Code::FailedPrecondition, &["still in use", &node.text("kubelet/staging")]);
         unmount(node.path("kubelet")).await;
         unstage().await.unwrap();

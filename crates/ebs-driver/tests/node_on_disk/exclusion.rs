@@ -6,17 +6,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_driver::operation::Operations;
+use ebs_mounter::MounterConfig;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::run_tool;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::time::Instant;
-use tonic::{Code, Request};
+use tonic::Code;
 
-use crate::node::{MIB, Node, block, mount, refused, with_node};
+use crate::node::{MIB, Node, block, mount, options, refused, with_node};
 
 const BOUND: Duration = Duration::from_secs(60);
 const O_NONBLOCK: i32 = 0o4000;
@@ -97,17 +96,15 @@ fn unpublish_takes_over_from_an_abandoned_publish() {
         let node = Node::new(MIB);
         node.disk.vanish().await.unwrap();
         let operations = Operations::new();
-        let service = node.again_late(operations.clone());
-        let publish = Request::new(node.publish_request(block()));
+        let late = |config: &mut MounterConfig| config.late_device = Duration::from_secs(600);
+        let calls = node.again_as((options(), operations.clone()), late);
         tokio::select! {
             biased;
-            outcome = service.node_publish_volume(publish) => panic!("{outcome:?}"),
+            outcome = calls.publish(node.publish_request(block())) => panic!("{outcome:?}"),
             () = std::future::ready(()) => {}
         }
         assert_eq!(operations.running().len(), 1, "the publish looks for its disk");
-        let request =
-            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
-        let unpublish = service.node_unpublish_volume(Request::new(request));
+        let unpublish = calls.unpublish(node.text("target"));
         tokio::pin!(unpublish);
         tokio::select! {
             biased;

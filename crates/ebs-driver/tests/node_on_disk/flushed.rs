@@ -7,20 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::run_tool;
 use rustix::fs::{CWD, FileType, Mode, major, minor, mknodat};
-use tonic::{Code, Request};
+use tonic::Code;
 
-use crate::node::{MIB, Node, block, context, refused, with_node};
+use crate::node::{Calls, MIB, Node, block, context, refused, with_node};
 use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);
 const XEN_NAME: &str = "xvdba";
 /// The position in a device at which the test writes.
 const AT: u64 = 64 * 1024;
-static WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
+const LENGTH: usize = 64 * 4096;
+static WRITTEN: [u8; LENGTH] = [0x5a; LENGTH];
 
 /// Writes like a pod that ends without a sync. The returned file keeps the device open, like a leaked loop device.
 fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
@@ -31,49 +31,30 @@ fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
 
 /// Returns true when the volume itself has the written data, bypassing the page cache of the device.
 fn has_reached(node: &Node, offset: u64) -> bool {
-    let mut bytes = vec![0; WRITTEN.len()];
+    let mut bytes = vec![0; LENGTH];
     File::open(node.disk.backing_file()).unwrap().read_exact_at(&mut bytes, offset + AT).unwrap();
     bytes == WRITTEN
 }
 
+/// The whole disk or its partition is open elsewhere.
 #[test]
-fn unpublish_flushes_a_raw_device_that_is_open_elsewhere() {
-    with_node(async |node| {
-        node.publish(node.publish_request(block())).await.unwrap();
-        let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), node.disk.path());
-        node.unpublish(node.text("target")).await.unwrap();
-        assert!(has_reached(node, 0), "the volume was unpublished and its data is in memory alone");
-    });
-}
-
-#[test]
-fn unpublish_flushes_a_raw_partition_that_is_open_elsewhere() {
+fn unpublish_and_unstage_flush_a_device_that_is_open_elsewhere() {
     in_mount_namespace(|| async {
-        let node = Node::partitioned(64 * MIB);
-        let volume_context = context(&[("partition", "1")]);
-        node.publish(csi::NodePublishVolumeRequest { volume_context, ..node.publish_request(block()) }).await.unwrap();
-        let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), &node.disk.partition(1));
-        node.unpublish(node.text("target")).await.unwrap();
-        assert!(has_reached(&node, MIB), "the volume was unpublished and its data is in memory alone");
-    });
-}
-
-#[test]
-fn unstage_flushes_a_disk_that_is_open_elsewhere() {
-    with_node(async |node| {
-        let _elsewhere = written_and_still_open_elsewhere(node.disk.path(), node.disk.path());
-        node.unstage().await.unwrap();
-        assert!(has_reached(node, 0), "the volume was unstaged and its data is in memory alone");
-    });
-}
-
-#[test]
-fn unstage_flushes_a_partition_that_is_open_elsewhere() {
-    in_mount_namespace(|| async {
-        let node = Node::partitioned(64 * MIB);
-        let _elsewhere = written_and_still_open_elsewhere(&node.disk.partition(1), &node.disk.partition(1));
-        node.unstage().await.unwrap();
-        assert!(has_reached(&node, MIB), "the volume was unstaged and its data is in memory alone");
+        for (partition, offset) in [("", 0), ("1", MIB)] {
+            let node = if partition.is_empty() { Node::new(64 * MIB) } else { Node::partitioned(64 * MIB) };
+            let device = if partition.is_empty() { node.disk.path().to_owned() } else { node.disk.partition(1) };
+            let volume_context = context(&[("partition", partition)]);
+            let request = csi::NodePublishVolumeRequest { volume_context, ..node.publish_request(block()) };
+            node.publish(request).await.unwrap();
+            let elsewhere = written_and_still_open_elsewhere(&node.path("target"), &device);
+            node.unpublish(node.text("target")).await.unwrap();
+            assert!(has_reached(&node, offset), "the volume was unpublished and its data is in memory alone");
+            drop(elsewhere);
+            node.disk.write_at(&[0; LENGTH], offset + AT).unwrap();
+            let _elsewhere = written_and_still_open_elsewhere(&device, &device);
+            node.unstage().await.unwrap();
+            assert!(has_reached(&node, offset), "the volume was unstaged and its data is in memory alone");
+        }
     });
 }
 
@@ -82,24 +63,21 @@ fn unstage_flushes_a_partition_that_is_open_elsewhere() {
 #[test]
 fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     with_node(async |node| {
-        let service = xen(node);
+        let xen = on_xen(node);
         let name = node.path("dev").join(XEN_NAME);
         let publish_context = context(&[("devicePath", name.to_str().unwrap())]);
         let publish = csi::NodePublishVolumeRequest { publish_context, ..node.publish_request(block()) };
-        service.node_publish_volume(Request::new(publish)).await.unwrap();
-        let unstage = || service.node_unstage_volume(Request::new(node.unstage_request()));
-        refused(unstage().await, Code::FailedPrecondition, &["still in use", &node.text("target")]);
-        let unpublish =
-            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
-        service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
+        xen.publish(publish).await.unwrap();
+        refused(xen.unstage().await, Code::FailedPrecondition, &["still in use", &node.text("target")]);
+        xen.unpublish(node.text("target")).await.unwrap();
         let _elsewhere = written_and_still_open_elsewhere(node.disk.path(), node.disk.path());
-        unstage().await.unwrap();
+        xen.unstage().await.unwrap();
         assert!(has_reached(node, 0), "the volume was unstaged and its data is in memory alone");
     });
 }
 
 /// Returns the node service of a Xen instance: sysfs lists the disk, which does not name its volume.
-fn xen(node: &Node) -> ebs_driver::node::NodeService {
+fn on_xen(node: &Node) -> Calls {
     let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
     let (sys, dev) = (sysfs_with(node, XEN_NAME, &format!("{}:{}", major(number), minor(number))), node.path("dev"));
     std::fs::create_dir(&dev).unwrap();

@@ -6,10 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use crate::node::{MIB, Node, block, context, mount, refused, with_node, with_staged_node};
 use crate::release::sysfs_with;
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
-use tonic::{Code, Request};
+use tonic::Code;
 
 /// Publish, unpublish, expand, statistics and health report on a raw device only when it is this volume's.
 #[test]
@@ -71,21 +70,9 @@ fn disk_without_a_serial_is_the_volume_only_on_xen() {
             node.staged("ext4").await;
             let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
             let sys = sysfs_with(&node, "sdb", &format!("{}:{}", major(number), minor(number)));
-            let service = node.again(|config| (config.sys, config.xen) = (sys, xen));
+            let calls = node.again(|config| (config.sys, config.xen) = (sys, xen));
             let staging = node.text("staging");
-            let expand = csi::NodeExpandVolumeRequest {
-                volume_id: node.volume.to_string(),
-                volume_path: staging.clone(),
-                ..Default::default()
-            };
-            let stats = csi::NodeGetVolumeStatsRequest {
-                volume_id: node.volume.to_string(),
-                volume_path: staging.clone(),
-                ..Default::default()
-            };
-            let unpublish =
-                csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: staging };
-            let stats = service.node_get_volume_stats(Request::new(stats)).await;
+            let stats = calls.stats(staging.clone()).await;
             if xen {
                 stats.unwrap();
                 // The disk does not identify itself, so the device name from EC2 decides about the mount.
@@ -93,22 +80,21 @@ fn disk_without_a_serial_is_the_volume_only_on_xen() {
                     let publish_context = context(&[("devicePath", device)]);
                     let request = node.publish_request(mount("ext4", &[]));
                     let request = csi::NodePublishVolumeRequest { publish_context, ..request };
-                    service.node_publish_volume(Request::new(request))
+                    calls.publish(request)
                 };
                 publish("/dev/xvdzz").await.unwrap_err();
                 assert!(!node.path("target").exists());
                 publish(node.disk.path().to_str().unwrap()).await.unwrap();
                 assert_eq!(node.mounts_at("target").await.len(), 1);
                 unmount(node.path("target")).await;
-                service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
+                calls.unpublish(staging).await.unwrap();
                 continue;
             }
             let words = ["without a serial number"];
             refused(stats, Code::NotFound, &words);
-            refused(service.node_expand_volume(Request::new(expand)).await, Code::NotFound, &words);
-            refused(service.node_unpublish_volume(Request::new(unpublish)).await, Code::FailedPrecondition, &words);
-            let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
-            refused(outcome, Code::FailedPrecondition, &words);
+            refused(calls.expand(staging.clone()).await, Code::NotFound, &words);
+            refused(calls.unpublish(staging).await, Code::FailedPrecondition, &words);
+            refused(calls.unstage().await, Code::FailedPrecondition, &words);
             assert_eq!(node.mounts_at("staging").await.len(), 1);
         }
     });

@@ -233,37 +233,27 @@ fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// An earlier version, or a hook that froze the file system during the unmount, leaves it in this state.
+/// By unstage and by stage. An earlier version, or a hook that froze the file system during the unmount, leaves it in this state.
 #[test]
 fn frozen_file_system_without_a_mount_is_thawed() {
     in_mount_namespace(|| async {
-        for fs in ["ext4", "xfs"] {
+        for (fs, by_stage) in [("ext4", false), ("xfs", false), ("ext4", true)] {
             let node = Node::new(320 * MIB);
             node.staged(fs).await;
             let _thawed = Thawed::after(&node, "staging").await;
             unmount(node.path("staging")).await;
             let log = Log::listen();
-            node.unstage().await.unwrap();
+            if by_stage {
+                node.staged(fs).await;
+            } else {
+                node.unstage().await.unwrap();
+            }
             assert_eq!(log.lines_with(&["WARN", "thawed", node.volume.as_str()]).len(), 1);
             drop(log);
             node.staged(fs).await;
             can_be_written(&node, "staging").await;
             node.unstage().await.unwrap();
         }
-    });
-}
-
-#[test]
-fn frozen_file_system_is_thawed_by_stage() {
-    with_staged_node(async |node| {
-        let _thawed = Thawed::after(node, "staging").await;
-        unmount(node.path("staging")).await;
-        let log = Log::listen();
-        node.staged("ext4").await;
-        assert_eq!(log.lines_with(&["WARN", "thawed", node.volume.as_str()]).len(), 1);
-        drop(log);
-        can_be_written(node, "staging").await;
-        node.unstage().await.unwrap();
     });
 }
 

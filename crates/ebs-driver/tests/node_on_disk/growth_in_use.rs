@@ -7,6 +7,7 @@ use rustix::mount::{MountFlags, mount_remount};
 use tonic::Code;
 
 use crate::failed_growth::give_up_growth_of_mounted_ext;
+use crate::log::Log;
 use crate::node::{MIB, Node, block, context, mount, refused, with_staged_node};
 use crate::traced_tools::TracedTools;
 
@@ -96,6 +97,7 @@ fn file_system_turned_read_only_does_not_grow() {
     });
 }
 
+/// A repeated stage changes nothing either, and the volume is healthy: it was requested read-only.
 #[test]
 fn expansion_of_a_read_only_mount_changes_nothing() {
     in_mount_namespace(|| async {
@@ -104,14 +106,19 @@ fn expansion_of_a_read_only_mount_changes_nothing() {
             node.staged(fs_type).await;
             node.unstage().await.unwrap();
             node.disk.grow(2 * SIZE).unwrap();
-            node.stage(node.stage_request(fs_type, &["ro"])).await.unwrap();
-            node.publish(node.publish_request(mount(fs_type, &["ro"]))).await.unwrap();
             let tools = TracedTools::that_fail(&node);
+            node.stage(node.stage_request(fs_type, &["ro"])).await.unwrap();
+            let before = node.mounts_at("staging").await;
+            node.stage(node.stage_request(fs_type, &["ro"])).await.unwrap();
+            assert_eq!(node.mounts_at("staging").await, before, "{fs_type}");
+            node.publish(node.publish_request(mount(fs_type, &["ro"]))).await.unwrap();
             for at in ["target", "staging"] {
                 assert_eq!(node.expand(node.text(at)).await.unwrap(), wire(2 * SIZE), "{fs_type}");
             }
             assert_eq!(tools.started(), [] as [&str; 0], "{fs_type}");
             drop(tools);
+            node.service.check_volumes().await;
+            assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
         }
@@ -146,7 +153,8 @@ fn file_system_remounted_read_only_does_not_grow() {
     });
 }
 
-/// The kernel requires CAP_SYS_RESOURCE, which the error names.
+/// The kernel requires CAP_SYS_RESOURCE, which the error names. Another stage succeeds and does not unmount the volume,
+/// because a mount after the unmount might fail.
 #[test]
 fn ext4_in_use_does_not_grow_without_the_capability() {
     in_mount_namespace(|| async {
@@ -155,9 +163,17 @@ fn ext4_in_use_does_not_grow_without_the_capability() {
         node.disk.grow(2 * SIZE).unwrap();
         let said = refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
         assert!(said.contains("before its next mount"), "{said}");
-        // Another stage of the volume in use must still succeed.
-        node.staged("ext4").await;
-        node.unpublish(node.text("target")).await.unwrap();
+        let (before, tools) = (node.mounts_at("staging").await, TracedTools::that_fail(&node));
+        for target in ["target", "none"] {
+            let log = Log::listen();
+            node.staged("ext4").await;
+            assert_eq!(node.mounts_at("staging").await, before);
+            // The kernel reuses the ID of a removed mount, so only the log shows whether the volume was mounted again.
+            assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
+            node.unpublish(node.text(target)).await.unwrap();
+        }
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        drop(tools);
         node.unstage().await.unwrap();
         node.staged("ext4").await;
         assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));

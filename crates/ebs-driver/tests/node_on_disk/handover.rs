@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::growth::may_grow_mounted_ext;
 use crate::node::{MIB, Node, block, context, mount, refused};
+use crate::node_local::{self, as_local};
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::content;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
-use tonic::{Code, Request};
+use tonic::Code;
 
 const BOUND: Duration = Duration::from_secs(30);
 const SIZE: u64 = 320 * MIB;
@@ -163,51 +163,28 @@ fn bound_raw_device_of_the_reference_driver_is_taken_over() {
 fn node_local_volume_of_the_reference_driver_is_taken_over() {
     in_mount_namespace(|| async {
         let node = Node::new(SIZE);
-        let handle = "local-ebs://dev/xvdbz".to_owned();
+        let (local, xfs) = (as_local(&node), mount("xfs", &[]));
         let reference = Reference { node: &node, fs_type: "xfs" };
         reference.format();
         reference.stage();
         reference.publish("first", "");
         let written = content::write_file(&node.path("first/data"), 37, MIB).unwrap();
-        let publish_context = context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())]);
-        let stage = csi::NodeStageVolumeRequest {
-            volume_id: handle.clone(),
-            publish_context: publish_context.clone(),
-            ..stage_request(&node, "xfs")
-        };
-        let publish = |target: &str| csi::NodePublishVolumeRequest {
-            volume_id: handle.clone(),
-            publish_context: publish_context.clone(),
-            ..publish_request(&node, "xfs", target)
-        };
+        let publish = |target: &str| node_local::publish_request(&node, target, xfs.clone());
         let before = mounts(&node).await;
-        node.stage(stage).await.unwrap();
+        node.stage(node_local::stage_request(&node, xfs.clone())).await.unwrap();
         node.publish(publish("first")).await.unwrap();
         assert_eq!(mounts(&node).await, before, "repeated calls change nothing");
         node.publish(publish("second")).await.unwrap();
         assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
         node.disk.grow(2 * SIZE).unwrap();
-        let expand = csi::NodeExpandVolumeRequest {
-            volume_id: handle.clone(),
-            volume_path: node.text("first"),
-            ..csi::NodeExpandVolumeRequest::default()
-        };
-        node.service.node_expand_volume(Request::new(expand)).await.unwrap();
-        let stats = csi::NodeGetVolumeStatsRequest {
-            volume_id: handle.clone(),
-            volume_path: node.text("second"),
-            ..csi::NodeGetVolumeStatsRequest::default()
-        };
-        let usage = node.service.node_get_volume_stats(Request::new(stats)).await.unwrap().into_inner().usage;
+        local.expand(node.text("first")).await.unwrap();
+        let usage = local.stats(node.text("second")).await.unwrap();
         assert!(usage[0].total > i64::try_from(SIZE).unwrap(), "{usage:?}");
         for target in ["first", "second"] {
-            let request = csi::NodeUnpublishVolumeRequest { volume_id: handle.clone(), target_path: node.text(target) };
-            node.service.node_unpublish_volume(Request::new(request)).await.unwrap();
+            local.unpublish(node.text(target)).await.unwrap();
             assert!(!node.path(target).exists());
         }
-        let request =
-            csi::NodeUnstageVolumeRequest { volume_id: handle.clone(), staging_target_path: node.text("staging") };
-        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
+        local.unstage().await.unwrap();
         assert!(!node.path("staging").exists());
     });
 }

@@ -27,28 +27,16 @@ fn watch_finds_a_vanished_volume_and_logs_it_once() {
         let blind = node.again(|config| config.sys = sys);
         let log = Log::listen();
         for _ in 0..2 {
-            blind.check_volumes().await;
-            assert_eq!(blind.unhealthy_volumes(), unhealthy(node, "Inaccessible", "DeviceVanished"));
+            blind.service.check_volumes().await;
+            assert_eq!(blind.service.unhealthy_volumes(), unhealthy(node, "Inaccessible", "DeviceVanished"));
         }
         assert_eq!(log.lines_with(&["WARN", "unhealthy", node.volume.as_str()]).len(), 1);
-        blind.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        blind.unstage().await.unwrap();
         for _ in 0..2 {
-            blind.check_volumes().await;
-            assert_eq!(blind.unhealthy_volumes(), []);
+            blind.service.check_volumes().await;
+            assert_eq!(blind.service.unhealthy_volumes(), []);
         }
         assert_eq!(log.lines_with(&["INFO", "healthy again", node.volume.as_str()]).len(), 1);
-    });
-}
-
-/// The status is degraded.
-#[test]
-fn watch_finds_a_file_system_turned_read_only() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
-        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        node.service.check_volumes().await;
-        assert_eq!(node.service.unhealthy_volumes(), unhealthy(&node, "Degraded", "ReadOnlyAfterErrors"));
     });
 }
 
@@ -62,7 +50,7 @@ fn file_system_with_counted_errors_is_degraded_until_checked() {
         assert!(line.contains(" rw") && !line.contains("emergency_ro"), "{line}");
         node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), unhealthy(node, "Degraded", "FileSystemErrors"));
-        node.service.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        node.unstage().await.unwrap();
         node.staged("ext4").await;
         node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
@@ -78,8 +66,8 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         raw.publish(raw.publish_request(block())).await.unwrap();
         let sys = sysfs_with(&raw, "sda", "8:0");
         let blind = raw.again(|config| config.sys = sys);
-        blind.check_volumes().await;
-        assert_eq!(blind.unhealthy_volumes().len(), 1, "{:?}", blind.unhealthy_volumes());
+        blind.service.check_volumes().await;
+        assert_eq!(blind.service.unhealthy_volumes().len(), 1, "{:?}", blind.service.unhealthy_volumes());
 
         let node = Node::new(64 * MIB);
         let kubelets = "plugins/kubernetes.io/csi/ebs.csi.aws.com/0a1b/globalmount";
@@ -90,12 +78,12 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         // A driver without a register, as after the reference driver.
         let heir = node.again(|config| config.state_dir = node.path("another-state"));
         let seen = async {
-            while heir.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {
+            while heir.service.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::select! {
-            () = heir.clone().watch_health() => panic!("it watches for ever"),
+            () = heir.service.clone().watch_health() => panic!("it watches for ever"),
             seen = tokio::time::timeout(Duration::from_secs(30), seen) => seen.expect("found by the first check"),
         }
     });

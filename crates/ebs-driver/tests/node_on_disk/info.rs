@@ -1,32 +1,30 @@
 //! NodeGetInfo: the ID of the node, and how many volumes it can attach.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
-use ebs_driver::node::NodeService;
+use ebs_driver::node::NodeOptions;
+use ebs_driver::operation::Operations;
 use ebs_ec2::NodeId;
-use ebs_metadata::{Answer, BlockDevices, Imds, ImdsOptions, Machine, NodeMetadata, Source, SourceKind};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use ebs_metadata::{Answer, BlockDevices, Machine, MetadataError, NodeMetadata, Source, SourceError, SourceKind};
 use tokio::task::JoinSet;
 use tonic::Request;
 
-use crate::node::{MIB, Node, context, metadata, mount, options_of, with_node, with_staged_node};
+use crate::node::{Calls, MIB, Node, context, metadata, mount, options, options_of, with_node, with_staged_node};
 
-async fn info(service: &NodeService) -> csi::NodeGetInfoResponse {
-    service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.expect("it never fails").into_inner()
+async fn info(calls: &Calls) -> csi::NodeGetInfoResponse {
+    calls.service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.expect("it never fails").into_inner()
 }
 
-async fn limit(service: &NodeService) -> i64 {
-    info(service).await.max_volumes_per_node
+async fn limit(calls: &Calls) -> i64 {
+    info(calls).await.max_volumes_per_node
 }
 
 /// Returns the driver after a boot of its machine. The metadata counts `block_devices` volumes as attached at that
 /// boot.
-fn booted(node: &Node, boot: &str, block_devices: u32) -> NodeService {
+fn booted(node: &Node, boot: &str, block_devices: u32) -> Calls {
     booted_with(node, boot, block_devices, |_| {})
 }
 
@@ -35,20 +33,54 @@ fn booted_with(
     boot: &str,
     block_devices: u32,
     change: impl FnOnce(&mut ebs_mounter::MounterConfig),
-) -> NodeService {
+) -> Calls {
     std::fs::write(node.path("boot_id"), format!("{boot}\n")).unwrap();
     let of_machine = NodeMetadata { block_devices: BlockDevices::AtBoot(block_devices), ..metadata() };
-    node.again_as(options_of(of_machine), |config| {
+    node.again_as((options_of(of_machine), Operations::new()), |config| {
         config.boot_id = node.path("boot_id");
         change(config);
     })
+}
+
+/// The response has the ID, the zone under both keys, the operating system and the limit. A node of a HyperPod cluster has
+/// the ID by which the controller knows it, and a node on an Outpost its partition, region, account and ID.
+#[tokio::test]
+async fn node_reports_its_id_topology_limit_and_capabilities() {
+    let node = Node::new(MIB);
+    let mut expected = context(&[
+        ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
+        ("topology.kubernetes.io/zone", "us-west-2a"),
+        ("kubernetes.io/os", "linux"),
+    ]);
+    let plain = info(&node).await;
+    assert_eq!((plain.node_id.as_str(), plain.max_volumes_per_node), ("i-0abc", 26));
+    assert_eq!(plain.accessible_topology.unwrap().segments, expected);
+    let id = "hyperpod-abc123def456-i-0123456789abcdef0";
+    let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
+    let outpost = Some(ebs_ec2::OutpostArn::parse(arn).unwrap());
+    let other = NodeMetadata { node: NodeId::parse(id).unwrap(), outpost, ..metadata() };
+    let other = info(&node.again_as((options_of(other), Operations::new()), |_| {})).await;
+    expected.extend(context(&[
+        ("topology.ebs.csi.aws.com/partition", "aws-us-gov"),
+        ("topology.ebs.csi.aws.com/region", "us-gov-west-1"),
+        ("topology.ebs.csi.aws.com/account-id", "123456789012"),
+        ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
+    ]));
+    assert_eq!((other.node_id.as_str(), other.accessible_topology.unwrap().segments), (id, expected));
+    let reply = node.service.node_get_capabilities(Request::new(csi::NodeGetCapabilitiesRequest {})).await.unwrap();
+    use csi::node_service_capability::rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
+    use csi::node_service_capability::{Rpc, Type};
+    let kinds: Vec<_> =
+        reply.into_inner().capabilities.into_iter().filter_map(|capability| capability.r#type).collect();
+    let wanted = [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth];
+    assert_eq!(kinds, wanted.map(|kind| Type::Rpc(Rpc { r#type: kind.into() })));
 }
 
 /// The driver may restart, and its volumes may be detached. Volumes that another program attached lower the limit.
 #[test]
 fn limit_is_the_same_after_a_reboot_with_volumes_attached() {
     with_staged_node(async |node| {
-        assert_eq!(limit(&node.service).await, 26);
+        assert_eq!(limit(node).await, 26);
         let first = booted(node, "first", 1);
         assert_eq!(limit(&first).await, 26);
         node.unstage().await.unwrap();
@@ -86,43 +118,14 @@ fn node_local_volume_lowers_the_limit_after_a_reboot() {
     });
 }
 
-/// The controller knows the node by this ID.
-#[tokio::test]
-async fn hyperpod_node_reports_its_hyperpod_id() {
-    let node = Node::new(MIB);
-    let id = "hyperpod-abc123def456-i-0123456789abcdef0";
-    let of_cluster = NodeMetadata { node: NodeId::parse(id).unwrap(), ..metadata() };
-    assert_eq!(info(&node.again_with(options_of(of_cluster))).await.node_id, id);
+/// A metadata source that alternates between one and three network interfaces, until it is down.
+#[derive(Debug, Clone, Default)]
+struct Restless {
+    answers: Arc<AtomicU32>,
+    is_down: Arc<AtomicBool>,
 }
 
-/// Starts a metadata service that alternates between one and three network interfaces.
-async fn restless(tasks: &mut JoinSet<()>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let answers = Arc::new(AtomicUsize::new(0));
-    tasks.spawn(async move {
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = vec![0; 4096];
-            let read = stream.read(&mut request).await.unwrap_or(0);
-            let (status, count) = match request[..read].starts_with(b"PUT") {
-                true => ("403 Forbidden", 0),
-                false => ("200 OK", 1 + 2 * (answers.fetch_add(1, Ordering::Relaxed) % 2)),
-            };
-            let body: String = (0..count).map(|card| format!("0e:49:61:0f:c3:1{card}/\n")).collect();
-            let length = body.len();
-            let reply = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-            let _ = stream.write_all(reply.as_bytes()).await;
-        }
-    });
-    address
-}
-
-/// A metadata source whose first value is complete, and that then queries the service.
-#[derive(Debug)]
-struct Known(Imds);
-
-impl Source for Known {
+impl Source for Restless {
     fn kind(&self) -> SourceKind {
         SourceKind::Imds
     }
@@ -132,7 +135,14 @@ impl Source for Known {
     }
 
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
-        self.0.refresh(known)
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if self.is_down.load(Ordering::Relaxed) {
+                return Err(SourceError::new(SourceKind::Imds, MetadataError::Disabled));
+            }
+            let network_interfaces = 1 + 2 * (self.answers.fetch_add(1, Ordering::Relaxed) % 2);
+            Ok(NodeMetadata { network_interfaces, ..known.clone() })
+        })
     }
 }
 
@@ -144,8 +154,9 @@ fn count_without_the_drivers_own_volumes_is_unchanged() {
         assert_eq!(limit(&booted(node, "first", 1)).await, 26);
         let counted = NodeMetadata { block_devices: BlockDevices::Others(1), ..metadata() };
         std::fs::write(node.path("boot_id"), "first\n").unwrap();
-        let service = node.again_as(options_of(counted), |config| config.boot_id = node.path("boot_id"));
-        assert_eq!(limit(&service).await, 25);
+        let calls =
+            node.again_as((options_of(counted), Operations::new()), |config| config.boot_id = node.path("boot_id"));
+        assert_eq!(limit(&calls).await, 25);
     });
 }
 
@@ -154,21 +165,19 @@ fn count_without_the_drivers_own_volumes_is_unchanged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_node_get_info_is_consistent() {
     let node = Node::new(MIB);
-    let mut tasks = JoinSet::new();
-    let endpoint = Some(format!("http://{}", restless(&mut tasks).await));
-    let imds = Imds::with(ImdsOptions { endpoint, ..ImdsOptions::default() }).unwrap();
-    let machine = Machine::find(vec![Box::new(Known(imds))], None).await.unwrap();
-    let service = node.again_on(machine);
+    let source = Restless::default();
+    let machine = Machine::find(vec![Box::new(source.clone())], None).await.unwrap();
+    let options = NodeOptions { machine: Arc::new(machine), ..options() };
+    let calls = node.again_as((options, Operations::new()), |_| {});
     let mut asking = JoinSet::new();
     for _ in 0..64 {
-        let service = service.clone();
-        asking.spawn(async move { limit(&service).await });
+        let calls = calls.clone();
+        asking.spawn(async move { limit(&calls).await });
     }
     let answers = asking.join_all().await;
     assert!(answers.iter().all(|limit| [26, 24].contains(limit)), "{answers:?}");
     assert!(answers.contains(&26) && answers.contains(&24), "{answers:?}");
-    tasks.abort_all();
-    while tasks.join_next().await.is_some() {}
-    let (last, again) = (limit(&service).await, limit(&service).await);
+    source.is_down.store(true, Ordering::Relaxed);
+    let (last, again) = (limit(&calls).await, limit(&calls).await);
     assert!([26, 24].contains(&last) && last == again, "{last} {again}");
 }

@@ -7,6 +7,7 @@ use crate::node::{MIB, Node, block, mount, options, refused};
 use csi_proto::csi;
 use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
+use ebs_driver::operation::Operations;
 use ebs_mounter::FsType;
 use ebs_testkit::content;
 use ebs_testkit::loop_device::LoopDevice;
@@ -93,7 +94,7 @@ fn legacy_xfs_keeps_its_data() {
         let legacy = NodeOptions { legacy_xfs: true, ..options() };
         for asked in [asked(&[], "reflink=0"), asked(&[("inodesize", "1024")], "bigtime=0")] {
             let mut node = Node::new(size("xfs"));
-            node.service = node.again_with(legacy.clone());
+            node.calls.service = node.again_as((legacy.clone(), Operations::new()), |_| {}).service;
             life(&node, "xfs", &asked).await;
         }
     });

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod abandoned;
 #[cfg(test)]
+mod codes;
+#[cfg(test)]
 mod dead_mounts;
 #[cfg(test)]
 mod exclusion;
@@ -42,17 +44,11 @@ mod prepare;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
-mod publish_codes;
-#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]
-mod requested;
-#[cfg(test)]
 mod stage;
-#[cfg(test)]
-mod stage_codes;
 #[cfg(test)]
 mod state_directory;
 #[cfg(test)]

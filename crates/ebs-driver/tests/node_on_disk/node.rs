@@ -1,6 +1,7 @@
 //! A node service with its own disk.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +37,107 @@ pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     });
 }
 
+/// The calls for one volume at one node service.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub(crate) service: NodeService,
+    /// The CSI handle of the volume.
+    pub(crate) handle: String,
+    /// A mutating call also waits until the register on disk is written, where another service reads it. No RPC waits
+    /// for that.
+    pub(crate) awaits_register: bool,
+    pub(crate) place_path: PathBuf,
+}
+
+impl Calls {
+    /// Returns an absolute path for this test.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place_path.join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    async fn written<T>(&self, outcome: Result<T, Status>) -> Result<(), Status> {
+        let is_written = !self.awaits_register || self.service.register_written(Duration::from_secs(60)).await;
+        assert!(is_written, "the register is not written");
+        outcome.map(drop)
+    }
+
+    /// Calls NodeStageVolume. Checks that no code lets the kubelet forget a mount.
+    pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
+        self.written(kubelet::stage(&self.service, request).await).await
+    }
+
+    pub(crate) async fn unstage(&self) -> Result<(), Status> {
+        self.unstage_at(self.text("staging")).await
+    }
+
+    pub(crate) async fn unstage_at(&self, staging_target_path: String) -> Result<(), Status> {
+        let request = csi::NodeUnstageVolumeRequest { volume_id: self.handle.clone(), staging_target_path };
+        self.written(self.service.node_unstage_volume(Request::new(request)).await).await
+    }
+
+    /// Calls NodePublishVolume. Checks that no code lets the kubelet forget a mount of the volume.
+    pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
+        self.written(kubelet::publish(&self.service, request).await).await
+    }
+
+    /// Calls NodePublishVolume at a target with a mount that does not belong to the volume.
+    pub(crate) async fn publish_over_foreign(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
+        self.written(self.service.node_publish_volume(Request::new(request)).await).await
+    }
+
+    pub(crate) async fn unpublish(&self, target_path: String) -> Result<(), Status> {
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: self.handle.clone(), target_path };
+        self.written(self.service.node_unpublish_volume(Request::new(request)).await).await
+    }
+
+    pub(crate) async fn stats(&self, volume_path: String) -> Result<Vec<csi::VolumeUsage>, Status> {
+        let volume_id = self.handle.clone();
+        let request = csi::NodeGetVolumeStatsRequest { volume_id, volume_path, ..Default::default() };
+        self.service.node_get_volume_stats(Request::new(request)).await.map(|reply| reply.into_inner().usage)
+    }
+
+    pub(crate) async fn expand(&self, volume_path: String) -> Result<i64, Status> {
+        self.expand_to(volume_path, 0).await
+    }
+
+    /// Calls NodeExpandVolume for a minimum size in bytes.
+    pub(crate) async fn expand_to(&self, volume_path: String, required_bytes: i64) -> Result<i64, Status> {
+        let request = csi::NodeExpandVolumeRequest {
+            volume_id: self.handle.clone(),
+            volume_path,
+            capacity_range: Some(csi::CapacityRange { required_bytes, limit_bytes: 0 }),
+            ..csi::NodeExpandVolumeRequest::default()
+        };
+        self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
+    }
+
+    /// Returns the health of the volume at a path.
+    pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
+        let volume_id = self.handle.clone();
+        let request = csi::NodeGetVolumeHealthRequest { volume_id, volume_publish_path, ..Default::default() };
+        let reply = self.service.node_get_volume_health(Request::new(request)).await?.into_inner();
+        Ok(reply.volume_health.map(|health| health.health_statuses).unwrap_or_default())
+    }
+}
+
 /// A node, its only disk and a directory for its paths.
 pub(crate) struct Node {
-    pub(crate) service: NodeService,
+    pub(crate) calls: Calls,
     pub(crate) volume: VolumeId,
     pub(crate) disk: LoopDevice,
     pub(crate) place: tempfile::TempDir,
+}
+
+impl Deref for Node {
+    type Target = Calls;
+
+    fn deref(&self) -> &Calls {
+        &self.calls
+    }
 }
 
 impl Node {
@@ -72,22 +168,13 @@ impl Node {
 
     fn over(volume: VolumeId, disk: LoopDevice, change: impl FnOnce(&mut MounterConfig)) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let service = service(&disk, &place, options(), change);
-        Self { service, volume, disk, place }
-    }
-
-    /// Waits until the register on disk is written, where another service reads it. No RPC waits for that.
-    async fn written(&self) {
-        assert!(self.service.register_written(Duration::from_secs(60)).await, "the register is not written");
-    }
-
-    /// Returns an absolute path for this test.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.place.path().canonicalize().unwrap().join(name)
-    }
-
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
+        let calls = Calls {
+            service: service(&disk, &place, (options(), Operations::new()), change),
+            handle: volume.to_string(),
+            awaits_register: true,
+            place_path: place.path().canonicalize().unwrap(),
+        };
+        Self { calls, volume, disk, place }
     }
 
     /// Returns a request to stage at `staging`, attached at a known time.
@@ -105,25 +192,8 @@ impl Node {
         }
     }
 
-    /// Calls NodeStageVolume. Checks that no code lets the kubelet forget a mount.
-    pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
-        let staged = kubelet::stage(&self.service, request).await.map(drop);
-        self.written().await;
-        staged
-    }
-
     pub(crate) async fn staged(&self, fs_type: &str) {
         self.stage(self.stage_request(fs_type, &[])).await.expect("a staged volume");
-    }
-
-    pub(crate) async fn unstage(&self) -> Result<(), Status> {
-        let unstaged = self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop);
-        self.written().await;
-        unstaged
-    }
-
-    pub(crate) fn unstage_request(&self) -> csi::NodeUnstageVolumeRequest {
-        csi::NodeUnstageVolumeRequest { volume_id: self.volume.to_string(), staging_target_path: self.text("staging") }
     }
 
     /// Returns a request to publish at `target`.
@@ -138,92 +208,19 @@ impl Node {
         }
     }
 
-    /// Calls NodePublishVolume. Checks that no code lets the kubelet forget a mount of the volume.
-    pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
-        let published = kubelet::publish(&self.service, request).await.map(drop);
-        self.written().await;
-        published
-    }
-
-    /// Calls NodePublishVolume at a target with a mount that does not belong to the volume.
-    pub(crate) async fn publish_over_foreign(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
-        let published = self.service.node_publish_volume(Request::new(request)).await.map(drop);
-        self.written().await;
-        published
-    }
-
-    pub(crate) async fn unpublish(&self, target_path: String) -> Result<(), Status> {
-        let request = csi::NodeUnpublishVolumeRequest { volume_id: self.volume.to_string(), target_path };
-        let unpublished = self.service.node_unpublish_volume(Request::new(request)).await.map(drop);
-        self.written().await;
-        unpublished
-    }
-
-    pub(crate) async fn stats(&self, volume_path: String) -> Result<Vec<csi::VolumeUsage>, Status> {
-        let request = csi::NodeGetVolumeStatsRequest {
-            volume_id: self.volume.to_string(),
-            volume_path,
-            ..csi::NodeGetVolumeStatsRequest::default()
-        };
-        self.service.node_get_volume_stats(Request::new(request)).await.map(|reply| reply.into_inner().usage)
-    }
-
-    pub(crate) async fn expand(&self, volume_path: String) -> Result<i64, Status> {
-        self.expand_to(volume_path, 0).await
-    }
-
-    /// Calls NodeExpandVolume for a minimum size in bytes.
-    pub(crate) async fn expand_to(&self, volume_path: String, required_bytes: i64) -> Result<i64, Status> {
-        let request = csi::NodeExpandVolumeRequest {
-            volume_id: self.volume.to_string(),
-            volume_path,
-            capacity_range: Some(csi::CapacityRange { required_bytes, limit_bytes: 0 }),
-            ..csi::NodeExpandVolumeRequest::default()
-        };
-        self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
-    }
-
-    /// Returns the health of the volume at a path.
-    pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
-        let request = csi::NodeGetVolumeHealthRequest {
-            volume_id: self.volume.to_string(),
-            volume_publish_path,
-            ..csi::NodeGetVolumeHealthRequest::default()
-        };
-        let reply = self.service.node_get_volume_health(Request::new(request)).await?.into_inner();
-        Ok(reply.volume_health.map(|health| health.health_statuses).unwrap_or_default())
-    }
-
     /// Returns a second node service for the same disk and directory.
-    pub(crate) fn again(&self, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
-        service(&self.disk, &self.place, options(), change)
+    pub(crate) fn again(&self, change: impl FnOnce(&mut MounterConfig)) -> Calls {
+        self.again_as((options(), Operations::new()), change)
     }
 
-    /// Does the same, with the test's own operations.
-    pub(crate) fn again_within(&self, operations: Operations) -> NodeService {
-        NodeService::new(options(), mounter(&self.disk, &self.place, |_| {}), operations)
-    }
-
-    /// Does the same, with a long wait for a late disk.
-    pub(crate) fn again_late(&self, operations: Operations) -> NodeService {
-        let late = |config: &mut MounterConfig| config.late_device = Duration::from_secs(600);
-        NodeService::new(options(), mounter(&self.disk, &self.place, late), operations)
-    }
-
-    /// Does the same, as another machine.
-    pub(crate) fn again_with(&self, options: NodeOptions) -> NodeService {
-        service(&self.disk, &self.place, options, |_| {})
-    }
-
-    /// Does the same, with another configuration.
-    pub(crate) fn again_as(&self, options: NodeOptions, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
-        service(&self.disk, &self.place, options, change)
-    }
-
-    /// Does the same, with metadata sources for the machine.
-    pub(crate) fn again_on(&self, machine: Machine) -> NodeService {
-        let options = NodeOptions { machine: Arc::new(machine), ..options() };
-        NodeService::new(options, mounter(&self.disk, &self.place, |_| {}), Operations::new())
+    /// Does the same, with other options and the test's own operations.
+    pub(crate) fn again_as(
+        &self,
+        of_service: (NodeOptions, Operations),
+        change: impl FnOnce(&mut MounterConfig),
+    ) -> Calls {
+        let service = service(&self.disk, &self.place, of_service, change);
+        Calls { service, awaits_register: false, ..self.calls.clone() }
     }
 
     /// Returns the mounts at one of this test's paths, oldest first.
@@ -249,13 +246,9 @@ impl Node {
 fn service(
     disk: &LoopDevice,
     place: &tempfile::TempDir,
-    options: NodeOptions,
+    (options, operations): (NodeOptions, Operations),
     change: impl FnOnce(&mut MounterConfig),
 ) -> NodeService {
-    NodeService::new(options, mounter(disk, place, change), Operations::new())
-}
-
-fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> Mounter {
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
@@ -263,7 +256,7 @@ fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mu
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);
-    Mounter::new(config).expect("a mounter")
+    NodeService::new(options, Mounter::new(config).expect("a mounter"), operations)
 }
 
 /// Returns the metadata of an `m5.large` without attachments.

@@ -100,19 +100,3 @@ fn error_for_a_partitioned_disk_names_the_attribute() {
         assert_eq!(node.disk.read_at(512, 0).unwrap(), table);
     });
 }
-
-#[test]
-fn empty_partition_attribute_means_the_whole_disk() {
-    in_mount_namespace(|| async {
-        let node = Node::new(WHOLE);
-        node.stage(stage_request(&node, "")).await.unwrap();
-        assert_eq!(node.mounts_at("staging").await[0].source, node.disk.path().as_os_str());
-        node.unstage().await.unwrap();
-        let raw = csi::NodePublishVolumeRequest {
-            volume_context: context(&[("partition", "")]),
-            ..node.publish_request(block())
-        };
-        node.publish(raw).await.unwrap();
-        node.unpublish(node.text("target")).await.unwrap();
-    });
-}

@@ -3,13 +3,12 @@
 use std::os::unix::fs::FileExt;
 
 use crate::log::Log;
-use crate::node::{MIB, Node, block, metadata, mount, options_of, refused, with_node, with_staged_node};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use tonic::{Code, Request};
+use tonic::Code;
 
 #[test]
 fn staged_volume_is_published_with_the_requested_flags() {
@@ -150,20 +149,7 @@ fn invalid_target_path_is_refused_without_a_change() {
     });
 }
 
-#[test]
-fn foreign_mount_is_neither_covered_nor_unmounted() {
-    with_staged_node(async |node| {
-        let target = node.path("target");
-        std::fs::create_dir(&target).unwrap();
-        rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        let outcome = node.publish_over_foreign(node.publish_request(mount("ext4", &[]))).await;
-        refused(outcome, Code::FailedPrecondition, &["tmpfs"]);
-        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
-        assert_eq!(node.mounts_at("target").await.len(), 1);
-    });
-}
-
-/// Unpublish removes the file.
+/// Unpublish removes the file, but not while a process has the device open.
 #[test]
 fn raw_block_volume_is_a_device_at_its_target() {
     with_node(async |node| {
@@ -183,12 +169,16 @@ fn raw_block_volume_is_a_device_at_its_target() {
         assert_eq!(node.expand(node.text("pods/target")).await.unwrap(), total);
         request.readonly = true;
         refused(node.publish(request).await, Code::AlreadyExists, &["ro"]);
+        let open = std::fs::File::open(node.path("pods/target")).unwrap();
+        refused(node.unpublish(node.text("pods/target")).await, Code::FailedPrecondition, &["in use"]);
+        assert_eq!(node.mounts_at("pods/target").await.len(), 1);
+        drop(open);
         node.unpublish(node.text("pods/target")).await.unwrap();
         assert!(!node.path("pods/target").exists() && node.path("pods").exists());
     });
 }
 
-/// Other paths are NotFound.
+/// Other paths are NotFound, also for a growth.
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {
@@ -201,99 +191,16 @@ fn statistics_count_bytes_and_inodes_of_the_volume() {
         assert_eq!(usage[1].total - usage[1].available, usage[1].used);
         assert_eq!(usage[1].used, 12);
         std::fs::create_dir(node.path("empty")).unwrap();
-        for nothing in ["empty", "missing"] {
+        for (nothing, growth) in [("empty", "nothing is mounted"), ("missing", "missing")] {
             refused(node.stats(node.text(nothing)).await, Code::NotFound, &["not a mount of this volume"]);
+            refused(node.expand(node.text(nothing)).await, Code::NotFound, &[growth]);
         }
         refused(node.stats("some/path".to_owned()).await, Code::NotFound, &["some/path"]);
+        refused(node.expand("some/path".to_owned()).await, Code::NotFound, &["relative"]);
         let other = Node::new(64 * MIB);
         refused(other.stats(node.text("target")).await, Code::NotFound, &[node.volume.as_str()]);
+        refused(other.expand(node.text("target")).await, Code::NotFound, &[node.volume.as_str()]);
     });
-}
-
-#[test]
-fn growth_at_a_path_without_the_volume_is_not_found() {
-    in_mount_namespace(|| async {
-        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
-        other.staged("ext4").await;
-        std::fs::create_dir(node.path("empty")).unwrap();
-        refused(node.expand(node.text("empty")).await, Code::NotFound, &["nothing is mounted"]);
-        refused(node.expand(other.text("staging")).await, Code::NotFound, &[other.volume.as_str()]);
-        refused(node.expand(node.text("missing")).await, Code::NotFound, &["missing"]);
-        refused(node.expand("some/path".to_owned()).await, Code::NotFound, &["relative"]);
-    });
-}
-
-#[test]
-fn foreign_volume_is_inaccessible_and_a_healthy_one_is_not() {
-    in_mount_namespace(|| async {
-        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
-        node.staged("ext4").await;
-        let health = |volume_id: String| {
-            let request = csi::NodeGetVolumeHealthRequest {
-                volume_id,
-                staging_target_path: node.text("staging"),
-                ..csi::NodeGetVolumeHealthRequest::default()
-            };
-            let service = node.service.clone();
-            async move {
-                let reply = service.node_get_volume_health(Request::new(request)).await.unwrap().into_inner();
-                reply.volume_health.unwrap().health_statuses
-            }
-        };
-        assert!(health(node.volume.to_string()).await.is_empty());
-        let foreign = health(other.volume.to_string()).await;
-        assert_eq!(foreign[0].status(), csi::VolumeHealthErrorType::Inaccessible);
-        assert!(foreign[0].message.contains(node.volume.as_str()));
-    });
-}
-
-/// The segments are its partition, region, account and ID.
-#[tokio::test]
-async fn node_on_an_outpost_reports_its_outpost() {
-    let node = Node::new(MIB);
-    let mut metadata = metadata();
-    let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
-    metadata.outpost = Some(ebs_ec2::OutpostArn::parse(arn).unwrap());
-    let service = node.again_with(options_of(metadata));
-    let info = service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
-    let expected = [
-        ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
-        ("topology.kubernetes.io/zone", "us-west-2a"),
-        ("kubernetes.io/os", "linux"),
-        ("topology.ebs.csi.aws.com/partition", "aws-us-gov"),
-        ("topology.ebs.csi.aws.com/region", "us-gov-west-1"),
-        ("topology.ebs.csi.aws.com/account-id", "123456789012"),
-        ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
-    ];
-    assert_eq!(info.accessible_topology.unwrap().segments, crate::node::context(&expected));
-}
-
-/// The response has the ID, the zone under both keys, the operating system, the limit, and four capabilities in order.
-#[tokio::test]
-async fn node_reports_its_id_topology_limit_and_capabilities() {
-    let node = Node::new(MIB);
-    let info = node.service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
-    assert_eq!((info.node_id.as_str(), info.max_volumes_per_node), ("i-0abc", 26));
-    let segments = info.accessible_topology.unwrap().segments;
-    let expected = [
-        ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
-        ("topology.kubernetes.io/zone", "us-west-2a"),
-        ("kubernetes.io/os", "linux"),
-    ];
-    assert_eq!(segments, crate::node::context(&expected));
-    let request = Request::new(csi::NodeGetCapabilitiesRequest {});
-    let reply = node.service.node_get_capabilities(request).await.unwrap().into_inner();
-    use csi::node_service_capability::{Type, rpc};
-    let kinds: Vec<i32> = reply
-        .capabilities
-        .into_iter()
-        .map(|capability| match capability.r#type {
-            Some(Type::Rpc(rpc)) => rpc.r#type,
-            None => 0,
-        })
-        .collect();
-    use rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
-    assert_eq!(kinds, [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth].map(i32::from));
 }
 
 /// A target that existed before stays.
@@ -311,18 +218,5 @@ fn failed_publish_removes_only_the_target_that_it_created() {
         mount_change(node.path("staging"), MountPropagationFlags::PRIVATE).unwrap();
         publish().await.unwrap();
         assert_eq!(node.mounts_at("target").await.len(), 1);
-    });
-}
-
-#[test]
-fn raw_device_in_use_is_not_unpublished() {
-    with_node(async |node| {
-        node.publish(node.publish_request(block())).await.unwrap();
-        let open = std::fs::File::open(node.path("target")).unwrap();
-        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["in use"]);
-        assert_eq!(node.mounts_at("target").await.len(), 1);
-        drop(open);
-        node.unpublish(node.text("target")).await.unwrap();
-        assert!(node.mounts_at("target").await.is_empty());
     });
 }

@@ -5,37 +5,33 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
+use crate::node_local::as_local;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::{Process, ProcessSpec};
-use tonic::{Code, Request};
+use tonic::Code;
 
 const BOUND: Duration = Duration::from_secs(20);
 const O_EXCL: i32 = 0o200;
 
 /// The error names the paths, and the volume stays staged.
 #[test]
-fn published_volume_is_not_unstaged_and_targets_are_named() {
+fn volume_in_use_is_not_unstaged_and_targets_are_named() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        let open = std::fs::File::create(node.path("target/file")).unwrap();
         let target = node.text("target");
-        refused(node.unstage().await, Code::FailedPrecondition, &["still in use", &target, node.volume.as_str()]);
-        assert_eq!(node.mounts_at("staging").await.len(), 1, "a refusal leaves the volume staged");
-        drop(open);
-        node.unpublish(target).await.unwrap();
+        let words = ["still in use", &target, node.volume.as_str()];
+        for (file, said) in [("target/file", &words[..]), ("staging/file", &["in use"])] {
+            let open = std::fs::File::create(node.path(file)).unwrap();
+            refused(node.unstage().await, Code::FailedPrecondition, said);
+            assert_eq!(node.mounts_at("staging").await.len(), 1, "a refusal leaves the volume staged");
+            drop(open);
+            node.unpublish(target.clone()).await.unwrap();
+        }
         node.unstage().await.unwrap();
-    });
-}
-
-#[test]
-fn volume_bound_raw_is_not_unstaged() {
-    with_node(async |node| {
+        // Without a stage, a raw device at a target is the use.
         node.publish(node.publish_request(block())).await.unwrap();
-        let target = node.text("target");
-        refused(node.unstage().await, Code::FailedPrecondition, &["still in use", &target]);
-        node.unpublish(target).await.unwrap();
+        refused(node.unstage().await, Code::FailedPrecondition, &words);
+        node.unpublish(target.clone()).await.unwrap();
         node.unstage().await.unwrap();
     });
 }
@@ -80,16 +76,6 @@ fn repeated_unstage_removes_the_directory_and_its_copies() {
         assert!(has_mounted(&holder, node) && exclusively(node).is_err(), "the copy holds the disk");
         node.unstage().await.unwrap();
         assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
-    });
-}
-
-#[test]
-fn repeated_unstage_keeps_a_directory_that_holds_files() {
-    with_node(async |node| {
-        std::fs::create_dir(node.path("staging")).unwrap();
-        std::fs::write(node.path("staging/file"), "somebody's").unwrap();
-        node.unstage().await.unwrap();
-        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "somebody's");
     });
 }
 
@@ -160,37 +146,44 @@ fn mount_that_follows_the_staging_mount_does_not_block() {
         request.staging_target_path = node.text("kubelet/staging");
         node.stage(request).await.unwrap();
         assert_eq!(node.mounts_at("twin/staging").await.len(), 1, "the mount is seen at both");
-        let request = csi::NodeUnstageVolumeRequest {
-            volume_id: node.volume.to_string(),
-            staging_target_path: node.text("kubelet/staging"),
-        };
-        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
+        node.unstage_at(node.text("kubelet/staging")).await.unwrap();
         assert!(node.mounts_at("twin/staging").await.is_empty() && !place.exists());
     });
 }
 
-/// Even if it is published.
+/// Even while a pod uses it.
 #[test]
-fn vanished_device_is_unstaged() {
-    with_staged_node(async |node| {
-        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        let _open = std::fs::File::create(node.path("target/file")).unwrap();
+fn vanished_device_is_unpublished_and_unstaged() {
+    with_node(async |node| {
         // A readable sysfs that lists other disks, as after a surprise detach.
         let sys = sysfs_with(node, "sdz", "8:400");
         let after = node.again(|config| config.sys = sys);
-        after.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        node.publish(node.publish_request(block())).await.unwrap();
+        let open = std::fs::File::open(node.path("target")).unwrap();
+        after.unpublish(node.text("target")).await.unwrap();
+        assert!(!node.path("target").exists());
+        drop(open);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        let _open = std::fs::File::create(node.path("target/file")).unwrap();
+        after.unstage().await.unwrap();
         assert!(node.mounts_at("staging").await.is_empty());
     });
 }
 
-/// The driver checks the owner of each mount before the unmount, from top to bottom, and stops at a foreign mount.
+/// The driver checks the owner of each mount before the unmount, from top to bottom, and stops at a foreign mount, also
+/// below the volume.
 #[test]
-fn foreign_mount_below_the_volume_stops_unstage() {
+fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("staging");
         other.stage(request).await.unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Unavailable, &["another mount"]);
+        refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        assert!(node.is_untouched());
         cover(&node, "staging").await;
         refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
         assert_eq!(node.mounts_at("staging").await.len(), 1, "the foreign mount below went too");
@@ -198,11 +191,20 @@ fn foreign_mount_below_the_volume_stops_unstage() {
 }
 
 #[test]
-fn foreign_mount_below_the_volume_stops_unpublish() {
+fn foreign_target_mount_is_neither_covered_nor_unmounted() {
     with_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
         rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        node.staged("ext4").await;
+        let outcome = node.publish_over_foreign(node.publish_request(mount("ext4", &[]))).await;
+        refused(outcome, Code::FailedPrecondition, &["tmpfs"]);
+        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        node.unstage().await.unwrap();
+        let local = as_local(node);
+        let words = ["tmpfs", local.handle.as_str()];
+        refused(local.unpublish(node.text("target")).await, Code::FailedPrecondition, &words);
         cover(node, "target").await;
         refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
         assert_eq!(node.mounts_at("target").await.len(), 1, "the foreign mount below went too");
@@ -218,37 +220,6 @@ async fn cover(node: &Node, name: &str) {
     unmount(node.path("second")).await;
 }
 
-#[test]
-fn node_local_unpublish_keeps_a_mount_without_a_disk() {
-    in_mount_namespace(|| async {
-        let node = Node::new(MIB);
-        let target = node.path("target");
-        std::fs::create_dir(&target).unwrap();
-        rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        let request = csi::NodeUnpublishVolumeRequest {
-            volume_id: "local-ebs://dev/xvdbz".to_owned(),
-            target_path: node.text("target"),
-        };
-        let outcome = node.service.node_unpublish_volume(Request::new(request)).await;
-        refused(outcome, Code::FailedPrecondition, &["tmpfs", "local-ebs://dev/xvdbz"]);
-        assert_eq!(node.mounts_at("target").await.len(), 1);
-    });
-}
-
-#[test]
-fn vanished_raw_device_in_use_is_unpublished() {
-    with_node(async |node| {
-        node.publish(node.publish_request(block())).await.unwrap();
-        let _open = std::fs::File::open(node.path("target")).unwrap();
-        let sys = sysfs_with(node, "sdz", "8:400");
-        let after = node.again(|config| config.sys = sys);
-        let request =
-            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
-        after.node_unpublish_volume(Request::new(request)).await.unwrap();
-        assert!(!node.path("target").exists());
-    });
-}
-
 /// The driver cannot know whether the disk is free.
 #[test]
 fn volume_with_an_unreadable_disk_is_not_unstaged() {
@@ -258,9 +229,8 @@ fn volume_with_an_unreadable_disk_is_not_unstaged() {
         std::fs::write(dev.join("file"), "no device").unwrap();
         let name = format!("nvme-Amazon_Elastic_Block_Store_{}", node.volume.serial());
         std::os::unix::fs::symlink("../../file", dev.join("disk/by-id").join(name)).unwrap();
-        let service = node.again(|config| config.dev = dev);
-        let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
-        refused(outcome, Code::FailedPrecondition, &["which has the device name of volume"]);
+        let calls = node.again(|config| config.dev = dev);
+        refused(calls.unstage().await, Code::FailedPrecondition, &["which has the device name of volume"]);
     });
 }
 

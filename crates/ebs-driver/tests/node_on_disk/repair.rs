@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::log::Log;
 use crate::node::{MIB, Node, mount, refused};
 use crate::release::another_namespace;
+use crate::traced_tools::TracedTools;
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
 use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
@@ -25,25 +26,6 @@ async fn used_node() -> (Node, String) {
     let kept = content::write_file(&node.path("staging/kept"), 23, MIB).unwrap();
     node.unstage().await.unwrap();
     (node, kept)
-}
-
-/// The real e2fsck, with a record of the arguments of each call.
-struct TracedE2fsck {
-    calls: PathBuf,
-    _replaced: ReplacedTool,
-}
-
-impl TracedE2fsck {
-    fn of(node: &Node) -> Self {
-        let (real, calls) = (node.path("e2fsck"), node.path("e2fsck-calls"));
-        std::fs::copy("/usr/sbin/e2fsck", &real).unwrap();
-        let script = format!("echo \"$@\" >> {}\nexec {} \"$@\"", calls.display(), real.display());
-        Self { calls, _replaced: ReplacedTool::by_script("e2fsck", &script).unwrap() }
-    }
-
-    fn calls(&self) -> usize {
-        std::fs::read_to_string(&self.calls).unwrap_or_default().lines().count()
-    }
 }
 
 /// Makes the kernel record an error of the mounted file system, like damage, and waits until it has.
@@ -108,10 +90,10 @@ fn read_only_stage_repairs_nothing() {
     in_mount_namespace(|| async {
         let (node, _) = used_node().await;
         Damage::RootChecksum.inflict(&node.disk).unwrap();
-        let e2fsck = TracedE2fsck::of(&node);
+        let e2fsck = TracedTools::that_works(&node, "e2fsck");
         let stage = node.stage(node.stage_request("ext4", &["ro"])).await;
         refused(stage, Code::FailedPrecondition, &["damaged", "without ro"]);
-        assert_eq!(e2fsck.calls(), 0);
+        assert_eq!(e2fsck.started().len(), 0);
         node.staged("ext4").await;
     });
 }
@@ -127,9 +109,9 @@ fn error_that_only_the_journal_recorded_is_checked() {
             }
             record_journal_error(&node.disk).unwrap();
             assert_eq!(state(&node.disk).unwrap(), CLEAN, "the superblock does not show the error");
-            let (e2fsck, log) = (TracedE2fsck::of(&node), Log::listen());
+            let (e2fsck, log) = (TracedTools::that_works(&node, "e2fsck"), Log::listen());
             node.staged("ext4").await;
-            assert_eq!((e2fsck.calls(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
+            assert_eq!((e2fsck.started().len(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
             // When the driver finds the journal, it checks before the first mount.
             let mounted_before = log.lines_with(&["WARN", "the mount found errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
@@ -140,7 +122,7 @@ fn error_that_only_the_journal_recorded_is_checked() {
             node.staged("ext4").await;
             node.unstage().await.unwrap();
             node.staged("ext4").await;
-            assert_eq!(e2fsck.calls(), 1);
+            assert_eq!(e2fsck.started().len(), 1);
             node.unstage().await.unwrap();
         }
     });

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::growth::may_grow_mounted_ext;
-use crate::log::Log;
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
+use crate::node::{MIB, Node, mount, refused, with_node, with_staged_node};
+use crate::traced_tools::{THAT_CHANGE, TracedTools, real};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::replaced_tool::ReplacedTool;
 use tonic::Code;
 
 const SOURCE: &str = "ebs.csi.aws.com/source";
@@ -26,19 +25,6 @@ fn blank_volume_is_formatted_and_mounted_once() {
             node.staged(fs_type).await;
             assert_eq!(node.mounts_at("staging").await, mounts);
             assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
-        }
-    });
-}
-
-/// With or without this flag in the request. A clone has the same UUID.
-#[test]
-fn xfs_is_mounted_with_nouuid_for_clones() {
-    in_mount_namespace(|| async {
-        let node = Node::new(600 * MIB);
-        for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
-            node.stage(node.stage_request("XFS", flags)).await.unwrap();
-            assert!(node.mounts_at("staging").await[0].super_options.iter().any(|word| word == "nouuid"));
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -74,50 +60,21 @@ fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     });
 }
 
-/// A partition is smaller than its volume, and is staged too.
+/// A partition is smaller than its volume, and is staged too. An empty number means the whole disk.
 #[test]
 fn full_size_device_or_its_partition_is_staged() {
     in_mount_namespace(|| async {
-        for (node, partition) in [(Node::new(1024 * MIB), "0"), (Node::partitioned(1024 * MIB), "1")] {
+        let whole = || Node::new(1024 * MIB);
+        for (node, partition) in [(whole(), "0"), (whole(), ""), (Node::partitioned(1024 * MIB), "1")] {
             let mut request = node.stage_request("ext4", &[]);
             request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
             request.volume_context.insert("partition".to_owned(), partition.to_owned());
             node.stage(request).await.expect("a staged volume");
-            assert_eq!(node.mounts_at("staging").await.len(), 1);
+            let source = node.mounts_at("staging").await[0].source.clone();
+            let device = if partition == "1" { node.disk.partition(1) } else { node.disk.path().to_owned() };
+            assert_eq!(std::path::Path::new(&source), device);
             node.unstage().await.unwrap();
         }
-    });
-}
-
-/// Also when its file system cannot grow now.
-#[test]
-fn staging_mount_of_a_published_volume_stays_during_growth() {
-    in_mount_namespace(|| async {
-        let node = Node::new(300 * MIB);
-        node.staged("ext4").await;
-        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        node.disk.grow(600 * MIB).unwrap();
-        let before = node.mounts_at("staging").await;
-        let log = Log::listen();
-        node.staged("ext4").await;
-        assert_eq!(node.mounts_at("staging").await, before);
-        // The kernel reuses the ID of a removed mount, so only the log shows whether the volume was mounted again.
-        assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
-        drop(log);
-    });
-}
-
-#[test]
-fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
-    in_mount_namespace(|| async {
-        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
-        let mut request = other.stage_request("ext4", &[]);
-        request.staging_target_path = node.text("staging");
-        other.stage(request).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Unavailable, &["another mount"]);
-        refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
-        assert_eq!(node.mounts_at("staging").await.len(), 1);
-        assert!(node.is_untouched());
     });
 }
 
@@ -185,29 +142,7 @@ fn invalid_staging_path_is_refused_without_a_change() {
     });
 }
 
-#[test]
-fn raw_block_volume_is_not_staged_and_unstages_cleanly() {
-    with_node(async |node| {
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_capability = Some(block());
-        node.stage(request).await.unwrap();
-        assert!(!node.path("staging").exists() && node.is_untouched());
-        node.unstage().await.unwrap();
-    });
-}
-
-#[test]
-fn absent_volume_is_not_found() {
-    with_node(async |node| {
-        for id in ["vol-0123456789abcdef0", "no-volume"] {
-            let mut request = node.stage_request("ext4", &[]);
-            request.volume_id = id.to_owned();
-            refused(node.stage(request).await, Code::NotFound, &[id]);
-        }
-    });
-}
-
-/// A repeat also removes a directory that a previous call left.
+/// A repeat also removes an empty directory that a previous call left.
 #[test]
 fn unstage_removes_all_mounts_and_the_directory() {
     with_staged_node(async |node| {
@@ -220,16 +155,10 @@ fn unstage_removes_all_mounts_and_the_directory() {
         std::fs::create_dir(&staging).unwrap();
         node.unstage().await.unwrap();
         assert!(!staging.exists());
-    });
-}
-
-#[test]
-fn volume_in_use_is_not_unstaged() {
-    with_staged_node(async |node| {
-        let open = std::fs::File::create(node.path("staging/file")).unwrap();
-        refused(node.unstage().await, Code::FailedPrecondition, &["in use"]);
-        drop(open);
+        std::fs::create_dir(&staging).unwrap();
+        std::fs::write(staging.join("file"), "somebody's").unwrap();
         node.unstage().await.unwrap();
+        assert_eq!(std::fs::read_to_string(staging.join("file")).unwrap(), "somebody's");
     });
 }
 
@@ -241,22 +170,16 @@ fn plain_stage_of_a_clean_volume_starts_only_blkid() {
             let node = Node::new(bytes);
             node.staged(fs_type).await;
             node.unstage().await.unwrap();
-            // In this namespace, every tool records its start, and every tool except blkid fails.
-            let trace = node.path("started");
-            let says = |tool: &str, then: &str| {
-                ReplacedTool::by_script(tool, &format!("echo {tool} >> {}\n{then}", trace.display())).unwrap()
-            };
-            let own_blkid = node.path("blkid");
-            std::fs::copy("/usr/sbin/blkid", &own_blkid).unwrap();
-            let mut replaced = vec![says("blkid", &format!("exec {} \"$@\"", own_blkid.display()))];
-            replaced
-                .extend(["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"].map(|tool| says(tool, "exit 9")));
+            let blkid = real(&node, "blkid");
+            let mut scripts = vec![("blkid", blkid.as_str())];
+            scripts.extend(THAT_CHANGE.map(|tool| (tool, "exit 9")));
+            let tools = TracedTools::new(&node, &scripts);
             node.staged(fs_type).await;
             node.publish(node.publish_request(mount(fs_type, &[]))).await.unwrap();
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
-            assert_eq!(std::fs::read_to_string(&trace).unwrap(), "blkid\n", "{fs_type}");
-            drop(replaced);
+            let started = tools.started();
+            assert!(started.len() == 1 && started[0].starts_with("blkid "), "{fs_type}: {started:?}");
         }
     });
 }
@@ -272,6 +195,61 @@ fn flags_for_ext4_are_accepted_for_an_ext3_volume() {
             node.stage(node.stage_request("ext4", &flags)).await.unwrap();
             node.stage(node.stage_request("ext4", &flags)).await.unwrap();
             assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A request that names another file system is refused.
+#[test]
+fn request_without_a_file_system_mounts_the_existing_one() {
+    in_mount_namespace(|| async {
+        for (fs_type, other, bytes) in [("xfs", "ext4", 320 * MIB), ("ext3", "xfs", 64 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            std::fs::write(node.path("staging/file"), "kept").unwrap();
+            // It is already staged.
+            node.staged("").await;
+            node.unstage().await.unwrap();
+            node.staged("").await;
+            node.staged("").await;
+            let staged = node.mounts_at("staging").await;
+            assert_eq!((staged.len(), staged[0].fs_type.as_str()), (1, fs_type));
+            let has_nouuid = staged[0].super_options.iter().any(|word| word == "nouuid");
+            assert_eq!(has_nouuid, fs_type == "xfs");
+            node.publish(node.publish_request(mount("", &[]))).await.unwrap();
+            assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
+            let words = [fs_type, other];
+            refused(node.stage(node.stage_request(other, &[])).await, Code::Unavailable, &words);
+            refused(node.publish(node.publish_request(mount(other, &[]))).await, Code::AlreadyExists, &words);
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            refused(node.stage(node.stage_request(other, &[])).await, Code::FailedPrecondition, &words);
+        }
+    });
+}
+
+/// The code is InvalidArgument. The message names only the rejected option and the file system.
+#[test]
+fn rejected_mount_option_is_named_alone() {
+    in_mount_namespace(|| async {
+        for (fs_type, flags, wrong) in [
+            ("ext4", &["tls"][..], "tls"),
+            ("ext4", &["noatime", "discard", "dir_mode=0777"], "dir_mode=0777"),
+            ("ext4", &["discard,errors=maybe"], "errors=maybe"),
+            ("ext3", &["noatime", "nolock"], "nolock"),
+            ("xfs", &["noatime", "nodiratime", "logbufs=8", "nobarrier", "largeio"], "nobarrier"),
+        ] {
+            let node = Node::new(if fs_type == "xfs" { 320 * MIB } else { 64 * MIB });
+            let said =
+                refused(node.stage(node.stage_request(fs_type, flags)).await, Code::InvalidArgument, &[wrong, fs_type]);
+            let right: Vec<&str> =
+                flags.iter().flat_map(|flag| flag.split(',')).filter(|flag| *flag != wrong).collect();
+            for word in right.iter().chain(&["nouuid", "{", "["]) {
+                assert!(!said.contains(word), "the error contains {word}: {said}");
+            }
+            assert!(node.mounts_at("staging").await.is_empty());
+            node.stage(node.stage_request(fs_type, &right)).await.unwrap();
             node.unstage().await.unwrap();
         }
     });

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
-use ebs_driver::node::NodeService;
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
@@ -16,7 +15,7 @@ use tonic::{Code, Request};
 
 use crate::format::interrupt;
 use crate::frozen::Thawed;
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
+use crate::node::{Calls, MIB, Node, block, mount, refused, with_node, with_staged_node};
 
 /// After this time a call counts as hanging.
 const BOUND: Duration = Duration::from_secs(90);
@@ -38,20 +37,16 @@ fn fill(at: &Path) {
 }
 
 /// Stages, publishes and unstages a volume that has a file system.
-async fn lives(node: &Node, service: &NodeService) {
-    let stage = service.node_stage_volume(Request::new(node.stage_request("ext4", &[])));
-    in_time("stage", stage).await.unwrap();
-    let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
-    in_time("publish", publish).await.unwrap();
-    in_time("the look at the volumes", service.check_volumes()).await;
-    let request =
-        csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
-    in_time("unpublish", service.node_unpublish_volume(Request::new(request))).await.unwrap();
-    in_time("unstage", service.node_unstage_volume(Request::new(node.unstage_request()))).await.unwrap();
+async fn lives(node: &Node, calls: &Calls) {
+    in_time("stage", calls.stage(node.stage_request("ext4", &[]))).await.unwrap();
+    in_time("publish", calls.publish(node.publish_request(mount("ext4", &[])))).await.unwrap();
+    in_time("the look at the volumes", calls.service.check_volumes()).await;
+    in_time("unpublish", calls.unpublish(node.text("target"))).await.unwrap();
+    in_time("unstage", calls.unstage()).await.unwrap();
 }
 
 /// Returns a service with another state directory, after another boot.
-fn over(node: &Node, state: &Path) -> NodeService {
+fn over(node: &Node, state: &Path) -> Calls {
     std::fs::write(node.path("boot_id"), "another\n").unwrap();
     node.again(|config| (config.state_dir, config.boot_id) = (state.to_owned(), node.path("boot_id")))
 }
@@ -62,15 +57,13 @@ fn node_with_a_hanging_state_directory_answers_every_call() {
         let (store, node) = (Node::new(64 * MIB), Node::new(64 * MIB));
         store.staged("ext4").await;
         node.staged("ext4").await;
-        let service = node.again(|config| config.state_dir = store.path("staging/state"));
+        let calls = node.again(|config| config.state_dir = store.path("staging/state"));
         let hung = Thawed::after(&store, "staging").await;
-        let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
-        in_time("publish", publish).await.unwrap();
-        in_time("the look at the volumes", service.check_volumes()).await;
+        let service = &calls.service;
         let capabilities = service.node_get_capabilities(Request::new(csi::NodeGetCapabilitiesRequest {}));
         in_time("NodeGetCapabilities", capabilities).await.unwrap();
         in_time("NodeGetInfo", service.node_get_info(Request::new(csi::NodeGetInfoRequest {}))).await.unwrap();
-        lives(&node, &service).await;
+        lives(&node, &calls).await;
         drop(hung);
     });
 }
@@ -93,25 +86,17 @@ fn node_starts_while_its_state_directory_hangs() {
 }
 
 #[test]
-fn node_with_a_full_state_directory_starts_and_serves() {
+fn node_with_a_full_or_read_only_state_directory_serves() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
-        let state = node.path("full");
-        tmpfs(&state, MountFlags::empty());
-        fill(&state);
-        let service = over(node, &state);
-        lives(node, &service).await;
-    });
-}
-
-#[test]
-fn node_with_a_read_only_state_directory_starts_and_serves() {
-    with_staged_node(async |node| {
-        node.unstage().await.unwrap();
-        let state = node.path("read-only");
-        tmpfs(&state, MountFlags::RDONLY);
-        let service = over(node, &state);
-        lives(node, &service).await;
+        for flags in [MountFlags::empty(), MountFlags::RDONLY] {
+            let state = node.path(&format!("state-{flags:?}"));
+            tmpfs(&state, flags);
+            if flags.is_empty() {
+                fill(&state);
+            }
+            lives(node, &over(node, &state)).await;
+        }
     });
 }
 
@@ -124,13 +109,11 @@ fn node_with_a_corrupt_register_reads_its_valid_entries() {
         std::fs::create_dir_all(volumes.join("vol-0123456789abcdef0")).unwrap();
         std::fs::write(volumes.join("vol-0123456789abcdef1"), [0xff; 16]).unwrap();
         std::fs::create_dir_all(state.join("volumes-at-boot")).unwrap();
-        let service = over(node, &state);
-        lives(node, &service).await;
+        lives(node, &over(node, &state)).await;
         let elsewhere = node.path("no-directory");
         std::fs::create_dir_all(&elsewhere).unwrap();
         std::fs::write(elsewhere.join("volumes"), "a file").unwrap();
-        let service = over(node, &elsewhere);
-        lives(node, &service).await;
+        lives(node, &over(node, &elsewhere)).await;
     });
 }
 
@@ -142,9 +125,9 @@ fn unstage_succeeds_when_a_record_cannot_be_removed() {
         tmpfs(&state, MountFlags::empty());
         interrupt(node).await;
         rustix::mount::mount_remount(&state, MountFlags::RDONLY, "").unwrap();
+        let calls = Calls { awaits_register: false, ..node.calls.clone() };
         for _ in 0..2 {
-            let unstage = node.service.node_unstage_volume(Request::new(node.unstage_request()));
-            in_time("unstage", unstage).await.unwrap();
+            in_time("unstage", calls.unstage()).await.unwrap();
         }
         let record = state.join(format!("format-{}", node.volume));
         assert!(record.exists());
@@ -167,8 +150,8 @@ fn unstage_succeeds_when_the_removal_of_a_record_hangs() {
         drop(replaced);
         assert!(state.join(format!("format-{}", node.volume)).exists());
         let hung = Thawed::after(&store, "staging").await;
-        let unstage = node.service.node_unstage_volume(Request::new(node.unstage_request()));
-        in_time("unstage", unstage).await.unwrap();
+        let calls = Calls { awaits_register: false, ..node.calls.clone() };
+        in_time("unstage", calls.unstage()).await.unwrap();
         drop(hung);
     });
 }
@@ -183,13 +166,12 @@ fn nothing_is_formatted_without_a_durable_record() {
         let read_only = node.path("read-only");
         tmpfs(&read_only, MountFlags::RDONLY);
         for state in [state, read_only] {
-            let service = over(node, &state);
-            let outcome = service.node_stage_volume(Request::new(node.stage_request("ext4", &[]))).await;
+            let calls = over(node, &state);
+            let outcome = calls.stage(node.stage_request("ext4", &[])).await;
             refused(outcome, Code::Internal, &["record", state.to_str().unwrap()]);
             assert!(node.is_untouched());
             // A raw device needs no record.
-            let publish = service.node_publish_volume(Request::new(node.publish_request(block())));
-            publish.await.unwrap();
+            calls.publish(node.publish_request(block())).await.unwrap();
             node.unpublish(node.text("target")).await.unwrap();
         }
     });

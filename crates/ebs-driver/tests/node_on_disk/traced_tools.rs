@@ -35,9 +35,21 @@ impl TracedTools {
         Self::new(node, &THAT_CHANGE.map(|tool| (tool, "echo broken on purpose >&2; exit 9")))
     }
 
+    /// Makes a tool record its calls and do its work.
+    pub(crate) fn that_works(node: &Node, tool: &str) -> Self {
+        Self::new(node, &[(tool, &real(node, tool))])
+    }
+
     /// Returns the started tools with their arguments. The volume's device is replaced by `DEVICE`.
     pub(crate) fn started(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.trace).unwrap();
         text.lines().map(|line| line.replace(&self.device, "DEVICE")).collect()
     }
+}
+
+/// Returns a script that runs the real tool, whose path shows the script meanwhile.
+pub(crate) fn real(node: &Node, tool: &str) -> String {
+    let real = node.path(tool);
+    fs::copy(PathBuf::from("/usr/sbin").join(tool), &real).unwrap();
+    format!("exec {} \"$@\"", real.display())
 }

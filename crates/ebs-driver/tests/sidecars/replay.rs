@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::csi;
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::identity_server::Identity;
 use ebs_cloud::{Cloud, CloudConfig};
@@ -17,12 +16,12 @@ use ebs_sim::engine::{EngineConfig, Timing};
 use ebs_sim::iam::Shipped;
 use ebs_sim::port::SimEc2;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use crate::messages::{self, Fields};
+use crate::messages;
 use crate::recording::{End, Line, Recording};
 
 /// An instance that EC2 does not know.
@@ -155,78 +154,30 @@ impl<'a> Stage<'a> {
     }
 
     async fn call(&self, line: &Line) -> Result<Value, Status> {
+        macro_rules! send {
+            ($service:ident.$rpc:ident) => {{
+                let request = messages::request(&line.method, self.with_names(&line.request));
+                let reply = self.$service.$rpc(self.over(line, request)).await?.into_inner();
+                Ok(messages::reply(&line.method, &reply))
+            }};
+        }
         match line.method.as_str() {
-            "Probe" | "GetPluginInfo" | "GetPluginCapabilities" | "ControllerGetCapabilities" => {
-                self.ask_what_it_can(&line.method).await
-            }
+            "Probe" => send!(identity.probe),
+            "GetPluginInfo" => send!(identity.get_plugin_info),
+            "GetPluginCapabilities" => send!(identity.get_plugin_capabilities),
+            "ControllerGetCapabilities" => send!(controller.controller_get_capabilities),
             // The driver does not have this service. The server answers for it, which is not part of a replay.
             "GroupControllerGetCapabilities" => Err(Status::unimplemented("no such service")),
-            _ => self.ask_for_work(line).await,
-        }
-    }
-
-    /// Makes the calls with which a sidecar begins.
-    async fn ask_what_it_can(&self, method: &str) -> Result<Value, Status> {
-        Ok(match method {
-            "Probe" => {
-                json!({"ready": self.identity.probe(Request::new(Default::default())).await?.into_inner().ready})
-            }
-            "GetPluginInfo" => {
-                let info = self.identity.get_plugin_info(Request::new(Default::default())).await?.into_inner();
-                json!({"name": info.name, "vendor_version": info.vendor_version})
-            }
-            "GetPluginCapabilities" => {
-                let reply = self.identity.get_plugin_capabilities(Request::new(Default::default())).await?;
-                let all = reply.into_inner().capabilities;
-                json!({"capabilities": all.into_iter().map(plugin_capability).collect::<Vec<_>>()})
-            }
-            _ => {
-                let reply = self.controller.controller_get_capabilities(Request::new(Default::default())).await?;
-                let all = reply.into_inner().capabilities;
-                json!({"capabilities": all.into_iter().map(capability).collect::<Vec<_>>()})
-            }
-        })
-    }
-
-    async fn ask_for_work(&self, line: &Line) -> Result<Value, Status> {
-        let fields: Fields = serde_json::from_value(self.with_names(&line.request))
-            .unwrap_or_else(|error| panic!("{}: {}: {error}", self.what(), line.method));
-        let controller = &self.controller;
-        Ok(match line.method.as_str() {
-            "CreateVolume" => {
-                let reply = controller.create_volume(self.over(line, fields.create_volume())).await?.into_inner();
-                messages::volume(reply.volume.expect("a volume"))
-            }
-            "DeleteVolume" => {
-                controller.delete_volume(self.over(line, fields.delete_volume())).await?;
-                json!({})
-            }
-            "ControllerPublishVolume" => {
-                let reply = controller.controller_publish_volume(self.over(line, fields.publish())).await?;
-                messages::published(&reply.into_inner().publish_context)
-            }
-            "ControllerUnpublishVolume" => {
-                controller.controller_unpublish_volume(self.over(line, fields.unpublish())).await?;
-                json!({})
-            }
-            "ControllerExpandVolume" => {
-                let reply = controller.controller_expand_volume(self.over(line, fields.expand())).await?;
-                messages::expanded(&reply.into_inner())
-            }
-            "ControllerModifyVolume" => {
-                controller.controller_modify_volume(self.over(line, fields.modify())).await?;
-                json!({})
-            }
-            "CreateSnapshot" => {
-                let reply = controller.create_snapshot(self.over(line, fields.create_snapshot())).await?.into_inner();
-                messages::snapshot(reply.snapshot.expect("a snapshot"))
-            }
-            "DeleteSnapshot" => {
-                controller.delete_snapshot(self.over(line, fields.delete_snapshot())).await?;
-                json!({})
-            }
+            "CreateVolume" => send!(controller.create_volume),
+            "DeleteVolume" => send!(controller.delete_volume),
+            "ControllerPublishVolume" => send!(controller.controller_publish_volume),
+            "ControllerUnpublishVolume" => send!(controller.controller_unpublish_volume),
+            "ControllerExpandVolume" => send!(controller.controller_expand_volume),
+            "ControllerModifyVolume" => send!(controller.controller_modify_volume),
+            "CreateSnapshot" => send!(controller.create_snapshot),
+            "DeleteSnapshot" => send!(controller.delete_snapshot),
             other => panic!("{}: no sidecar calls {other}", self.what()),
-        })
+        }
     }
 
     /// Returns the request with the sidecar's connection. A restarted sidecar has another connection.
@@ -356,25 +307,6 @@ fn identity() -> IdentityService {
         warn_on_invalid_tag: false,
     });
     IdentityService::new(&config.expect("a valid configuration"), Readiness::serving())
-}
-
-fn capability(capability: csi::ControllerServiceCapability) -> Value {
-    use csi::controller_service_capability::{Type, rpc};
-    let Some(Type::Rpc(it)) = capability.r#type else { panic!("an empty capability") };
-    json!({"rpc": {"type": rpc::Type::try_from(it.r#type).expect("a capability of CSI").as_str_name()}})
-}
-
-fn plugin_capability(capability: csi::PluginCapability) -> Value {
-    use csi::plugin_capability::{Type, service, volume_expansion};
-    match capability.r#type.expect("a capability of some kind") {
-        Type::Service(it) => {
-            json!({"service": {"type": service::Type::try_from(it.r#type).expect("a service of CSI").as_str_name()}})
-        }
-        Type::VolumeExpansion(it) => {
-            let kind = volume_expansion::Type::try_from(it.r#type).expect("an expansion of CSI");
-            json!({"volume_expansion": {"type": kind.as_str_name()}})
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -31,26 +31,18 @@ struct Table {
 
 fn tables() -> Vec<Table> {
     let table = |page, name, text| Table { page, name, text };
+    let snapshots = SnapshotParameters::described().chain([TAG_SPECIFICATION]);
+    let attributes = MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION]);
     vec![
         table("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
-        table(
-            "docs/parameters.md",
-            "VolumeSnapshotClass",
-            keys(SnapshotParameters::described().chain([TAG_SPECIFICATION])),
-        ),
-        table(
-            "docs/modify-volume.md",
-            "VolumeAttributesClass",
-            keys(MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION])),
-        ),
+        table("docs/parameters.md", "VolumeSnapshotClass", keys(snapshots)),
+        table("docs/modify-volume.md", "VolumeAttributesClass", keys(attributes)),
         table("docs/tagging.md", "tags of the driver", own_tags()),
         table("docs/tagging.md", "templates", templates()),
         table("docs/tagging.md", "reserved keys", reserved_keys()),
         table("docs/tagging.md", "limits", limits()),
         table("docs/node.md", "attachment limits", attachment_limits()),
-        table("docs/design.md", "RPCs", rpcs()),
         table("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
-        table("docs/design.md", "codes", codes()),
     ]
 }
 
@@ -111,58 +103,6 @@ fn attachment_limits() -> String {
     markdown(head, rows)
 }
 
-/// Returns the effect of each supported RPC, and how long its request waits.
-fn rpcs() -> String {
-    let rows = Rpc::ALL.iter().filter_map(|rpc| {
-        let (effect, key) = what_it_does(*rpc)?;
-        let bound = rpc.timeout();
-        let waits = if bound.is_zero() { "–".to_owned() } else { humantime::format_duration(bound).to_string() };
-        Some([format!("`{rpc}`"), effect.to_owned(), key.to_owned(), waits])
-    });
-    markdown(["RPC", "what it does", "one at a time for each", "its request waits"], rows)
-}
-
-/// Returns the effect of an RPC and its exclusive key, or `None` for an unsupported RPC.
-fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
-    let nothing = "–";
-    Some(match rpc {
-        Rpc::GetPluginInfo => ("the driver's name and version", nothing),
-        Rpc::GetPluginCapabilities => ("which services this mode has; online expansion", nothing),
-        Rpc::Probe => ("`ready: false` until all services are served, true from then on; it does not ask EC2", nothing),
-        Rpc::CreateVolume => ("CreateVolume or CopyVolumes, and the wait for `available`", "name"),
-        Rpc::DeleteVolume => ("DeleteVolume", "volume"),
-        Rpc::ControllerPublishVolume => ("AttachVolume, and the wait for `attached`", "volume and node"),
-        Rpc::ControllerUnpublishVolume => ("DetachVolume, and the proof that nothing is attached", "volume and node"),
-        Rpc::ValidateVolumeCapabilities => ("does the volume exist, and can it be used so", nothing),
-        Rpc::ListVolumes => ("the volumes with the driver's tag, in pages", nothing),
-        Rpc::ControllerGetCapabilities | Rpc::NodeGetCapabilities => ("what is offered", nothing),
-        Rpc::CreateSnapshot => ("CreateSnapshot, lock and fast restores; not the wait for its end", "name"),
-        Rpc::DeleteSnapshot => ("DeleteSnapshot", "snapshot"),
-        Rpc::ListSnapshots => ("the snapshots with the driver's tag, in pages, or one by its id", nothing),
-        Rpc::GetSnapshot => ("one snapshot", nothing),
-        Rpc::ControllerExpandVolume => ("ModifyVolume, together with other changes of the volume", "volume"),
-        Rpc::ControllerModifyVolume | Rpc::ModifyVolumeProperties => {
-            ("ModifyVolume, CreateTags, DeleteTags, together with other changes of the volume", "volume")
-        }
-        Rpc::GetCSIDriverModificationCapability => ("that the volume modifier may ask", nothing),
-        Rpc::NodeStageVolume => {
-            ("finds the disk, proves it, formats a blank one, checks, mounts, grows", "volume on the node")
-        }
-        Rpc::NodeUnstageVolume => ("unmounts, and sees that nothing holds the disk any more", "volume on the node"),
-        Rpc::NodePublishVolume => ("binds the mount, or the raw device, at the target", "volume and target"),
-        Rpc::NodeUnpublishVolume => ("takes the bind away, and the place", "volume and target"),
-        Rpc::NodeExpandVolume => ("grows the file system, mounted", "growth of the volume on the node"),
-        Rpc::NodeGetVolumeStats => ("bytes and inodes, used and free", nothing),
-        Rpc::NodeGetVolumeHealth => ("[what is wrong with it](node.md#the-health-of-volumes)", nothing),
-        Rpc::NodeGetInfo => ("instance, topology, [how many volumes](node.md#how-many-volumes-a-node-takes)", nothing),
-        Rpc::ControllerListVolumeHealth
-        | Rpc::ControllerGetVolumeHealth
-        | Rpc::GetCapacity
-        | Rpc::ControllerGetVolume
-        | Rpc::NodeGetStorageHealth => return None,
-    })
-}
-
 /// Returns the bounds of the EC2 calls with their comments: the comment above each constant of seconds.
 fn bounds_of_ec2() -> String {
     let source = include_str!("../../../../ebs-cloud/src/timeouts.rs");
@@ -183,36 +123,6 @@ fn bounds_of_ec2() -> String {
     markdown(["what", "at most"], rows.into_iter())
 }
 
-/// Returns each meaning of an error with its gRPC code, and whether a sidecar forgets the object after it.
-fn codes() -> String {
-    let rows = Meaning::ALL.into_iter().map(|meaning| {
-        let code = format!("{:?}", crate::status::status(meaning, "").code());
-        let says = match meaning {
-            Meaning::InvalidArgument => "the request can never succeed as it is",
-            Meaning::OutOfRange => "a size that the type cannot have",
-            Meaning::NotFound => "the object does not exist, proven",
-            Meaning::AlreadyExists => "the name lives, and is something else",
-            Meaning::ResourceExhausted => "a quota, a ceiling, no room in the zone",
-            Meaning::FailedPrecondition => "something else must happen first; the message says what",
-            Meaning::InProgress => "under way, or not known yet: ask again",
-            Meaning::BadPageToken => "list from the beginning",
-            Meaning::Unavailable => "EC2 or a disk does not answer now: ask again",
-            Meaning::Unauthenticated => "EC2 does not accept the credentials",
-            Meaning::PermissionDenied => "the credentials do not allow it",
-            Meaning::Unimplemented => "not offered",
-            Meaning::Internal => "definite, and none of the others",
-        };
-        // The provisioner forgets a volume after these codes. ResourceExhausted is final only for a creation.
-        let is_final = match code.as_str() {
-            "Aborted" | "Unavailable" => "no",
-            "ResourceExhausted" => "of a creation",
-            _ => "yes",
-        };
-        [format!("{meaning:?}"), code, is_final.to_owned(), says.to_owned()]
-    });
-    markdown(["meaning", "code", "final", "what it says"], rows)
-}
-
 fn limits() -> String {
     let rows = [
         ("tags of a volume or snapshot, the driver's own included", MAX_TAGS),
@@ -223,22 +133,17 @@ fn limits() -> String {
 }
 
 /// Returns a table of keys with their values, default, effect and conflicts.
-pub(super) fn keys(rows: impl Iterator<Item = Described>) -> String {
+fn keys(rows: impl Iterator<Item = Described>) -> String {
     let or_dash = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
     let rows = rows.map(|row| {
-        [
-            format!("`{}`", row.key),
-            row.values.to_owned(),
-            or_dash(row.default),
-            row.effect.to_owned(),
-            or_dash(row.conflicts),
-        ]
+        let key = format!("`{}`", row.key);
+        [key, row.values.to_owned(), or_dash(row.default), row.effect.to_owned(), or_dash(row.conflicts)]
     });
     markdown(["key", "value", "default", "what it does", "not with"], rows)
 }
 
 /// Returns rows as Markdown.
-pub(super) fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let cell = |text: String| text.replace('|', "\\|");
     let mut text = line(&head.map(str::to_owned));
@@ -303,5 +208,37 @@ fn every_key_is_documented_once() {
     for key in crate::context::FormatKey::ALL {
         let documented = VolumeParameters::described().any(|row| row.key.eq_ignore_ascii_case(key.as_str()));
         assert!(documented, "{key}");
+    }
+}
+
+const UNSUPPORTED: [Rpc; 5] = [
+    Rpc::ControllerListVolumeHealth,
+    Rpc::ControllerGetVolumeHealth,
+    Rpc::GetCapacity,
+    Rpc::ControllerGetVolume,
+    Rpc::NodeGetStorageHealth,
+];
+
+/// The page lists each supported RPC with its timeout, and each meaning of an error with its code, and whether a sidecar
+/// forgets the object after it.
+#[test]
+fn design_has_the_timeout_of_each_rpc_and_each_code() {
+    let page = std::fs::read_to_string(repository().join("docs/design.md")).expect("docs/design.md");
+    let row = |begin: &str, end: &str| page.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
+    for rpc in Rpc::ALL {
+        let timeout = rpc.timeout();
+        let waits = if timeout.is_zero() { "–".to_owned() } else { humantime::format_duration(timeout).to_string() };
+        let is_supported = !UNSUPPORTED.contains(rpc);
+        assert_eq!(row(&format!("| `{rpc}` |"), &format!("| {waits} |")), is_supported, "{rpc} {waits}");
+    }
+    for meaning in Meaning::ALL.iter().copied() {
+        let code = format!("{:?}", crate::status::status(meaning, "").code());
+        // The provisioner forgets a volume after the other codes. ResourceExhausted is final only for a creation.
+        let is_final = match code.as_str() {
+            "Aborted" | "Unavailable" => "no",
+            "ResourceExhausted" => "of a creation",
+            _ => "yes",
+        };
+        assert!(row(&format!("| {meaning:?} | {code} | {is_final} |"), "|"), "{meaning:?}");
     }
 }

@@ -1,11 +1,8 @@
 //! Applies the examples of the documentation.
 
-use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType};
 use serde_json::Value;
 
 use super::documents::repository;
-use super::modifications::modify;
-use super::snapshots::take;
 use super::*;
 
 /// The pages with examples.
@@ -54,20 +51,14 @@ fn example_files() -> Vec<(String, Vec<Value>)> {
 }
 
 /// Returns the provisioner's request for a class and a claim.
-fn volume_of(class: &Value, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
+fn volume_of(class: &Value, name: &str) -> CreateVolumeRequest {
     let mut parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
     for (key, value) in [("pvc/name", "data-0"), ("pvc/namespace", "shop"), ("pv/name", name)] {
         parameters.insert(format!("csi.storage.k8s.io/{key}"), value.to_owned());
     }
-    CreateVolumeRequest {
-        capacity_range: Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 }),
-        volume_capabilities: vec![mount(&fs_type)],
-        parameters,
-        volume_content_source: source.map(|source| csi::VolumeContentSource { r#type: Some(source) }),
-        accessibility_requirements: topology_of(class),
-        ..named(name)
-    }
+    let request = with_capability(of_gib(named(name), 100), mount(&fs_type));
+    CreateVolumeRequest { parameters, accessibility_requirements: topology_of(class), ..request }
 }
 
 /// Returns the terms of `allowedTopologies`, one for each combination of values.
@@ -96,33 +87,32 @@ fn topology_of(class: &Value) -> Option<csi::TopologyRequirement> {
 /// requires.
 #[tokio::test(start_paused = true)]
 async fn every_documented_class_can_be_applied() {
-    let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
+    let (mut classes, mut snapshot_classes, mut attributes_classes, mut others) = (0, 0, 0, 0);
     let pages = PAGES.iter().map(|page| ((*page).to_owned(), objects(page)));
     for (page, objects) in pages.chain(example_files()) {
         for object in objects {
             let what = format!("{page}: {} {}", text(&object, "/kind"), text(&object, "/metadata/name"));
             assert!(!text(&object, "/apiVersion").is_empty() && !text(&object, "/metadata/name").is_empty(), "{what}");
-            match text(&object, "/kind") {
+            let (count, driver) = match text(&object, "/kind") {
                 "StorageClass" => {
-                    classes += 1;
-                    assert_eq!(text(&object, "/provisioner"), "ebs.csi.aws.com", "{what}");
                     apply_class(&what, &object).await;
+                    (&mut classes, "/provisioner")
                 }
                 "VolumeSnapshotClass" => {
-                    snapshot_classes += 1;
-                    assert_eq!(text(&object, "/driver"), "ebs.csi.aws.com", "{what}");
                     apply_snapshot_class(&what, &object).await;
+                    (&mut snapshot_classes, "/driver")
                 }
                 "VolumeAttributesClass" => {
-                    attributes_classes += 1;
-                    assert_eq!(text(&object, "/driverName"), "ebs.csi.aws.com", "{what}");
                     apply_attributes_class(&what, &object).await;
+                    (&mut attributes_classes, "/driverName")
                 }
-                "VolumeSnapshotContent" => assert_eq!(text(&object, "/spec/driver"), "ebs.csi.aws.com", "{what}"),
-                "PersistentVolume" => assert_eq!(text(&object, "/spec/csi/driver"), "ebs.csi.aws.com", "{what}"),
-                "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => {}
+                "VolumeSnapshotContent" => (&mut others, "/spec/driver"),
+                "PersistentVolume" => (&mut others, "/spec/csi/driver"),
+                "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => continue,
                 other => panic!("{page}: this test does not apply a {other:?}"),
-            }
+            };
+            *count += 1;
+            assert_eq!(text(&object, driver), "ebs.csi.aws.com", "{what}");
         }
     }
     let found = (classes, snapshot_classes, attributes_classes);
@@ -140,12 +130,9 @@ async fn documented_node_local_volume_is_published_with_its_fs_type() {
     assert!(volume.pointer("/spec/csi/volumeAttributes").is_none(), "they have no effect");
     let world = super::node_local::world().await;
     super::node_local::attached_by_hand(&world).await;
-    let request = super::node_local::request(csi("volumeHandle"), world.here.as_str());
-    let shared = capability(
-        AccessType::Mount(MountVolume { fs_type: csi("fsType").to_owned(), ..MountVolume::default() }),
-        Mode::MultiNodeMultiWriter,
-    );
-    let request = ControllerPublishVolumeRequest { volume_capability: Some(shared), ..request };
+    let mount = MountVolume { fs_type: csi("fsType").to_owned(), ..MountVolume::default() };
+    let volume_capability = Some(capability(AccessType::Mount(mount), Mode::MultiNodeMultiWriter));
+    let request = ControllerPublishVolumeRequest { volume_capability, ..world.to_publish(csi("volumeHandle")) };
     assert!(world.publish_as(request).await.expect("published").contains_key("volumeID"));
 }
 
@@ -154,19 +141,16 @@ async fn apply_class(what: &str, class: &Value) {
     if class.pointer("/parameters/kmsKeyId").is_some() {
         world.ec2.declare(ebs_sim::iam::Extra::Kms);
     }
-    let source = if class.pointer("/parameters/volumeInitializationRate").is_some() {
+    let mut request = volume_of(class, "pvc-1");
+    if class.pointer("/parameters/volumeInitializationRate").is_some() {
         let volume = world.volume("pvc-source").await;
-        let snapshot_id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
-        Some(SourceType::Snapshot(SnapshotSource { snapshot_id }))
-    } else {
-        None
-    };
-    let made =
-        world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+        let snapshot = world.take("snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
+        request = from_snapshot(request, &snapshot);
+    }
+    let made = world.create(request).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
     let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("the volume exists");
-    let promised = Promised::by(&strings(class, "/parameters").into_iter().collect());
-    assert_eq!(Promised::of(&volume, promised.key.is_some()), promised, "{what}");
+    check_properties(what, &volume, &strings(class, "/parameters").into_iter().collect());
     let zones = zones_of(class);
     assert!(zones.is_empty() || zones.contains(&volume.zone), "{what}: in {}, not in one of {zones:?}", volume.zone);
     let zone = made.accessible_topology[0].segments["topology.kubernetes.io/zone"].as_str();
@@ -178,53 +162,28 @@ async fn apply_class(what: &str, class: &Value) {
     }
 }
 
-/// The properties of a volume of 100 GiB with a class, by the rules of `docs/parameters.md`, which are repeated here.
-#[derive(Debug, PartialEq)]
-struct Promised {
-    volume_type: String,
-    iops: Option<u32>,
-    throughput: Option<u32>,
-    encrypted: bool,
-    key: Option<String>,
-    initialization_rate: Option<u32>,
-}
-
-impl Promised {
-    fn by(parameters: &HashMap<String, String>) -> Self {
-        let text = |key: &str| parameters.get(key).cloned();
-        let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
-        let volume_type = text("type").unwrap_or_else(|| "gp3".to_owned());
-        let (least, most, every_throughput, every_iops) = match volume_type.as_str() {
-            "gp3" => (3_000, 80_000, Some(125), Some(3_000)),
-            "io1" => (100, 5_000, None, None),
-            "io2" => (100, 100_000, None, None),
-            // 3 for each GiB.
-            "gp2" => (0, 0, None, Some(300)),
-            other => panic!("no class has used {other} so far: add its properties"),
-        };
-        let by_size = number("iopsPerGB").map(|ratio| (ratio * 100).clamp(least, most));
-        let key = text("kmsKeyId");
-        Self {
-            iops: number("iops").or(by_size).or(every_iops),
-            throughput: number("throughput").or(every_throughput),
-            encrypted: key.is_some() || text("encrypted").as_deref() == Some("true"),
-            key,
-            initialization_rate: number("volumeInitializationRate"),
-            volume_type,
-        }
-    }
-
-    /// Without a key in the class, the volume has the account's key, which no class promises.
-    fn of(volume: &SimVolume, names_key: bool) -> Self {
-        Self {
-            volume_type: volume.volume_type.clone(),
-            iops: volume.iops,
-            throughput: volume.throughput,
-            encrypted: volume.encrypted,
-            key: volume.kms_key_id.clone().filter(|_| names_key),
-            initialization_rate: volume.volume_initialization_rate,
-        }
-    }
+/// Checks the properties of a volume of 100 GiB with a class, by the rules of `docs/parameters.md`, which are repeated
+/// here. Without a key in the class, the volume has the account's key, which no class promises.
+fn check_properties(what: &str, volume: &SimVolume, class: &HashMap<String, String>) {
+    let text = |key: &str| class.get(key).cloned();
+    let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
+    let volume_type = text("type").unwrap_or_else(|| "gp3".to_owned());
+    let (least, most, every_throughput, every_iops) = match volume_type.as_str() {
+        "gp3" => (3_000, 80_000, Some(125), Some(3_000)),
+        "io1" => (100, 5_000, None, None),
+        "io2" => (100, 100_000, None, None),
+        // 3 for each GiB.
+        "gp2" => (0, 0, None, Some(300)),
+        other => panic!("no class has used {other} so far: add its properties"),
+    };
+    let by_size = number("iopsPerGB").map(|ratio| (ratio * 100).clamp(least, most));
+    let key = text("kmsKeyId");
+    let encrypted = key.is_some() || text("encrypted").as_deref() == Some("true");
+    assert_eq!((&volume.volume_type, volume.encrypted), (&volume_type, encrypted), "{what}");
+    assert_eq!(volume.iops, number("iops").or(by_size).or(every_iops), "{what}");
+    assert_eq!(volume.throughput, number("throughput").or(every_throughput), "{what}");
+    assert_eq!(volume.volume_initialization_rate, number("volumeInitializationRate"), "{what}");
+    assert!(key.is_none() || volume.kms_key_id == key, "{what}: {:?}", volume.kms_key_id);
 }
 
 /// Returns the zones that a class allows, or an empty list for all.
@@ -237,15 +196,14 @@ fn zones_of(class: &Value) -> Vec<String> {
 async fn apply_attributes_class(what: &str, class: &Value) {
     let world = World::start().await;
     let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];
-    let capacity_range = Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 });
-    let plain = CreateVolumeRequest { capacity_range, ..with_parameters(named("pvc-1"), &claim) };
+    let plain = of_gib(with_parameters(named("pvc-1"), &claim), 100);
     let parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let with_class =
         CreateVolumeRequest { name: "pvc-2".to_owned(), mutable_parameters: parameters.clone(), ..plain.clone() };
     world.create(with_class).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     let volume = world.create(plain).await.expect("created").volume_id;
     let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).chain(claim).collect();
-    modify(&world, &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    world.modify(&volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     let mut volumes = world.volumes().await;
     volumes.iter_mut().for_each(|volume| drop(volume.tags.remove("CSIVolumeName")));
     let shape = |v: &SimVolume| (v.volume_type.clone(), v.iops, v.throughput, v.tags.clone());
@@ -264,17 +222,14 @@ async fn apply_snapshot_class(what: &str, class: &Value) {
     let world = World::start().await;
     let parameters = strings(class, "/parameters");
     let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    let place: &[(&str, &str)] = if parameters.iter().any(|(key, _)| *key == "outpostArn") {
-        &[("topology.kubernetes.io/zone", "us-west-2a"), ("topology.ebs.csi.aws.com/outpost-id", OUTPOST)]
-    } else {
-        &[("topology.kubernetes.io/zone", "us-west-2a")]
-    };
+    let text = |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let place = [("topology.kubernetes.io/zone", HERE), ("topology.ebs.csi.aws.com/outpost-id", OUTPOST)];
+    let place = if text("outpostArn").is_some() { &place[..] } else { &place[..1] };
     let volume = world.create(in_place(named("pvc-1"), place)).await.expect("created").volume_id;
-    take(&world, "snapshot-1", &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-    let taken = take(&world, "snapshot-1", &volume, &parameters).await;
+    world.take("snapshot-1", &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let taken = world.take("snapshot-1", &volume, &parameters).await;
     assert!(taken.as_ref().is_ok_and(|snapshot| snapshot.ready_to_use), "{what}: {taken:?}");
     let kept = world.ec2.engine().snapshot_of_state().await.snapshots.remove(0);
-    let text = |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
     assert_eq!(kept.outpost_arn.as_deref(), text("outpostArn"), "{what}");
     let calls = world.ec2.calls();
     let asked = |action: Action| calls.iter().any(|call| call.action == action);

@@ -8,8 +8,15 @@ fn mounted(fs_type: &str, flags: &[&str]) -> CreateVolumeRequest {
         mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         ..Default::default()
     };
-    let capability = capability(AccessType::Mount(mount), Mode::SingleNodeWriter);
-    CreateVolumeRequest { volume_capabilities: vec![capability], ..named("pvc-1") }
+    with_capability(named("pvc-1"), capability(AccessType::Mount(mount), Mode::SingleNodeWriter))
+}
+
+/// Creates a volume for each request.
+async fn are_accepted(world: &World, requests: impl IntoIterator<Item = CreateVolumeRequest>) {
+    for (number, request) in requests.into_iter().enumerate() {
+        let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..request };
+        world.create(request.clone()).await.unwrap_or_else(|error| panic!("{request:?}: {error:?}"));
+    }
 }
 
 fn for_systems(request: CreateVolumeRequest, systems: &[&str]) -> CreateVolumeRequest {
@@ -34,12 +41,8 @@ async fn file_systems_that_no_node_mounts_are_refused() {
         for says in [fs_type, "ext4, ext3, ext2 or xfs", "ntfs"] {
             refused(world.create(request.clone()).await, "InvalidArgument", says);
         }
-        let publish = ControllerPublishVolumeRequest {
-            volume_id: volume.clone(),
-            node_id: world.here.to_string(),
-            volume_capability: wanted.first().cloned(),
-            ..Default::default()
-        };
+        let volume_capability = wanted.first().cloned();
+        let publish = ControllerPublishVolumeRequest { volume_capability, ..world.to_publish(&volume) };
         refused(world.publish_as(publish).await, "InvalidArgument", fs_type);
         assert_eq!(world.mutations(), []);
         let request = ValidateVolumeCapabilitiesRequest {
@@ -47,9 +50,7 @@ async fn file_systems_that_no_node_mounts_are_refused() {
             volume_capabilities: wanted,
             ..Default::default()
         };
-        let answer =
-            world.service.validate_volume_capabilities(Request::new(request)).await.expect("the volume exists");
-        let answer = answer.into_inner();
+        let answer = ask!(world, validate_volume_capabilities, request).expect("the volume exists");
         assert!(answer.confirmed.is_none() && answer.message.contains(fs_type), "{answer:?}");
     }
 }
@@ -58,10 +59,8 @@ async fn file_systems_that_no_node_mounts_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn file_systems_of_linux_and_windows_nodes_are_accepted() {
     let world = World::start().await;
-    for (number, fs_type) in ["", "ext4", "EXT3", "ext2", "xfs", "XFS", "ntfs", "NTFS"].into_iter().enumerate() {
-        let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
-        world.create(request).await.unwrap_or_else(|error| panic!("{fs_type:?}: {error:?}"));
-    }
+    let names = ["", "ext4", "EXT3", "ext2", "xfs", "XFS", "ntfs", "NTFS"];
+    are_accepted(&world, names.map(|fs_type| mounted(fs_type, &[]))).await;
 }
 
 /// This applies when all required terms name one operating system, which must be able to mount the file system.
@@ -82,10 +81,7 @@ async fn file_systems_of_the_other_operating_system_are_refused() {
         ("", &["windows"]),
         ("ext4", &["windows"]),
     ];
-    for (number, (fs_type, systems)) in rows.into_iter().enumerate() {
-        let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
-        world.create(for_systems(request, systems)).await.unwrap_or_else(|error| panic!("{fs_type:?}: {error:?}"));
-    }
+    are_accepted(&world, rows.map(|(fs_type, systems)| for_systems(mounted(fs_type, &[]), systems))).await;
 }
 
 /// The error names the flag. A flag that only a kernel can check is accepted.
@@ -109,10 +105,7 @@ async fn mount_flags_that_no_node_supports_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn volumes_larger_than_their_file_system_are_refused() {
     let world = World::start().await;
-    let sized = |fs_type: &str, gib: i64, class: &[(&str, &str)]| CreateVolumeRequest {
-        capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
-        ..with_parameters(mounted(fs_type, &[]), class)
-    };
+    let sized = |fs_type: &str, gib, class: &[_]| of_gib(with_parameters(mounted(fs_type, &[]), class), gib);
     for (fs_type, gib, class) in [
         ("ext3", 16_384, &[][..]),
         ("ext2", 20_000, &[]),
@@ -125,13 +118,7 @@ async fn volumes_larger_than_their_file_system_are_refused() {
     }
     assert_eq!(world.ec2.calls(), []);
     let rows = [("ext3", 16_383, "4096"), ("ext3", 4_095, "1024"), ("ext4", 60_000, "4096"), ("xfs", 60_000, "4096")];
-    for (number, (fs_type, gib, block_size)) in rows.into_iter().enumerate() {
-        let request = sized(fs_type, gib, &[("blockSize", block_size)]);
-        world
-            .create(CreateVolumeRequest { name: format!("pvc-{number}"), ..request })
-            .await
-            .unwrap_or_else(|error| panic!("{fs_type} {gib}: {error:?}"));
-    }
+    are_accepted(&world, rows.map(|(fs_type, gib, block)| sized(fs_type, gib, &[("blockSize", block)]))).await;
 }
 
 /// The error lists the valid values.
@@ -153,11 +140,8 @@ async fn values_that_every_mkfs_rejects_are_refused() {
         ("ext4", "numberOfInodes", "4294967296", "4294967295"),
     ] {
         for says in [key.to_lowercase().as_str(), value, range] {
-            refused(
-                world.create(with_parameters(mounted(fs_type, &[]), &[(key, value)])).await,
-                "InvalidArgument",
-                says,
-            );
+            let request = with_parameters(mounted(fs_type, &[]), &[(key, value)]);
+            refused(world.create(request).await, "InvalidArgument", says);
         }
     }
     let clusters = |value| [("ext4BigAlloc", "true"), ("ext4ClusterSize", value)];
@@ -165,19 +149,11 @@ async fn values_that_every_mkfs_rejects_are_refused() {
         refused(world.create(with_parameters(mounted("ext4", &[]), &clusters(value))).await, "InvalidArgument", range);
     }
     assert_eq!(world.ec2.calls(), []);
-    for (number, (fs_type, class)) in [
+    let rows = [
         ("ext4", &[("blockSize", "1024"), ("inodeSize", "1024"), ("bytesPerInode", "4k")][..]),
         ("ext4", &clusters("65536")),
         ("ext3", &[("numberOfInodes", "200192")]),
         ("xfs", &[("blockSize", "64k"), ("inodeSize", "2048")]),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let request = with_parameters(mounted(fs_type, &[]), class);
-        world
-            .create(CreateVolumeRequest { name: format!("pvc-{number}"), ..request })
-            .await
-            .unwrap_or_else(|error| panic!("{class:?}: {error:?}"));
-    }
+    ];
+    are_accepted(&world, rows.map(|(fs_type, class)| with_parameters(mounted(fs_type, &[]), class))).await;
 }

@@ -1,7 +1,22 @@
-use std::time::Duration;
-
 use super::*;
 use crate::operation::Key;
+
+/// Runs `first` up to its call of an action, then `second`, and lets the first continue.
+async fn beside<T, U>(
+    world: &World,
+    action: Action,
+    first: impl Future<Output = T>,
+    second: impl Future<Output = U>,
+) -> (T, U) {
+    let gate = world.ec2.hold(action);
+    let second = async {
+        gate.reached().await;
+        let ended = second.await;
+        gate.release();
+        ended
+    };
+    within("both", async { tokio::join!(first, second) }).await
+}
 
 /// With a single CreateVolume call.
 #[tokio::test(start_paused = true)]
@@ -23,42 +38,47 @@ async fn client_that_leaves_during_create_gets_one_volume_on_retry() {
 async fn order_of_topology_terms_is_irrelevant() {
     let world = World::start().await;
     let zone = |z: &str| csi::Topology { segments: map(&[("topology.kubernetes.io/zone", z)]) };
-    let request = |zones: [&str; 2]| CreateVolumeRequest {
-        accessibility_requirements: Some(csi::TopologyRequirement {
-            requisite: zones.map(zone).to_vec(),
-            preferred: zones.map(zone).to_vec(),
-        }),
-        ..named("pvc-1")
+    let request = |zones: [&str; 2]| {
+        let [requisite, preferred] = [(); 2].map(|()| zones.map(zone).to_vec());
+        let requirement = csi::TopologyRequirement { requisite, preferred };
+        CreateVolumeRequest { accessibility_requirements: Some(requirement), ..named("pvc-1") }
     };
     let gate = world.ec2.hold(Action::CreateVolume);
-    let (first, second) = within("both", async {
-        tokio::join!(world.create(request(["us-west-2a", "us-west-2b"])), async {
-            gate.reached().await;
-            let (second, ()) =
-                tokio::join!(world.create(request(["us-west-2b", "us-west-2a"])), async { gate.release() });
-            second
-        })
-    })
-    .await;
+    let second = async {
+        gate.reached().await;
+        tokio::join!(world.create(request(["us-west-2b", HERE])), async { gate.release() }).0
+    };
+    let first = world.create(request([HERE, "us-west-2b"]));
+    let (first, second) = within("both", async { tokio::join!(first, second) }).await;
     assert_eq!(first, second);
     assert!(first.is_ok());
 }
 
+/// The key is the name of a new volume or snapshot, the volume, or the volume and its node.
 #[tokio::test(start_paused = true)]
-async fn different_request_for_a_name_in_creation_is_aborted() {
+async fn second_request_for_a_key_is_aborted() {
     let world = World::start().await;
-    let gate = world.ec2.hold(Action::CreateVolume);
-    let first = within("the first", async {
-        let (first, ()) = tokio::join!(world.create(named("pvc-1")), async {
-            gate.reached().await;
-            let other = with_parameters(named("pvc-1"), &[("type", "gp2")]);
-            refused(world.create(other).await, "Aborted", "pvc-1");
-            gate.release();
-        });
-        first
-    })
-    .await;
-    assert!(first.is_ok());
+    let other = with_parameters(named("pvc-1"), &[("type", "gp2")]);
+    let (created, second) =
+        beside(&world, Action::CreateVolume, world.create(named("pvc-1")), world.create(other)).await;
+    refused(second, "Aborted", "pvc-1");
+    created.expect("created");
+    let volume = world.volume("pvc-2").await;
+    let [node, elsewhere] = [world.here.as_str(), world.elsewhere.as_str()];
+    let others = async { tokio::join!(world.unpublish(&volume, node), world.publish(&volume, elsewhere)) };
+    let (published, (unpublished, to_another_node)) =
+        beside(&world, Action::AttachVolume, world.publish(&volume, node), others).await;
+    refused(unpublished, "Aborted", &volume);
+    // Another node is another key.
+    refused(to_another_node, "FailedPrecondition", "zone");
+    published.expect("attached");
+    let (unpublished, published) =
+        beside(&world, Action::DetachVolume, world.unpublish(&volume, node), world.publish(&volume, node)).await;
+    refused(published, "Aborted", &volume);
+    unpublished.expect("detached");
+    let (deleted, grown) = beside(&world, Action::DeleteVolume, world.delete(&volume), world.grow(&volume, 8)).await;
+    refused(grown, "Aborted", &volume);
+    deleted.expect("deleted");
 }
 
 /// The attachment of the Publish must not succeed after the detach.
@@ -69,16 +89,15 @@ async fn unpublish_takes_over_from_a_publish_without_client() {
     let node = world.here.as_str();
     let gate = world.ec2.hold(Action::AttachVolume);
     leave_when(world.publish(&volume, node), gate.reached()).await;
-    let (unpublished, ()) = within("the unpublish", async {
-        tokio::join!(world.unpublish(&volume, node), async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(!world.mutations().contains(&Action::DetachVolume), "not beside the attach");
-            gate.release();
-        })
-    })
-    .await;
+    let attach = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!world.mutations().contains(&Action::DetachVolume), "not beside the attach");
+        gate.release();
+    };
+    let (unpublished, ()) =
+        within("the unpublish", async { tokio::join!(world.unpublish(&volume, node), attach) }).await;
     unpublished.expect("detached");
-    assert!(world.volumes().await[0].attachments.is_empty());
+    assert!(!world.is_attached().await);
     let mutations = world.mutations();
     assert_eq!(mutations.last(), Some(&Action::DetachVolume), "no late attach: {mutations:?}");
 }
@@ -100,82 +119,21 @@ async fn publish_without_client_attaches_nothing() {
     world.publish(&volume, world.here.as_str()).await.expect("a later publish attaches");
 }
 
-/// Publish during Unpublish, and Unpublish during a Publish with a client, are Aborted.
+/// An equal request joins, and another one is Aborted. Two simultaneous deletes of a snapshot also join.
 #[tokio::test(start_paused = true)]
-async fn awaited_publish_and_unpublish_do_not_interrupt_each_other() {
+async fn snapshots_of_one_name_are_not_created_concurrently() {
     let world = World::start().await;
-    let volume = world.volume("pvc-1").await;
-    let node = world.here.as_str();
-    let gate = world.ec2.hold(Action::AttachVolume);
-    let (published, ()) = within("the publish", async {
-        tokio::join!(world.publish(&volume, node), async {
-            gate.reached().await;
-            refused(world.unpublish(&volume, node).await, "Aborted", &volume);
-            gate.release();
-        })
-    })
-    .await;
-    published.expect("attached");
-    let gate = world.ec2.hold(Action::DetachVolume);
-    let (unpublished, ()) = within("the unpublish", async {
-        tokio::join!(world.unpublish(&volume, node), async {
-            gate.reached().await;
-            refused(world.publish(&volume, node).await, "Aborted", &volume);
-            gate.release();
-        })
-    })
-    .await;
-    unpublished.expect("detached");
-}
-
-#[tokio::test(start_paused = true)]
-async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
-    let world = World::start().await;
-    let volume = world.volume("pvc-1").await;
-    let gate = world.ec2.hold(Action::AttachVolume);
-    let (here, ()) = within("both", async {
-        tokio::join!(world.publish(&volume, world.here.as_str()), async {
-            gate.reached().await;
-            let other = world.publish(&volume, world.elsewhere.as_str()).await.expect_err("another zone");
-            assert_ne!(other.code, "Aborted", "{other:?}");
-            gate.release();
-        })
-    })
-    .await;
-    here.expect("attached");
-}
-
-#[tokio::test(start_paused = true)]
-async fn growth_during_delete_of_a_volume_is_aborted() {
-    let world = World::start().await;
-    let volume = world.volume("pvc-1").await;
-    let gate = world.ec2.hold(Action::DeleteVolume);
-    let (deleted, ()) = within("the delete", async {
-        tokio::join!(world.delete(&volume), async {
-            gate.reached().await;
-            let request = ControllerExpandVolumeRequest {
-                volume_id: volume.clone(),
-                capacity_range: Some(CapacityRange { required_bytes: 8 * GIB, limit_bytes: 0 }),
-                ..Default::default()
-            };
-            let grown = world.service.controller_expand_volume(Request::new(request)).await;
-            refused(grown.map(drop).map_err(Refused::from), "Aborted", &volume);
-            gate.release();
-        })
-    })
-    .await;
-    deleted.expect("deleted");
-}
-
-/// The code is Unavailable.
-#[tokio::test(start_paused = true)]
-async fn driver_that_shuts_down_starts_nothing() {
-    let world = World::start().await;
-    let volume = world.volume("pvc-1").await;
-    world.ec2.clear_calls();
-    assert!(world.operations.drain(Duration::from_secs(20)).await.is_empty());
-    refused(world.create(named("pvc-2")).await, "Unavailable", "shutting down");
-    refused(world.publish(&volume, world.here.as_str()).await, "Unavailable", "shutting down");
-    refused(world.delete(&volume).await, "Unavailable", "shutting down");
-    assert_eq!(world.ec2.calls(), []);
+    let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
+    let (first, equal, different) = tokio::join!(
+        world.take("snapshot-1", &one, &[]),
+        world.take("snapshot-1", &one, &[]),
+        world.take("snapshot-1", &other, &[]),
+    );
+    let first = first.expect("taken");
+    assert_eq!(equal.expect("joined"), first);
+    refused(different, "Aborted", "snapshot-1");
+    let id = &first.snapshot_id;
+    let deleted = tokio::join!(world.delete_snapshot(id), world.delete_snapshot(id));
+    assert_eq!(deleted, (Ok(()), Ok(())));
+    assert_eq!((world.ec2.count(Action::CreateSnapshot), world.ec2.count(Action::DeleteSnapshot)), (1, 1));
 }

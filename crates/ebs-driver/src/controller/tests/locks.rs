@@ -3,7 +3,6 @@
 use ebs_ec2::ErrorClass;
 use ebs_sim::api::{Call, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
 
-use super::snapshots::take;
 use super::*;
 
 const COMPLIANCE: [(&str, &str); 3] = [("lockMode", "compliance"), ("lockDuration", "7"), ("lockCoolOffPeriod", "1")];
@@ -15,8 +14,7 @@ async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
-    let slow = ebs_sim::engine::TimingOverride { snapshot_ms: Some(6 * 3_600_000), ..Default::default() };
-    world.ec2.engine().set_timing(slow).await;
+    world.timing(TimingOverride { snapshot_ms: Some(6 * 3_600_000), ..Default::default() }).await;
     (world, volume)
 }
 
@@ -30,12 +28,8 @@ async fn lock(world: &World) -> SimSnapshotLock {
 
 /// Changes the lock like an administrator.
 async fn lock_by_hand(world: &World, snapshot: &str, mode: &str, days: i64) {
-    let call = LockSnapshot {
-        snapshot_id: snapshot.to_owned(),
-        lock_mode: Some(mode.to_owned()),
-        lock_duration: Some(days),
-        ..LockSnapshot::default()
-    };
+    let (snapshot_id, lock_mode, lock_duration) = (snapshot.to_owned(), Some(mode.to_owned()), Some(days));
+    let call = LockSnapshot { snapshot_id, lock_mode, lock_duration, ..LockSnapshot::default() };
     world.ec2.by_test().engine().call(Call::LockSnapshot(call)).await.expect("it can be locked so");
 }
 
@@ -53,11 +47,11 @@ fn calls(world: &World) -> usize {
 #[tokio::test(start_paused = true)]
 async fn compliance_lock_is_accepted_after_its_cooling_off_period() {
     let (mut world, volume) = world().await;
-    take(&world, "snapshot-1", &volume, &COMPLIANCE).await.expect("taken, and pending");
+    world.take("snapshot-1", &volume, &COMPLIANCE).await.expect("taken, and pending");
     world.replace_driver();
     for ready in [false, true] {
         tokio::time::sleep(4 * HOUR).await;
-        let found = take(&world, "snapshot-1", &volume, &COMPLIANCE).await.expect("locked as asked for");
+        let found = world.take("snapshot-1", &volume, &COMPLIANCE).await.expect("locked as asked for");
         assert_eq!(found.ready_to_use, ready);
     }
     assert_eq!(calls(&world), 1);
@@ -68,65 +62,65 @@ async fn compliance_lock_is_accepted_after_its_cooling_off_period() {
 async fn cooling_off_period_is_not_restarted() {
     let (mut world, volume) = world().await;
     let class = [COMPLIANCE[0], COMPLIANCE[1], ("lockCoolOffPeriod", "5")];
-    take(&world, "snapshot-1", &volume, &class).await.expect("taken");
+    world.take("snapshot-1", &volume, &class).await.expect("taken");
     let until = lock(&world).await.cool_off_expires;
     world.replace_driver();
     tokio::time::sleep(2 * HOUR).await;
-    take(&world, "snapshot-1", &volume, &class).await.expect("locked as asked for");
+    world.take("snapshot-1", &volume, &class).await.expect("locked as asked for");
     assert_eq!((lock(&world).await.cool_off_expires, calls(&world)), (until, 1));
 }
 
-/// EC2 rejects an end that is less than a day away, even when it is the present end of the lock.
+/// EC2 rejects an end that is less than a day away, even when it is the present end of the lock. The driver that made the
+/// lock accepts it too.
 #[tokio::test(start_paused = true)]
 async fn lock_with_a_near_or_past_end_is_accepted() {
-    let (mut world, volume) = world().await;
-    let now = SystemTime::now();
-    let end = humantime::format_rfc3339_seconds(now + 30 * HOUR).to_string();
-    let class = [("lockMode", "governance"), ("lockExpirationDate", end.as_str())];
-    take(&world, "snapshot-1", &volume, &class).await.expect("taken");
-    for hours in [20, 12] {
-        tokio::time::sleep(hours * HOUR).await;
-        let later = world.ec2.engine().now();
-        (world.service, world.operations) = driver_over(&world.ec2, Some(later));
-        let found = take(&world, "snapshot-1", &volume, &class).await.expect("it was locked until then");
-        assert!(found.ready_to_use);
+    for restarts in [true, false] {
+        let (mut world, volume) = world().await;
+        world.restart();
+        let end = humantime::format_rfc3339_seconds(world.ec2.engine().now() + 30 * HOUR).to_string();
+        let class = [("lockMode", "governance"), ("lockExpirationDate", end.as_str())];
+        world.take("snapshot-1", &volume, &class).await.expect("taken");
+        for hours in [20, 12] {
+            tokio::time::sleep(hours * HOUR).await;
+            if restarts {
+                world.restart();
+            }
+            let found = world.take("snapshot-1", &volume, &class).await.expect("it was locked until then");
+            assert!(found.ready_to_use);
+        }
+        assert_eq!(calls(&world), 1);
+        refused(world.take("snapshot-2", &volume, &class).await, "InvalidArgument", &end);
+        assert_eq!(world.snapshots().await, 1);
     }
-    assert_eq!(calls(&world), 1);
-    let refusal = take(&world, "snapshot-2", &volume, &class).await;
-    refused(refusal.map(drop), "InvalidArgument", &end);
 }
 
+/// Also a stricter mode than the requested one.
 #[tokio::test(start_paused = true)]
 async fn lock_that_an_administrator_extended_is_kept() {
     let (mut world, volume) = world().await;
-    let id = take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken").snapshot_id;
-    lock_by_hand(&world, &id, "governance", 30).await;
-    world.replace_driver();
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked for longer than asked for");
-    assert_eq!((lock(&world).await.duration_days, calls(&world)), (30, 1));
-    // A stricter mode than the requested one is accepted.
-    lock_by_hand(&world, &id, "compliance", 30).await;
-    world.replace_driver();
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked more strictly than asked for");
-    assert_eq!(calls(&world), 1);
+    let id = world.take("snapshot-1", &volume, &GOVERNANCE).await.expect("taken").snapshot_id;
+    for mode in ["governance", "compliance"] {
+        lock_by_hand(&world, &id, mode, 30).await;
+        world.replace_driver();
+        world.take("snapshot-1", &volume, &GOVERNANCE).await.expect("locked for longer than asked for");
+        assert_eq!((lock(&world).await.duration_days, calls(&world)), (30, 1), "{mode}");
+    }
 }
 
 /// A weaker lock does not fulfil the request.
 #[tokio::test(start_paused = true)]
 async fn weaker_lock_is_replaced_by_the_requested_one() {
-    for (mode, days) in [("governance", 7), ("compliance", 2), ("none", 0)] {
+    for by_hand in [Some(("governance", 7)), Some(("compliance", 2)), None] {
         let (mut world, volume) = world().await;
-        let id = take(&world, "snapshot-1", &volume, &COMPLIANCE).await.expect("taken").snapshot_id;
+        let id = world.take("snapshot-1", &volume, &COMPLIANCE).await.expect("taken").snapshot_id;
         unlock_by_hand(&world, &id).await;
-        match mode {
-            "none" => {}
-            mode => lock_by_hand(&world, &id, mode, days).await,
+        if let Some((mode, days)) = by_hand {
+            lock_by_hand(&world, &id, mode, days).await;
         }
         world.replace_driver();
-        let class = [COMPLIANCE[0], COMPLIANCE[1]];
-        take(&world, "snapshot-1", &volume, &class).await.expect("locked");
+        world.take("snapshot-1", &volume, &COMPLIANCE[..2]).await.expect("locked");
         let lock = lock(&world).await;
-        assert_eq!((lock.state.as_str(), lock.duration_days, calls(&world)), ("compliance", 7, 2), "{mode} {days}");
+        assert_eq!((lock.state.as_str(), lock.duration_days, calls(&world)), ("compliance", 7, 2), "{by_hand:?}");
     }
 }
 
@@ -134,15 +128,16 @@ async fn weaker_lock_is_replaced_by_the_requested_one() {
 #[tokio::test(start_paused = true)]
 async fn snapshot_is_locked_again_without_permission_to_describe() {
     let (mut world, volume) = world().await;
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken");
+    world.take("snapshot-1", &volume, &GOVERNANCE).await.expect("taken");
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked again");
+    world.take("snapshot-1", &volume, &GOVERNANCE).await.expect("locked again");
     assert_eq!(calls(&world), 2);
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::NotPermitted, false);
-    refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "allow ec2:DescribeLockedSnapshots");
+    let again = world.take("snapshot-1", &volume, &GOVERNANCE).await;
+    refused(again, "Aborted", "allow ec2:DescribeLockedSnapshots");
 }
 
 /// A failed describe proves nothing about the lock, so the driver neither locks nor deletes anything.
@@ -150,11 +145,11 @@ async fn snapshot_is_locked_again_without_permission_to_describe() {
 async fn lock_that_cannot_be_described_is_not_changed() {
     let (world, volume) = world().await;
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, true);
-    refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "lock snapshot");
+    refused(world.take("snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "lock snapshot");
     for class in [ErrorClass::Unauthenticated, ErrorClass::SnapshotNotFound, ErrorClass::Other] {
         world.ec2.fail_next(Action::DescribeLockedSnapshots, class, false);
-        refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "describe the lock");
+        refused(world.take("snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "describe the lock");
     }
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("it was locked");
+    world.take("snapshot-1", &volume, &GOVERNANCE).await.expect("it was locked");
     assert_eq!((calls(&world), world.ec2.count(Action::DeleteSnapshot)), (1, 0));
 }

@@ -3,7 +3,6 @@
 use csi_proto::modify::{GetCsiDriverModificationCapabilityRequest, ModifyVolumePropertiesRequest};
 use ebs_ec2::{ErrorClass, Limit, Tags, VolumeId};
 use ebs_sim::api::Call;
-use ebs_sim::engine::TimingOverride;
 use ebs_sim::faults::{Effect, Rule};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -12,13 +11,10 @@ use crate::operation::Key;
 
 const WINDOW: Duration = Duration::from_secs(2);
 const MOMENT: Duration = Duration::from_millis(100);
-const MISSING: &str = "vol-0123456789abcdef0";
 
 /// Creates a volume of 10 GiB, which is large enough for some IOPS, with a driver that has run for a while.
 async fn a_volume(world: &World, name: &str) -> String {
-    let capacity_range = Some(CapacityRange { required_bytes: 10 * GIB, limit_bytes: 0 });
-    let request = CreateVolumeRequest { capacity_range, ..in_zone(named(name), "us-west-2a") };
-    let volume = world.create(request).await.expect("created").volume_id;
+    let volume = world.create(of_gib(in_zone(named(name), HERE), 10)).await.expect("created").volume_id;
     sleep(Duration::from_secs(60)).await;
     volume
 }
@@ -47,36 +43,42 @@ enum By {
 }
 
 async fn modify_by(by: By, world: &World, volume: &str, class: &[(&str, &str)]) -> Result<(), Refused> {
-    let (volume, parameters) = (volume.to_owned(), map(class));
-    let answer = match by {
-        By::Csi => {
-            let request = ControllerModifyVolumeRequest {
-                volume_id: volume,
-                mutable_parameters: parameters,
-                ..Default::default()
-            };
-            world.service.controller_modify_volume(world.over(request)).await.map(drop)
-        }
+    let (name, parameters) = (volume.to_owned(), map(class));
+    match by {
+        By::Csi => world.modify(volume, class).await,
         By::VolumeModifier => {
-            let request = ModifyVolumePropertiesRequest { name: volume, parameters, context: HashMap::new() };
-            world.service.modify_volume_properties(world.over(request)).await.map(drop)
+            let request = ModifyVolumePropertiesRequest { name, parameters, context: HashMap::new() };
+            ask!(world, modify_volume_properties, request).map(drop)
         }
-    };
-    answer.map_err(Refused::from)
+    }
 }
 
-pub(super) async fn modify(world: &World, volume: &str, class: &[(&str, &str)]) -> Result<(), Refused> {
-    modify_by(By::Csi, world, volume, class).await
+/// Returns a world with a volume, in which this driver leads, and the describe of a modification takes a while.
+async fn slow_world() -> (World, String) {
+    let (world, volume) = leading_world().await;
+    let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
+    world.ec2.faults().add(slow).expect("a rule");
+    (world, volume)
 }
 
-pub(super) async fn grow(world: &World, volume: &str, gib: i64) -> Result<i64, Refused> {
-    let request = ControllerExpandVolumeRequest {
-        volume_id: volume.to_owned(),
-        capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
-        ..Default::default()
-    };
-    let answer = world.service.controller_expand_volume(world.over(request)).await.map_err(Refused::from)?;
-    Ok(answer.into_inner().capacity_bytes / GIB)
+/// Returns a world with a volume.
+async fn world_with_volume() -> (World, String) {
+    let world = World::start().await;
+    let volume = a_volume(&world, "pvc-1").await;
+    (world, volume)
+}
+
+/// Returns a world with a volume, in which this driver leads.
+async fn leading_world() -> (World, String) {
+    let (world, volume) = world_with_volume().await;
+    lead(&world, &volume).await;
+    (world, volume)
+}
+
+/// Checks that no change of an abandoned class was carried out, and that the volume has grown.
+async fn has_only_grown(world: &World) {
+    assert_eq!(properties(world).await, (20, "gp3".to_owned(), Some(3000), Some(125)));
+    assert_eq!(tags_of(world).await.get("tier"), None);
 }
 
 /// Returns size, type, IOPS and throughput of the only volume.
@@ -123,8 +125,8 @@ async fn class_changes_properties_and_tags_through_both_services() {
         assert_eq!((tags_of(&world).await.get("team"), asked(&world).len()), (None, 1));
     }
     let world = World::start().await;
-    let asked = GetCsiDriverModificationCapabilityRequest {};
-    world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("the RPC exists");
+    let request = GetCsiDriverModificationCapabilityRequest {};
+    ask!(world, get_csi_driver_modification_capability, request).expect("the RPC exists");
 }
 
 /// A handle, parameters, their code, and a part of the message.
@@ -164,29 +166,27 @@ async fn invalid_class_is_refused_before_any_call() {
 /// Even an empty class fails for a missing volume.
 #[tokio::test(start_paused = true)]
 async fn empty_class_changes_nothing_and_detects_a_missing_volume() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     for class in [&[][..], &[("iops", "0"), ("type", "")]] {
-        modify(&world, &volume, class).await.expect("nothing to do");
+        world.modify(&volume, class).await.expect("nothing to do");
     }
     assert_eq!(world.mutations(), [Action::CreateVolume]);
     for class in [&[][..], &[("throughput", "250")], &[("tagSpecification_1", "a=b")]] {
-        refused(modify(&world, MISSING, class).await, "NotFound", MISSING);
+        refused(world.modify(NO_VOLUME, class).await, "NotFound", NO_VOLUME);
     }
 }
 
 /// Tags record both, the flag in normalized form.
 #[tokio::test(start_paused = true)]
 async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     let class = [("iopsPerGB", "500"), ("allowAutoIOPSIncreaseOnModify", "T")];
-    modify(&world, &volume, &class).await.expect("changed");
+    world.modify(&volume, &class).await.expect("changed");
     let tags = tags_of(&world).await;
     assert_eq!(tags["ebs.csi.aws.com/IOPSPerGb"], "500");
     assert_eq!(tags["ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify"], "true");
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(grow(&world, &volume, 20).await, Ok(20));
+    assert_eq!(world.grow(&volume, 20).await, Ok(20));
     assert_eq!(properties(&world).await.2, Some(10_000));
 }
 
@@ -200,7 +200,7 @@ async fn extra_tags_override_a_class() {
     world.service = ControllerService { options: Arc::new(options), ..world.service };
     let volume = a_volume(&world, "pvc-1").await;
     let class = [("tagSpecification_1", "cost=mine"), ("tagDeletion_1", "unit"), ("tagSpecification_2", "team=red")];
-    modify(&world, &volume, &class).await.expect("changed");
+    world.modify(&volume, &class).await.expect("changed");
     let tags = tags_of(&world).await;
     assert_eq!((tags["cost"].as_str(), tags["unit"].as_str(), tags["team"].as_str()), ("a", "b", "red"));
 }
@@ -208,13 +208,10 @@ async fn extra_tags_override_a_class() {
 /// They do not wait for the end of the window.
 #[tokio::test(start_paused = true)]
 async fn growth_and_class_become_one_modification_at_once() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    lead(&world, &volume).await;
+    let (world, volume) = leading_world().await;
     let began = Instant::now();
     let class = [("iops", "4000"), ("throughput", "250")];
-    let (sent, grown, changed) =
-        tokio::join!(sent_at(&world), grow(&world, &volume, 20), modify(&world, &volume, &class));
+    let (sent, grown, changed) = tokio::join!(sent_at(&world), world.grow(&volume, 20), world.modify(&volume, &class));
     assert_eq!((grown, changed), (Ok(20), Ok(())));
     assert_eq!(asked(&world), [(Some(20), Some(4000), Some(250))]);
     assert!(sent - began < WINDOW, "{:?}", sent - began);
@@ -223,20 +220,18 @@ async fn growth_and_class_become_one_modification_at_once() {
 /// A single request waits for others until the window ends. All requests within the window become one ModifyVolume.
 #[tokio::test(start_paused = true)]
 async fn classes_within_the_window_become_one_modification() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    lead(&world, &volume).await;
+    let (world, volume) = leading_world().await;
     let began = Instant::now();
     let (sent, first, second, again) = tokio::join!(
         sent_at(&world),
-        modify(&world, &volume, &[("iops", "4000")]),
+        world.modify(&volume, &[("iops", "4000")]),
         async {
             sleep(WINDOW - MOMENT).await;
             modify_by(By::VolumeModifier, &world, &volume, &[("throughput", "250")]).await
         },
         async {
             sleep(MOMENT).await;
-            modify(&world, &volume, &[("iops", "4000")]).await
+            world.modify(&volume, &[("iops", "4000")]).await
         },
     );
     assert_eq!((first, second, again), (Ok(()), Ok(()), Ok(())));
@@ -247,10 +242,9 @@ async fn classes_within_the_window_become_one_modification() {
 /// The order of the two requests in the window does not matter.
 #[tokio::test(start_paused = true)]
 async fn ratio_of_a_later_request_applies_to_the_size_of_an_earlier() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     let class = [("iopsPerGB", "400"), ("allowAutoIOPSIncreaseOnModify", "true")];
-    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), modify(&world, &volume, &class));
+    let (grown, changed) = tokio::join!(world.grow(&volume, 20), world.modify(&volume, &class));
     assert_eq!((grown, changed), (Ok(20), Ok(())));
     assert_eq!(asked(&world), [(Some(20), Some(8000), None)]);
 }
@@ -258,14 +252,13 @@ async fn ratio_of_a_later_request_applies_to_the_size_of_an_earlier() {
 /// The other requests of the window are not affected.
 #[tokio::test(start_paused = true)]
 async fn contradictory_request_of_a_window_is_aborted() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     let other = async |class: &[(&str, &str)]| {
         sleep(MOMENT).await;
-        modify(&world, &volume, class).await
+        world.modify(&volume, class).await
     };
     let (first, iops, ratio, tag) = tokio::join!(
-        modify(&world, &volume, &[("iops", "4000"), ("tagSpecification_1", "a=1")]),
+        world.modify(&volume, &[("iops", "4000"), ("tagSpecification_1", "a=1")]),
         other(&[("iops", "5000")]),
         other(&[("iopsPerGB", "500")]),
         other(&[("tagSpecification_1", "a=2")]),
@@ -280,19 +273,17 @@ async fn contradictory_request_of_a_window_is_aborted() {
 /// Another request is Aborted, and the same request joins.
 #[tokio::test(start_paused = true)]
 async fn no_second_window_opens_during_a_modification() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    let timing = TimingOverride { modify_ms: Some(60_000), ..TimingOverride::default() };
-    world.ec2.engine().set_timing(timing).await;
+    let (world, volume) = world_with_volume().await;
+    world.timing(TimingOverride { modify_ms: Some(60_000), ..Default::default() }).await;
     let (first, other, same) = tokio::join!(
-        modify(&world, &volume, &[("iops", "4000")]),
+        world.modify(&volume, &[("iops", "4000")]),
         async {
             sleep(WINDOW + MOMENT).await;
-            grow(&world, &volume, 20).await
+            world.grow(&volume, 20).await
         },
         async {
             sleep(WINDOW * 2).await;
-            modify(&world, &volume, &[("iops", "4000")]).await
+            world.modify(&volume, &[("iops", "4000")]).await
         },
     );
     assert_eq!((first, same), (Ok(()), Ok(())));
@@ -303,11 +294,10 @@ async fn no_second_window_opens_during_a_modification() {
 /// When EC2 rejects merged requests, each is tried alone and gets its own result and code.
 #[tokio::test(start_paused = true)]
 async fn invalid_value_of_one_request_does_not_fail_another() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     let (changed, grown) = tokio::join!(
-        modify(&world, &volume, &[("throughput", "90000"), ("tagSpecification_1", "a=1")]),
-        grow(&world, &volume, 20),
+        world.modify(&volume, &[("throughput", "90000"), ("tagSpecification_1", "a=1")]),
+        world.grow(&volume, 20),
     );
     assert_eq!(grown, Ok(20));
     refused(changed, "InvalidArgument", "modify volume");
@@ -318,10 +308,9 @@ async fn invalid_value_of_one_request_does_not_fail_another() {
 /// The quota is exceeded by the class only.
 #[tokio::test(start_paused = true)]
 async fn exceeded_quota_of_a_class_does_not_fail_growth() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
-    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), modify(&world, &volume, &[("iops", "4000")]));
+    let (grown, changed) = tokio::join!(world.grow(&volume, 20), world.modify(&volume, &[("iops", "4000")]));
     assert_eq!((grown, changed), (Ok(20), Ok(())));
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
@@ -330,16 +319,14 @@ async fn exceeded_quota_of_a_class_does_not_fail_growth() {
 /// InvalidArgument.
 #[tokio::test(start_paused = true)]
 async fn modification_limit_is_reported_with_its_end() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    let timing = TimingOverride { optimize_ms: Some(3_600_000), ..TimingOverride::default() };
-    world.ec2.engine().set_timing(timing).await;
+    let (world, volume) = world_with_volume().await;
+    world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
     world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
-    refused(modify(&world, &volume, &[("iops", "4000")]).await, "ResourceExhausted", &volume);
-    refused(modify(&world, &volume, &[("throughput", "90000")]).await, "InvalidArgument", &volume);
-    modify(&world, &volume, &[("iops", "4000")]).await.expect("changed");
+    refused(world.modify(&volume, &[("iops", "4000")]).await, "ResourceExhausted", &volume);
+    refused(world.modify(&volume, &[("throughput", "90000")]).await, "InvalidArgument", &volume);
+    world.modify(&volume, &[("iops", "4000")]).await.expect("changed");
     let calls = asked(&world).len();
-    let both = tokio::join!(modify(&world, &volume, &[("iops", "5000")]), grow(&world, &volume, 20));
+    let both = tokio::join!(world.modify(&volume, &[("iops", "5000")]), world.grow(&volume, 20));
     refused(both.0, "FailedPrecondition", "still being optimized");
     refused(both.1.map(drop), "FailedPrecondition", "still being optimized");
     assert_eq!(asked(&world).len(), calls + 1, "asked once for both");
@@ -348,23 +335,22 @@ async fn modification_limit_is_reported_with_its_end() {
 /// It also makes room for another change, and for a shutdown.
 #[tokio::test(start_paused = true)]
 async fn change_without_a_caller_is_not_begun() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
+    let (world, volume) = world_with_volume().await;
     let leave = async |iops: &str| {
-        let left = timeout(MOMENT, modify(&world, &volume, &[("iops", iops)])).await;
+        let left = timeout(MOMENT, world.modify(&volume, &[("iops", iops)])).await;
         assert!(left.is_err(), "the window is open");
     };
     leave("4000").await;
     sleep(WINDOW * 10).await;
     assert_eq!(asked(&world), []);
-    modify(&world, &volume, &[("iops", "5000")]).await.expect("takes over");
+    world.modify(&volume, &[("iops", "5000")]).await.expect("takes over");
     assert_eq!(asked(&world), [(None, Some(5000), None)]);
     sleep(Duration::from_secs(60)).await;
     leave("6000").await;
     assert_eq!(world.operations.running(), [Key::Volume(VolumeId::parse(&volume).expect("an id"))]);
     world.delete(&volume).await.expect("takes over");
     let other = a_volume(&world, "pvc-2").await;
-    let left = timeout(MOMENT, modify(&world, &other, &[("iops", "6000")])).await;
+    let left = timeout(MOMENT, world.modify(&other, &[("iops", "6000")])).await;
     assert!(left.is_err(), "the window is open");
     assert!(world.operations.drain(Duration::from_secs(20)).await.is_empty());
     assert_eq!(asked(&world).len(), 1);
@@ -373,13 +359,12 @@ async fn change_without_a_caller_is_not_begun() {
 /// So a client whose deadline is shorter than a window does not open a window with each call.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_after_the_window_continues_at_once() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    let left = timeout(MOMENT, modify(&world, &volume, &[("iops", "4000")])).await;
+    let (world, volume) = world_with_volume().await;
+    let left = timeout(MOMENT, world.modify(&volume, &[("iops", "4000")])).await;
     assert!(left.is_err(), "the window is open");
     sleep(Duration::from_secs(1800)).await;
     let began = Instant::now();
-    let (sent, again) = tokio::join!(sent_at(&world), modify(&world, &volume, &[("iops", "4000")]));
+    let (sent, again) = tokio::join!(sent_at(&world), world.modify(&volume, &[("iops", "4000")]));
     again.expect("changed");
     assert!(sent - began < MOMENT, "{:?}", sent - began);
 }
@@ -387,68 +372,50 @@ async fn repeated_request_after_the_window_continues_at_once() {
 /// Meanwhile, the user may have chosen another class through another driver.
 #[tokio::test(start_paused = true)]
 async fn growth_that_returns_does_not_apply_an_abandoned_class() {
+    let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
     for has_begun in [false, true] {
-        let world = World::start().await;
-        let volume = a_volume(&world, "pvc-1").await;
-        lead(&world, &volume).await;
+        let (world, volume) = if has_begun { slow_world().await } else { leading_world().await };
         let patience = if has_begun { WINDOW * 2 } else { MOMENT };
-        if has_begun {
-            let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
-            world.ec2.faults().add(slow).expect("a rule");
-        }
-        let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
         let growth = async {
             if has_begun {
-                let left = timeout(patience, grow(&world, &volume, 20)).await;
+                let left = timeout(patience, world.grow(&volume, 20)).await;
                 assert!(left.is_err(), "the caller left, not {left:?}");
             }
         };
-        let (class, ()) = tokio::join!(timeout(patience, modify(&world, &volume, &class)), growth);
+        let (class, ()) = tokio::join!(timeout(patience, world.modify(&volume, &class)), growth);
         assert!(class.is_err(), "the caller left");
         sleep(Duration::from_secs(1800)).await;
-        assert_eq!(grow(&world, &volume, 20).await, Ok(20), "{has_begun}");
-        assert_eq!(properties(&world).await, (20, "gp3".to_owned(), Some(3000), Some(125)), "{has_begun}");
-        assert_eq!(tags_of(&world).await.get("tier"), None, "{has_begun}");
+        assert_eq!(world.grow(&volume, 20).await, Ok(20), "{has_begun}");
+        has_only_grown(&world).await;
     }
 }
 
 /// While the driver waits for an earlier modification, the caller of the class leaves and the caller of growth stays.
 #[tokio::test(start_paused = true)]
 async fn growth_continues_without_an_abandoned_class() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    lead(&world, &volume).await;
-    let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
-    world.ec2.faults().add(slow).expect("a rule");
+    let (world, volume) = slow_world().await;
     let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
     let left = async {
-        let class = timeout(WINDOW, modify(&world, &volume, &class)).await;
+        let class = timeout(WINDOW, world.modify(&volume, &class)).await;
         assert!(class.is_err(), "the caller left");
     };
-    let (grown, ()) = tokio::join!(grow(&world, &volume, 20), left);
+    let (grown, ()) = tokio::join!(world.grow(&volume, 20), left);
     assert_eq!(grown, Ok(20));
-    assert_eq!(properties(&world).await, (20, "gp3".to_owned(), Some(3000), Some(125)));
-    assert_eq!(tags_of(&world).await.get("tier"), None);
+    has_only_grown(&world).await;
 }
 
 /// EC2 would accept a second ModifyVolume only hours later.
 #[tokio::test(start_paused = true)]
 async fn callers_that_return_within_a_window_are_merged() {
-    let world = World::start().await;
-    let volume = a_volume(&world, "pvc-1").await;
-    lead(&world, &volume).await;
-    let timing = TimingOverride { optimize_ms: Some(3_600_000), ..TimingOverride::default() };
-    world.ec2.engine().set_timing(timing).await;
-    let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
-    world.ec2.faults().add(slow).expect("a rule");
+    let (world, volume) = slow_world().await;
+    world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
     let class = [("iops", "4000")];
-    let left =
-        tokio::join!(timeout(WINDOW, grow(&world, &volume, 20)), timeout(WINDOW, modify(&world, &volume, &class)));
+    let left = tokio::join!(timeout(WINDOW, world.grow(&volume, 20)), timeout(WINDOW, world.modify(&volume, &class)));
     assert!(left.0.is_err() && left.1.is_err(), "both callers left");
     sleep(Duration::from_secs(60)).await;
-    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), async {
+    let (grown, changed) = tokio::join!(world.grow(&volume, 20), async {
         sleep(WINDOW / 4).await;
-        modify(&world, &volume, &class).await
+        world.modify(&volume, &class).await
     });
     assert_eq!((grown, changed), (Ok(20), Ok(())));
     assert_eq!(asked(&world), [(Some(20), Some(4000), None)]);
@@ -468,11 +435,10 @@ async fn creation_and_modification_support_the_same_keys() {
         };
         for spelling in [key.key.to_owned(), key.key.to_uppercase(), key.key.to_lowercase()] {
             let class = [(spelling.as_str(), value)];
-            let capacity_range = Some(CapacityRange { required_bytes: 10 * GIB, limit_bytes: 0 });
-            let name = format!("pvc-{spelling}");
-            let request = CreateVolumeRequest { mutable_parameters: map(&class), capacity_range, ..named(&name) };
+            let request = of_gib(named(&format!("pvc-{spelling}")), 10);
+            let request = CreateVolumeRequest { mutable_parameters: map(&class), ..request };
             let volume = world.create(request).await.expect("created").volume_id;
-            modify(&world, &volume, &class).await.expect("modified");
+            world.modify(&volume, &class).await.expect("modified");
         }
     }
 }

@@ -8,8 +8,7 @@ const HANDLE: &str = "local-ebs://dev/xvdbz";
 pub(super) async fn world() -> World {
     let mut world = World::start().await;
     let options = ControllerOptions { node_local_volumes: true, ..ControllerOptions::default() };
-    let cloud = Cloud::new(Arc::new(world.ec2.clone()), CloudConfig::new(DriverName::default()));
-    world.service = ControllerService::new(Arc::new(cloud), options, world.operations.clone());
+    world.service = ControllerService { options: Arc::new(options), ..world.service };
     world
 }
 
@@ -23,16 +22,8 @@ pub(super) async fn attached_by_hand(world: &World) -> String {
         card: None,
     };
     world.ec2.attach_volume(&request).await.expect("attached");
+    world.ec2.clear_calls();
     volume
-}
-
-pub(super) fn request(handle: &str, node: &str) -> ControllerPublishVolumeRequest {
-    ControllerPublishVolumeRequest {
-        volume_id: handle.to_owned(),
-        node_id: node.to_owned(),
-        volume_capability: Some(mount("xfs")),
-        ..Default::default()
-    }
 }
 
 /// The publish context contains the device of the handle, and the volume that EC2 lists there. Unpublish does nothing.
@@ -40,13 +31,12 @@ pub(super) fn request(handle: &str, node: &str) -> ControllerPublishVolumeReques
 async fn node_local_volume_is_described_and_not_attached() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
-    world.ec2.clear_calls();
     let shared = capability(AccessType::Mount(MountVolume::default()), Mode::MultiNodeMultiWriter);
     for capability in [mount("xfs"), block(Mode::SingleNodeWriter), shared] {
         let request = ControllerPublishVolumeRequest {
             volume_capability: Some(capability),
             volume_context: map(&[("blockattachuntilinitialized", "true")]),
-            ..request(HANDLE, world.here.as_str())
+            ..world.to_publish(HANDLE)
         };
         let context = world.publish_as(request).await.expect("the volume is attached");
         assert_eq!(context, map(&[("devicePath", "/dev/xvdbz"), ("volumeID", &volume)]));
@@ -65,24 +55,26 @@ async fn publish_of_a_missing_device_is_refused() {
     let world = world().await;
     attached_by_hand(&world).await;
     let here = world.here.as_str();
-    let publish = async |handle: &str, node: &str| world.publish_as(request(handle, node)).await;
-    refused(publish("local-ebs://dev/xvdby", here).await, "NotFound", "/dev/xvdby");
-    refused(publish(HANDLE, world.elsewhere.as_str()).await, "NotFound", "/dev/xvdbz");
-    refused(publish(HANDLE, "i-0123456789abcdef0").await, "NotFound", "i-0123456789abcdef0");
-    refused(publish(HANDLE, "node-7").await, "NotFound", "node-7");
-    refused(publish("local-ebs://dev/xvda", here).await, "InvalidArgument", "root device");
+    for (handle, node, code, says) in [
+        ("local-ebs://dev/xvdby", here, "NotFound", "/dev/xvdby"),
+        (HANDLE, world.elsewhere.as_str(), "NotFound", "/dev/xvdbz"),
+        (HANDLE, "i-0123456789abcdef0", "NotFound", "i-0123456789abcdef0"),
+        (HANDLE, "node-7", "NotFound", "node-7"),
+        ("local-ebs://dev/xvda", here, "InvalidArgument", "root device"),
+    ] {
+        refused(world.publish(handle, node).await, code, says);
+    }
     world.ec2.fail_next(Action::DescribeInstances, ErrorClass::Unauthorized, false);
-    refused(publish(HANDLE, here).await, "PermissionDenied", "instance");
-    publish(HANDLE, here).await.expect("the volume is attached");
+    refused(world.publish(HANDLE, here).await, "PermissionDenied", "instance");
+    world.publish(HANDLE, here).await.expect("the volume is attached");
 }
 
 #[tokio::test(start_paused = true)]
 async fn device_that_attaches_or_detaches_is_not_published() {
     let world = world().await;
-    let slow = ebs_sim::engine::TimingOverride { attach_ms: Some(60_000), ..Default::default() };
-    world.ec2.engine().set_timing(slow).await;
+    world.timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
     attached_by_hand(&world).await;
-    let publish = || world.publish_as(request(HANDLE, world.here.as_str()));
+    let publish = || world.publish(HANDLE, world.here.as_str());
     refused(publish().await, "FailedPrecondition", "is not in state attached");
     tokio::time::sleep(Duration::from_secs(90)).await;
     publish().await.expect("attached by now");
@@ -93,20 +85,18 @@ async fn device_that_attaches_or_detaches_is_not_published() {
 async fn invalid_node_local_request_is_refused_before_any_call() {
     let world = world().await;
     attached_by_hand(&world).await;
-    world.ec2.clear_calls();
     let here = world.here.as_str();
-    let good = || request(HANDLE, here);
-    let with = |capability| ControllerPublishVolumeRequest { volume_capability: capability, ..good() };
+    for (handle, node, says) in [
+        ("local-ebs://", here, "names no device"),
+        ("local-ebs:///", here, "names no device"),
+        (HANDLE, "", "node_id"),
+        (HANDLE, "hyperpod-my-cluster-i-0123456789abcdef0", "HyperPod"),
+    ] {
+        refused(world.publish(handle, node).await, "InvalidArgument", says);
+    }
     let reader = capability(AccessType::Mount(MountVolume::default()), Mode::MultiNodeReaderOnly);
-    let rows = [
-        (request("local-ebs://", here), "names no device"),
-        (request("local-ebs:///", here), "names no device"),
-        (request(HANDLE, ""), "node_id"),
-        (with(None), "capability"),
-        (with(Some(reader)), "MULTI_NODE_READER_ONLY"),
-        (request(HANDLE, "hyperpod-my-cluster-i-0123456789abcdef0"), "HyperPod"),
-    ];
-    for (request, says) in rows {
+    for (volume_capability, says) in [(None, "capability"), (Some(reader), "MULTI_NODE_READER_ONLY")] {
+        let request = ControllerPublishVolumeRequest { volume_capability, ..world.to_publish(HANDLE) };
         refused(world.publish_as(request).await, "InvalidArgument", says);
     }
     assert_eq!(world.ec2.calls(), []);
@@ -115,28 +105,26 @@ async fn invalid_node_local_request_is_refused_before_any_call() {
 /// A delete succeeds for any handle and deletes nothing.
 #[tokio::test(start_paused = true)]
 async fn node_local_volume_is_validated_and_deleted_without_a_call() {
-    let world = world().await;
+    let mut world = world().await;
     let volume = attached_by_hand(&world).await;
-    world.ec2.clear_calls();
-    let validate = async |service: &ControllerService<_>, handle: &str, mode| {
+    let validate = async |world: &World, handle: &str, mode| {
         let capability = capability(AccessType::Mount(MountVolume::default()), mode);
         let request = ValidateVolumeCapabilitiesRequest {
             volume_id: handle.to_owned(),
             volume_capabilities: vec![mount("xfs"), capability],
             ..Default::default()
         };
-        let answer = service.validate_volume_capabilities(Request::new(request)).await;
-        answer.map(|answer| answer.into_inner().confirmed.is_some()).map_err(Refused::from)
+        ask!(world, validate_volume_capabilities, request).map(|answer| answer.confirmed.is_some())
     };
-    assert_eq!(validate(&world.service, HANDLE, Mode::MultiNodeMultiWriter).await, Ok(true));
-    assert_eq!(validate(&world.service, HANDLE, Mode::SingleNodeReaderOnly).await, Ok(false));
-    refused(validate(&world.service, "local-ebs://", Mode::SingleNodeWriter).await, "InvalidArgument", "no device");
-    let (off, _) = driver_over(&world.ec2, None);
-    let answer = validate(&off, HANDLE, Mode::SingleNodeWriter).await;
-    refused(answer, "InvalidArgument", "--enable-node-local-volumes");
+    assert_eq!(validate(&world, HANDLE, Mode::MultiNodeMultiWriter).await, Ok(true));
+    assert_eq!(validate(&world, HANDLE, Mode::SingleNodeReaderOnly).await, Ok(false));
+    refused(validate(&world, "local-ebs://", Mode::SingleNodeWriter).await, "InvalidArgument", "no device");
     for handle in [HANDLE.to_owned(), format!("local-ebs://dev/{volume}")] {
         world.delete(&handle).await.expect("nothing to do");
     }
+    world.replace_driver();
+    let off = validate(&world, HANDLE, Mode::SingleNodeWriter).await;
+    refused(off, "InvalidArgument", "--enable-node-local-volumes");
     assert_eq!(world.ec2.calls(), []);
 }
 
@@ -145,8 +133,7 @@ async fn node_local_volume_is_validated_and_deleted_without_a_call() {
 async fn readonly_of_a_node_local_publish_is_passed_on() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
-    let request =
-        ControllerPublishVolumeRequest { readonly: true, ..request("local-ebs:///dev/xvdbz", world.here.as_str()) };
+    let request = ControllerPublishVolumeRequest { readonly: true, ..world.to_publish("local-ebs:///dev/xvdbz") };
     let context = world.publish_as(request).await.expect("the volume is attached");
     let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
     assert_eq!(context, map(&wanted));

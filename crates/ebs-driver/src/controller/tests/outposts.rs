@@ -1,10 +1,7 @@
-use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
-
-use super::snapshots::take;
 use super::*;
 
 const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
-const ZONE: (&str, &str) = ("topology.kubernetes.io/zone", "us-west-2a");
+const ZONE: (&str, &str) = ("topology.kubernetes.io/zone", HERE);
 const OUTPOST: (&str, &str) = ("topology.ebs.csi.aws.com/outpost-id", ARN);
 /// The segments that nodes report.
 const PARTS: [(&str, &str); 5] = [
@@ -15,28 +12,23 @@ const PARTS: [(&str, &str); 5] = [
     ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
 ];
 
-fn copy_of(volume: &str, name: &str, place: &[(&str, &str)]) -> CreateVolumeRequest {
-    let source = SourceType::Volume(VolumeSource { volume_id: volume.to_owned() });
-    let source = csi::VolumeContentSource { r#type: Some(source) };
-    CreateVolumeRequest { volume_content_source: Some(source), ..in_place(named(name), place) }
+fn segments(volume: &csi::Volume) -> &HashMap<String, String> {
+    assert_eq!(volume.accessible_topology.len(), 1);
+    &volume.accessible_topology[0].segments
 }
 
 /// The response and lists contain its zone and the four segments of the Outpost's nodes.
 #[tokio::test(start_paused = true)]
 async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
     let world = World::start().await;
-    for (name, place) in [("pvc-1", &[ZONE, OUTPOST][..]), ("pvc-2", &PARTS)] {
-        let made = world.create(in_place(named(name), place)).await.expect("created");
-        assert_eq!(made.accessible_topology.len(), 1);
-        assert_eq!(made.accessible_topology[0].segments, map(&PARTS));
+    for (name, place) in [("pvc-1", &[ZONE, OUTPOST][..]), ("pvc-2", &PARTS), ("pvc-1", &PARTS)] {
+        let made = world.create(in_place(named(name), place)).await.expect("created or found");
+        assert_eq!(segments(&made), &map(&PARTS));
     }
-    assert!(world.volumes().await.iter().all(|v| v.outpost_arn.as_deref() == Some(ARN)));
-    let listed = world.service.list_volumes(empty()).await.expect("lists").into_inner();
-    let topology = listed.entries[0].volume.as_ref().expect("a volume").accessible_topology.clone();
-    assert_eq!(topology[0].segments, map(&PARTS));
-    let again = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("found");
-    assert_eq!(again.accessible_topology[0].segments, map(&PARTS));
-    assert_eq!(world.volumes().await.len(), 2);
+    let volumes = world.volumes().await;
+    assert!(volumes.len() == 2 && volumes.iter().all(|v| v.outpost_arn.as_deref() == Some(ARN)), "{volumes:?}");
+    let listed = ask!(world, list_volumes, ListVolumesRequest::default()).expect("lists");
+    assert_eq!(segments(listed.entries[0].volume.as_ref().expect("a volume")), &map(&PARTS));
 }
 
 /// A preferred term in the region is not mixed with a required one on an Outpost.
@@ -48,8 +40,7 @@ async fn zone_and_outpost_come_from_one_term() {
     let requirement =
         csi::TopologyRequirement { preferred: vec![term(&region)], requisite: vec![term(&PARTS), term(&region)] };
     let request = CreateVolumeRequest { accessibility_requirements: Some(requirement), ..named("pvc-1") };
-    let made = world.create(request).await.expect("created");
-    assert_eq!(made.accessible_topology[0].segments, map(&region));
+    assert_eq!(segments(&world.create(request).await.expect("created")), &map(&region));
     assert_eq!(world.volumes().await[0].outpost_arn, None);
 }
 
@@ -59,19 +50,22 @@ async fn clone_is_created_only_on_the_outpost_of_its_source() {
     let world = World::start().await;
     let regional = world.volume("pvc-1").await;
     let local = world.create(in_place(named("pvc-2"), &PARTS)).await.expect("created").volume_id;
+    let copy = |volume: &str, name: &str, place: &[(&str, &str)]| {
+        world.create(from_volume(in_place(named(name), place), volume))
+    };
     let other = [ZONE, (OUTPOST.0, "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef1")];
     for (source, place, says) in [
-        (&regional, &[ZONE, OUTPOST][..], "us-west-2a"),
+        (&regional, &[ZONE, OUTPOST][..], HERE),
         (&local, &other, "op-0123456789abcdef0"),
         (&local, &[("topology.k8s.aws/zone-id", "usw2-az2")], "op-0123456789abcdef0"),
     ] {
-        refused(world.create(copy_of(source, "pvc-3", place)).await, "ResourceExhausted", says);
+        refused(copy(source, "pvc-3", place).await, "ResourceExhausted", says);
     }
     assert_eq!(world.ec2.count(Action::CopyVolumes), 0);
-    let by_id = copy_of(&regional, "pvc-4", &[("topology.k8s.aws/zone-id", "usw2-az1")]);
-    world.create(by_id).await.expect("the zone's id is enough");
+    let by_id = [("topology.k8s.aws/zone-id", "usw2-az1")];
+    copy(&regional, "pvc-4", &by_id).await.expect("the zone's id is enough");
     // The Outpost is right, but EC2 does not copy volumes on Outposts.
-    refused(world.create(copy_of(&local, "pvc-5", &PARTS)).await, "InvalidArgument", "Outpost");
+    refused(copy(&local, "pvc-5", &PARTS).await, "InvalidArgument", "Outpost");
     assert_eq!(world.ec2.count(Action::CopyVolumes), 2);
 }
 
@@ -99,16 +93,12 @@ async fn topology_of_a_volume_comes_from_its_description() {
 async fn local_snapshot_is_kept_and_restored_on_its_outpost() {
     let world = World::start().await;
     let volume = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("created").volume_id;
-    let snapshot = take(&world, "snapshot-1", &volume, &[("outpostArn", ARN)]).await.expect("taken").snapshot_id;
+    let snapshot = world.take("snapshot-1", &volume, &[("outpostArn", ARN)]).await.expect("taken").snapshot_id;
     assert_eq!(world.ec2.engine().snapshot_of_state().await.snapshots[0].outpost_arn.as_deref(), Some(ARN));
-    let source = SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot });
-    let restore = |name: &str, place: &[(&str, &str)]| CreateVolumeRequest {
-        volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source.clone()) }),
-        ..in_place(named(name), place)
-    };
+    let restore = |name: &str, place: &[(&str, &str)]| from_snapshot(in_place(named(name), place), &snapshot);
     let restored = world.create(restore("pvc-2", &PARTS)).await.expect("restored");
-    assert_eq!(restored.accessible_topology[0].segments, map(&PARTS));
+    assert_eq!(segments(&restored), &map(&PARTS));
     refused(world.create(restore("pvc-3", &[ZONE])).await, "InvalidArgument", ARN);
     let elsewhere = world.volume("pvc-4").await;
-    refused(take(&world, "snapshot-2", &elsewhere, &[("outpostArn", ARN)]).await, "InvalidArgument", "Outpost");
+    refused(world.take("snapshot-2", &elsewhere, &[("outpostArn", ARN)]).await, "InvalidArgument", "Outpost");
 }

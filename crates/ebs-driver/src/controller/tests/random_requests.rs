@@ -5,11 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::csi::{TopologyRequirement, VolumeContentSource};
 use ebs_sim::iam::Extra;
 
-use super::snapshots::take;
 use super::*;
 
 /// The codes that the tables of CSI, or gRPC for all RPCs, permit.
@@ -42,7 +40,7 @@ impl Objects {
             self.volume = world.volume(&format!("pvc-own-{number}")).await;
         }
         if !state.contains_key(&self.snapshot) {
-            let taken = within("a snapshot", take(world, &format!("snapshot-own-{number}"), &self.volume, &[])).await;
+            let taken = within("a snapshot", world.take(&format!("snapshot-own-{number}"), &self.volume, &[])).await;
             self.snapshot = taken.expect("a snapshot can be taken").snapshot_id;
         }
     }
@@ -124,10 +122,7 @@ enum Field {
     Token,
 }
 
-use Field::{
-    Capabilities, Capacity, Context, Entries, Name, Node, Parameters, Readonly, Snapshot, Source, Token, Topology,
-    Volume,
-};
+use Field::*;
 
 /// Each RPC that reads its request, with its fields.
 const RPCS: [(Rpc, &[Field]); 12] = [
@@ -217,8 +212,8 @@ impl AnyRequest {
             Capabilities => create.volume_capabilities = random.capabilities(),
             Parameters => (create.parameters, create.mutable_parameters) = (random.map(), random.map()),
             Source => {
-                let snapshot = Type::Snapshot(SnapshotSource { snapshot_id: random.text() });
-                let volume = Type::Volume(VolumeSource { volume_id: random.text() });
+                let snapshot = SourceType::Snapshot(SnapshotSource { snapshot_id: random.text() });
+                let volume = SourceType::Volume(VolumeSource { volume_id: random.text() });
                 let source = VolumeContentSource { r#type: random.pick(&[None, Some(snapshot), Some(volume)]) };
                 create.volume_content_source = Some(source);
             }
@@ -238,80 +233,52 @@ impl AnyRequest {
 
     /// Sends the request like a sidecar.
     async fn send(&self, world: &World) -> Result<(), Refused> {
-        let (service, create) = (&world.service, self.create.clone());
+        let create = self.create.clone();
         let (volume_id, snapshot_id, node_id) = (self.volume.clone(), self.snapshot.clone(), self.node.clone());
-        let (capacity_range, parameters) = (create.capacity_range, create.parameters.clone());
+        let (name, parameters, capacity_range) =
+            (create.name.clone(), create.parameters.clone(), create.capacity_range);
+        let (volume_context, readonly) = (self.context.clone(), self.readonly);
         let volume_capability = create.volume_capabilities.first().cloned();
         let (max_entries, starting_token) = (self.entries, self.token.clone());
+        macro_rules! send {
+            ($rpc:ident($request:ident { $($field:ident $(: $value:expr)?),* })) => {
+                ask!(world, $rpc, $request { $($field $(: $value)?,)* ..Default::default() }).map(drop)
+            };
+        }
         match self.rpc {
             Rpc::CreateVolume => world.create(create).await.map(drop),
             Rpc::DeleteVolume => world.delete(&volume_id).await,
-            Rpc::ControllerPublishVolume => {
-                let (readonly, volume_context) = (self.readonly, self.context.clone());
-                let request = ControllerPublishVolumeRequest {
-                    volume_id,
-                    node_id,
-                    volume_capability,
-                    readonly,
-                    volume_context,
-                    ..Default::default()
-                };
-                world.publish_as(request).await.map(drop)
-            }
+            Rpc::ControllerPublishVolume => send!(controller_publish_volume(ControllerPublishVolumeRequest {
+                volume_id,
+                node_id,
+                volume_capability,
+                readonly,
+                volume_context
+            })),
             Rpc::ControllerUnpublishVolume => world.unpublish(&volume_id, &node_id).await,
-            Rpc::ValidateVolumeCapabilities => {
-                let volume_capabilities = create.volume_capabilities;
-                let request = ValidateVolumeCapabilitiesRequest {
-                    volume_id,
-                    volume_context: self.context.clone(),
-                    volume_capabilities,
-                    parameters,
-                    ..Default::default()
-                };
-                service.validate_volume_capabilities(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
-            Rpc::ListVolumes => {
-                let request = ListVolumesRequest { max_entries, starting_token };
-                service.list_volumes(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
+            Rpc::ValidateVolumeCapabilities => send!(validate_volume_capabilities(ValidateVolumeCapabilitiesRequest {
+                volume_id,
+                volume_context,
+                parameters,
+                volume_capabilities: create.volume_capabilities
+            })),
+            Rpc::ListVolumes => ask!(world, list_volumes, ListVolumesRequest { max_entries, starting_token }).map(drop),
             Rpc::CreateSnapshot => {
-                let (name, source_volume_id) = (create.name, volume_id);
-                let request = CreateSnapshotRequest { name, source_volume_id, parameters, ..Default::default() };
-                service.create_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
+                send!(create_snapshot(CreateSnapshotRequest { name, parameters, source_volume_id: volume_id }))
             }
-            Rpc::DeleteSnapshot => {
-                let request = DeleteSnapshotRequest { snapshot_id, ..Default::default() };
-                service.delete_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
-            Rpc::GetSnapshot => {
-                let request = GetSnapshotRequest { snapshot_id, ..Default::default() };
-                service.get_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
-            Rpc::ListSnapshots => {
-                let source_volume_id = volume_id;
-                let request = ListSnapshotsRequest {
-                    max_entries,
-                    starting_token,
-                    source_volume_id,
-                    snapshot_id,
-                    ..Default::default()
-                };
-                service.list_snapshots(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
-            Rpc::ControllerExpandVolume => {
-                let request = ControllerExpandVolumeRequest {
-                    volume_id,
-                    capacity_range,
-                    volume_capability,
-                    ..Default::default()
-                };
-                service.controller_expand_volume(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
-            Rpc::ControllerModifyVolume => {
-                let mutable_parameters = create.mutable_parameters;
-                let request = ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
-                service.controller_modify_volume(world.over(request)).await.map(drop).map_err(Refused::from)
-            }
+            Rpc::DeleteSnapshot => world.delete_snapshot(&snapshot_id).await,
+            Rpc::GetSnapshot => send!(get_snapshot(GetSnapshotRequest { snapshot_id })),
+            Rpc::ListSnapshots => send!(list_snapshots(ListSnapshotsRequest {
+                max_entries,
+                starting_token,
+                snapshot_id,
+                source_volume_id: volume_id
+            })),
+            Rpc::ControllerExpandVolume => world.expand(&volume_id, capacity_range, volume_capability).await.map(drop),
+            Rpc::ControllerModifyVolume => send!(controller_modify_volume(ControllerModifyVolumeRequest {
+                volume_id,
+                mutable_parameters: create.mutable_parameters
+            })),
             other => panic!("{other} does not read its request"),
         }
     }

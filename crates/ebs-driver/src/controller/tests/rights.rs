@@ -2,9 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::modifications::{grow, modify};
-use super::snapshots::{delete, take};
-use super::volumes::{from_snapshot, from_volume};
 use super::*;
 
 const PAGE: &str = include_str!("../../../../../deploy/iam/README.md");
@@ -41,38 +38,33 @@ async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), R
             world.delete(&other).await?;
         }
         "snapshots" => {
-            let snapshot = take(world, "snapshot-plain", volume, &[]).await?.snapshot_id;
+            let snapshot = world.take("snapshot-plain", volume, &[]).await?.snapshot_id;
             world.create(from_snapshot(named("pvc-restored"), &snapshot)).await?;
-            delete(world, &snapshot).await?;
+            world.delete_snapshot(&snapshot).await?;
         }
         "fast-restores" => {
             let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a")];
-            take(world, "snapshot-fast", volume, &zones).await?;
+            world.take("snapshot-fast", volume, &zones).await?;
         }
         "snapshot-locks" => {
             // The second time the snapshot exists, and the driver checks its lock.
             for days in ["1", "2"] {
-                take(world, "snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
+                world.take("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
             }
         }
         "clones" => drop(world.create(from_volume(named("pvc-clone"), volume)).await?),
-        "modification" => drop(grow(world, volume, 5).await?),
+        "modification" => drop(world.grow(volume, 5).await?),
         "tag-edits" => {
-            modify(world, volume, &[("tagSpecification_1", "team=storage")]).await?;
-            modify(world, volume, &[("tagDeletion_1", "team")]).await?;
+            world.modify(volume, &[("tagSpecification_1", "team=storage")]).await?;
+            world.modify(volume, &[("tagDeletion_1", "team")]).await?;
         }
         "initialization" => {
             let slow = in_zone(named("pvc-slow"), "us-west-2a");
             let slow = with_parameters(slow, &[("blockAttachUntilInitialized", "true")]);
             let slow = world.create(slow).await?;
-            let request = ControllerPublishVolumeRequest {
-                volume_id: slow.volume_id,
-                node_id: world.here.to_string(),
-                volume_capability: Some(mount("ext4")),
-                volume_context: slow.volume_context,
-                ..Default::default()
-            };
-            world.publish_as(request).await?;
+            let request = world.to_publish(&slow.volume_id);
+            let volume_context = slow.volume_context;
+            world.publish_as(ControllerPublishVolumeRequest { volume_context, ..request }).await?;
         }
         other => panic!("{other} has no use"),
     }

@@ -1,30 +1,23 @@
 //! One StorageClass for claims of every kind: empty volumes, restores and clones, file systems and raw block volumes.
 
-use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use ebs_sim::api::Call;
 
-use super::modifications::{grow, modify};
-use super::snapshots::take;
 use super::*;
 
-fn restored(request: CreateVolumeRequest, snapshot_id: &str) -> CreateVolumeRequest {
-    sourced(request, SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() }))
-}
-
-fn cloned(request: CreateVolumeRequest, volume_id: &str) -> CreateVolumeRequest {
-    sourced(request, SourceType::Volume(VolumeSource { volume_id: volume_id.to_owned() }))
-}
-
-fn sourced(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest {
-    CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
-}
-
-fn of_gib(request: CreateVolumeRequest, gib: i64) -> CreateVolumeRequest {
-    CreateVolumeRequest { capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }), ..request }
-}
-
 fn as_block(request: CreateVolumeRequest) -> CreateVolumeRequest {
-    CreateVolumeRequest { volume_capabilities: vec![block(Mode::SingleNodeWriter)], ..request }
+    with_capability(request, block(Mode::SingleNodeWriter))
+}
+
+/// Returns a request with a class in the zone of the first instance.
+fn of_class(name: &str, class: &[(&str, &str)]) -> CreateVolumeRequest {
+    in_zone(with_parameters(named(name), class), HERE)
+}
+
+/// Returns a world with the permissions for keys.
+async fn world_with_keys() -> World {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    world
 }
 
 /// Returns the CreateVolume requests without dry runs.
@@ -41,13 +34,12 @@ fn creations(world: &World) -> Vec<ebs_sim::api::CreateVolume> {
 async fn initialization_rate_applies_to_restores_only() {
     let world = World::start().await;
     let source = world.volume("pvc-source").await;
-    let snapshot = take(&world, "snapshot-1", &source, &[]).await.expect("taken").snapshot_id;
+    let snapshot = world.take("snapshot-1", &source, &[]).await.expect("taken").snapshot_id;
     world.ec2.clear_calls();
-    let class =
-        |name: &str| with_parameters(in_zone(named(name), "us-west-2a"), &[("volumeInitializationRate", "200")]);
+    let class = |name: &str| of_class(name, &[("volumeInitializationRate", "200")]);
     world.create(class("pvc-empty")).await.expect("an empty volume");
-    world.create(cloned(class("pvc-clone"), &source)).await.expect("a clone");
-    world.create(restored(class("pvc-restored"), &snapshot)).await.expect("a restored volume");
+    world.create(from_volume(class("pvc-clone"), &source)).await.expect("a clone");
+    world.create(from_snapshot(class("pvc-restored"), &snapshot)).await.expect("a restored volume");
     let rates: Vec<_> = creations(&world).iter().map(|request| request.volume_initialization_rate).collect();
     assert_eq!(rates, [None, Some(200)]);
     let nonsense = with_parameters(named("pvc-2"), &[("volumeInitializationRate", "fast")]);
@@ -113,10 +105,8 @@ async fn format_options_are_left_out_of_raw_volumes() {
     let class = [("blockSize", "4096"), ("inodeSize", "512"), ("ext4BigAlloc", "true"), ("ext4ClusterSize", "65536")];
     let raw = world.create(as_block(with_parameters(named("pvc-raw"), &class))).await.expect("a raw volume");
     assert_eq!(raw.volume_context, map(&[]));
-    let both = CreateVolumeRequest {
-        volume_capabilities: vec![mount("ext4"), block(Mode::SingleNodeWriter)],
-        ..with_parameters(named("pvc-both"), &class)
-    };
+    let mut both = with_parameters(named("pvc-both"), &class);
+    both.volume_capabilities.push(block(Mode::SingleNodeWriter));
     assert_eq!(world.create(both).await.expect("created").volume_context.len(), class.len());
     let nonsense = as_block(with_parameters(named("pvc-2"), &[("blockSize", "-b 1")]));
     refused(world.create(nonsense).await, "InvalidArgument", "blockSize");
@@ -126,16 +116,13 @@ async fn format_options_are_left_out_of_raw_volumes() {
 #[tokio::test(start_paused = true)]
 async fn parameters_that_are_left_out_are_one_log_line() {
     let world = World::start().await;
-    let (lines, _logging) = crate::server::tests::captured_log();
+    let log = crate::log::Log::listen();
     let class = [("type", "gp2"), ("iops", "4000"), ("volumeInitializationRate", "200"), ("blockSize", "4096")];
     world.create(as_block(with_parameters(named("pvc-1"), &class))).await.expect("created");
     world.create(with_parameters(named("pvc-2"), &[("blockSize", "4096")])).await.expect("created");
-    let text = lines.text();
-    let found: Vec<&str> = text.lines().filter(|line| line.contains("do not apply")).collect();
-    let [line] = &found[..] else { panic!("{found:#?}") };
-    for part in ["pvc-1", "iops", "gp2", "volumeInitializationRate", "snapshot", "blocksize", "raw block volume"] {
-        assert!(line.contains(part), "{part}: {line}");
-    }
+    let told = ["pvc-1", "iops", "gp2", "volumeInitializationRate", "snapshot", "blocksize", "raw block volume"];
+    let found = log.lines_with(&["do not apply"]);
+    assert_eq!((found.len(), log.lines_with(&told).len()), (1, 1), "{found:#?}");
 }
 
 const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
@@ -143,8 +130,7 @@ const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
 /// EC2 accepts a KMS key in five spellings and shows one of them. The class of a volume also applies to its clone.
 #[tokio::test(start_paused = true)]
 async fn clone_is_created_with_the_class_of_its_source() {
-    let world = World::start().await;
-    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let world = world_with_keys().await;
     let arn = |resource: &str| format!("arn:aws:kms:us-west-2:123456789012:{resource}");
     let spellings = [
         KEY_ID.to_owned(),
@@ -155,16 +141,13 @@ async fn clone_is_created_with_the_class_of_its_source() {
         arn("alias/mine"),
     ];
     for (number, key) in spellings.iter().enumerate() {
-        let class = |name: String| {
-            with_parameters(in_zone(named(&name), "us-west-2a"), &[("encrypted", "true"), ("kmsKeyId", key)])
-        };
-        let source = world.create(class(format!("pvc-{number}"))).await.expect("created").volume_id;
-        let again = world.create(class(format!("pvc-{number}"))).await.expect("found");
+        let class = |name: &str| of_class(&format!("{name}-{number}"), &[("encrypted", "true"), ("kmsKeyId", key)]);
+        let source = world.create(class("pvc")).await.expect("created").volume_id;
+        let again = world.create(class("pvc")).await.expect("found");
         assert_eq!(again.volume_id, source, "{key}");
-        let clone = world.create(cloned(class(format!("clone-{number}")), &source)).await;
-        let clone = clone.unwrap_or_else(|error| panic!("{key}: {error:?}")).volume_id;
-        let again = world.create(cloned(class(format!("clone-{number}")), &source)).await.expect("found");
-        assert_eq!(again.volume_id, clone, "{key}");
+        let clone = async || world.create(from_volume(class("clone"), &source)).await;
+        let made = clone().await.unwrap_or_else(|error| panic!("{key}: {error:?}")).volume_id;
+        assert_eq!(clone().await.expect("found").volume_id, made, "{key}");
     }
     assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
 }
@@ -172,10 +155,9 @@ async fn clone_is_created_with_the_class_of_its_source() {
 /// Another key does not.
 #[tokio::test(start_paused = true)]
 async fn another_spelling_of_the_kms_key_finds_the_volume() {
-    let mut world = World::start().await;
-    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let mut world = world_with_keys().await;
     let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
-    let class = |key: &str| with_parameters(in_zone(named("pvc-1"), "us-west-2a"), &[("kmsKeyId", key)]);
+    let class = |key: &str| of_class("pvc-1", &[("kmsKeyId", key)]);
     let made = world.create(class(KEY_ID)).await.expect("created");
     world.replace_driver();
     for key in [arn.as_str(), "alias/mine", &format!("key/{KEY_ID}")] {
@@ -188,13 +170,13 @@ async fn another_spelling_of_the_kms_key_finds_the_volume() {
 /// The key differs from the key of the encrypted source. The error contains both.
 #[tokio::test(start_paused = true)]
 async fn clone_with_another_kms_key_is_refused() {
-    let world = World::start().await;
-    world.ec2.declare(ebs_sim::iam::Extra::Kms);
-    let encrypted = with_parameters(in_zone(named("pvc-1"), "us-west-2a"), &[("kmsKeyId", KEY_ID)]);
+    let world = world_with_keys().await;
+    // A key encrypts even if `encrypted` is false.
+    let encrypted = of_class("pvc-1", &[("encrypted", "false"), ("kmsKeyId", KEY_ID)]);
     let source = world.create(encrypted).await.expect("created").volume_id;
+    assert!(world.volumes().await[0].encrypted);
     let other = "9999abcd-12ab-34cd-56ef-1234567890ab";
-    let request = with_parameters(in_zone(named("pvc-2"), "us-west-2a"), &[("kmsKeyId", other)]);
-    let result = world.create(cloned(request, &source)).await;
+    let result = world.create(from_volume(of_class("pvc-2", &[("kmsKeyId", other)]), &source)).await;
     refused(result.clone(), "InvalidArgument", other);
     refused(result, "InvalidArgument", KEY_ID);
 }
@@ -202,17 +184,16 @@ async fn clone_with_another_kms_key_is_refused() {
 /// The same class creates a volume, its restore and its clone, and an encrypted source stays encrypted.
 #[tokio::test(start_paused = true)]
 async fn encrypted_false_allows_clones_of_encrypted_volumes() {
-    let world = World::start().await;
-    world.ec2.declare(ebs_sim::iam::Extra::Kms);
-    let class = |name: &str| with_parameters(in_zone(named(name), "us-west-2a"), &[("encrypted", "false")]);
+    let world = world_with_keys().await;
+    let class = |name: &str| of_class(name, &[("encrypted", "false")]);
     let open = world.create(class("pvc-1")).await.expect("created").volume_id;
-    let snapshot = take(&world, "snapshot-1", &open, &[]).await.expect("taken").snapshot_id;
-    world.create(restored(class("pvc-2"), &snapshot)).await.expect("restored");
-    world.create(cloned(class("pvc-3"), &open)).await.expect("cloned");
+    let snapshot = world.take("snapshot-1", &open, &[]).await.expect("taken").snapshot_id;
+    world.create(from_snapshot(class("pvc-2"), &snapshot)).await.expect("restored");
+    world.create(from_volume(class("pvc-3"), &open)).await.expect("cloned");
     assert!(world.volumes().await.iter().all(|volume| !volume.encrypted));
-    let secret = with_parameters(in_zone(named("pvc-4"), "us-west-2a"), &[("encrypted", "true")]);
+    let secret = of_class("pvc-4", &[("encrypted", "true")]);
     let secret = world.create(secret).await.expect("created").volume_id;
-    let clone = world.create(cloned(class("pvc-5"), &secret)).await.expect("cloned").volume_id;
+    let clone = world.create(from_volume(class("pvc-5"), &secret)).await.expect("cloned").volume_id;
     let volumes = world.volumes().await;
     assert!(volumes.iter().any(|volume| volume.id == clone && volume.encrypted));
 }
@@ -220,8 +201,7 @@ async fn encrypted_false_allows_clones_of_encrypted_volumes() {
 /// With the key of the class or the account.
 #[tokio::test(start_paused = true)]
 async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
-    let world = World::start().await;
-    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let world = world_with_keys().await;
     let open = world.volume("pvc-1").await;
     let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
     let rows: [(&str, &[(&str, &str)]); 3] = [
@@ -230,7 +210,7 @@ async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
         ("pvc-4", &[("kmsKeyId", "alias/mine")]),
     ];
     for (name, class) in rows {
-        let request = || cloned(with_parameters(in_zone(named(name), "us-west-2a"), class), &open);
+        let request = || from_volume(of_class(name, class), &open);
         let clone = world.create(request()).await.unwrap_or_else(|error| panic!("{name}: {error:?}")).volume_id;
         assert_eq!(world.create(request()).await.expect("found").volume_id, clone);
         let volumes = world.volumes().await;
@@ -248,11 +228,11 @@ async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
     let world = World::start().await;
     let class = [("type", "io2"), ("iopsPerGB", "50"), ("allowAutoIOPSIncreaseOnModify", "true")];
     let volume = world.create(with_parameters(of_gib(named("pvc-1"), 10), &class)).await.expect("created").volume_id;
-    modify(&world, &volume, &[("type", "gp2")]).await.expect("gp2");
+    world.modify(&volume, &[("type", "gp2")]).await.expect("gp2");
     tokio::time::advance(Duration::from_hours(7)).await;
-    assert_eq!(grow(&world, &volume, 20).await, Ok(20));
+    assert_eq!(world.grow(&volume, 20).await, Ok(20));
     let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("the volume exists");
     assert_eq!((found.volume_type.as_str(), found.size_gib, found.iops), ("gp2", 20, Some(100)));
     tokio::time::advance(Duration::from_hours(7)).await;
-    refused(modify(&world, &volume, &[("iops", "4000")]).await, "InvalidArgument", "iops");
+    refused(world.modify(&volume, &[("iops", "4000")]).await, "InvalidArgument", "iops");
 }
