@@ -42,17 +42,6 @@ async fn mutating_call_is_sent_once_with_any_answer() {
     mutations_end(Reply::Say(502, "<html>Bad Gateway</html>".into()), ErrorClass::Ambiguous).await;
 }
 
-#[tokio::test]
-async fn mutating_call_that_times_out_is_ambiguous_and_sent_once() {
-    let wire = Wire::answering([Reply::Hang]).await;
-    let id = vol("vol-1");
-    let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());
-    let error = outcome.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous);
-    assert!(error.to_string().contains("no reply in time; EC2 may have executed the call"), "{error}");
-    assert_eq!(wire.requests().len(), 1);
-}
-
 /// The connection closes inside of the reply or before it. The call is not retried.
 #[tokio::test]
 async fn broken_connection_after_the_request_is_ambiguous() {

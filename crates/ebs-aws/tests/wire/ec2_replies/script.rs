@@ -8,8 +8,8 @@
 //! - changes of the simulator: `timing`, `rules`, `advance SECONDS`, `release`;
 //! - checks: `state VOLUME STATE` of the only attachment, and `whole-body`, which compares the body instead of the text;
 //! - calls: `ACTION NAME=VALUE …`, where `NAME.N=VALUE*50` stands for fifty parameters, and the short forms of
-//!   [`Account::form`]. A call must succeed, or with `!CODE` in front fail so. `x = CALL` stores the id in the reply as
-//!   `$x`, `x = ELEMENT of CALL` another element. Conditions follow after ` | `: `has TEXT`, `lacks TEXT`, `refused`.
+//!   [`Account::form`]. A call must succeed, or with `!CODE` in front fail so. `x = CALL` stores the id of a short form
+//!   as `$x`, `x = ELEMENT of CALL` another element. Conditions follow after ` | `: `has TEXT`, `lacks TEXT`, `refused`.
 //!   `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
 
 use std::collections::BTreeMap;
@@ -138,8 +138,8 @@ impl Account {
                 looks += 1;
                 last = self.parts(parts).await.ok();
             }
-        } else if let Some((count, parts)) = step.split_once("* ").filter(|(count, _)| count.parse::<u8>().is_ok()) {
-            for letter in ('b'..).chain('b'..).take(count.parse().unwrap()) {
+        } else if let Some((count, parts)) = step.split_once("* ").filter(|(count, _)| count.parse::<usize>().is_ok()) {
+            for letter in ('b'..).take(count.parse().unwrap()) {
                 self.parts(&parts.replace('#', &letter.to_string())).await.unwrap();
             }
         } else if step == "whole-body" {
@@ -196,13 +196,14 @@ impl Account {
         });
         let said = self.ask(call).await;
         if let Some(name) = name {
-            let default = ["snapshotId", "volumeId", "instanceId"].iter().find_map(|id| of(&said.body, id));
-            // A volume also has the snapshot from which it was created, as an empty element first or last.
-            let value = match element {
-                Some(element) => of(&said.body, element),
-                None if call.starts_with("volume") => of(&said.body, "volumeId"),
-                None => default,
-            };
+            let word = call.split(' ').next().unwrap();
+            let element = element.or(match word {
+                "volume" => Some("volumeId"),
+                "snapshot" => Some("snapshotId"),
+                "launch" => Some("instanceId"),
+                _ => None,
+            });
+            let value = element.and_then(|element| of(&said.body, element));
             self.names.insert(name.to_owned(), value.unwrap_or_else(|| panic!("{call}: {said:?}")));
         }
         let holds = |condition: &str| match condition.split_once(' ') {
