@@ -105,25 +105,6 @@ fn seed_determines_affected_calls() {
 }
 
 #[test]
-fn effects_end_a_call_at_request_or_reply() {
-    let fault = |plan: Plan| match (plan.arrival, plan.departure) {
-        (Arrival::Refused(fault), Departure::Delivered) => ("before", fault.code, fault.status),
-        (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
-        other => panic!("no fault: {other:?}"),
-    };
-    let plan = |effect| rule_set(vec![Rule::new(effect)]).decide(at(0), &describe());
-    assert_eq!(fault(plan(Effect::Throttle)), ("before", "RequestLimitExceeded".to_owned(), 503));
-    let error = |after| fault(plan(Effect::error("InternalError", 500, after)));
-    assert_eq!(error(false), ("before", "InternalError".to_owned(), 500));
-    assert_eq!(error(true), ("after", "InternalError".to_owned(), 500));
-    assert_eq!(plan(Effect::LoseRequest { after_ms: 5 }).arrival, Arrival::Lost(Duration::from_millis(5)));
-    assert_eq!(plan(Effect::LoseReply { after_ms: 5 }).departure, Departure::Lost(Duration::from_millis(5)));
-    assert_eq!(plan(Effect::Garbage).departure, Departure::Corrupted(Corruption::Garbage));
-    assert_eq!(plan(Effect::Truncate).departure, Departure::Corrupted(Corruption::Truncated));
-    assert_eq!(plan(Effect::Oversize { bytes: 9 }).departure, Departure::Corrupted(Corruption::Oversized(9)));
-}
-
-#[test]
 fn delays_add_up_and_first_ending_effect_wins() {
     let rules = vec![
         Rule::new(Effect::DelayRequest { ms: 10, spread_ms: 0 }),

@@ -231,16 +231,6 @@ fn restored_volume_has_min_size_and_encryption_of_snapshot() {
 }
 
 #[test]
-fn pending_snapshot_cannot_be_restored() {
-    let mut world = World::realistic();
-    let (source, _) = world.ready();
-    let from = format!("{GP3} SnapshotId={}", world.snapshot(&source));
-    assert_eq!(world.refused(&from), "IncorrectState");
-    world.pass(secs(60));
-    world.done(&from);
-}
-
-#[test]
 fn copy_has_zone_and_minimum_size_of_source() {
     let mut world = World::instant();
     let source = world.gp3();
