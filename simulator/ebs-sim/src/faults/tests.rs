@@ -155,24 +155,6 @@ fn other_clients_reduce_their_buckets() {
     assert_eq!(rules.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
 }
 
-/// Rules are set all or none, and removed by number and name.
-#[test]
-fn rules_are_added_atomically_and_removed_by_id_or_name() {
-    let mut rules = rule_set(vec![lost()]);
-    let named = Rule { name: Some("n".into()), ..lost() };
-    let bad = lost().chance(2.0);
-    let (place, why) = rules.add(at(0), vec![named.clone(), bad]).unwrap_err();
-    assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is outside 0 to 1"));
-    assert_eq!(rules.list().len(), 1);
-    let ids = rules.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
-    assert_eq!(ids, [2, 3, 4]);
-    assert!(rules.remove(4) && !rules.remove(4));
-    assert_eq!((rules.remove_named("n"), rules.remove_named("n")), (2, 0));
-    rules.clear();
-    assert_eq!(rules.list(), []);
-    assert_eq!(rules.add(at(0), vec![named]).unwrap(), [5], "a number is used once");
-}
-
 #[test]
 fn every_rule_round_trips_through_json() {
     let effects = [

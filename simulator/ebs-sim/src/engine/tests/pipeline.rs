@@ -27,18 +27,6 @@ async fn made(engine: &Engine) -> usize {
     volumes.iter().filter(|v| v.attachments.is_empty()).count()
 }
 
-/// The client cannot distinguish both cases.
-#[tokio::test(start_paused = true)]
-async fn lost_request_is_not_executed_and_lost_reply_is() {
-    let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
-    let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, None, 0));
-    let engine = with(Effect::LoseReply { after_ms: 0 }).await;
-    let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, Some(Ok(())), 1));
-    assert_eq!(served.faults, ["lose-reply"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn server_error_may_replace_or_follow_the_work() {
     for (after_doing, volumes) in [(false, 0), (true, 1)] {

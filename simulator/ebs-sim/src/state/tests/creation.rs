@@ -71,42 +71,6 @@ fn iops_and_throughput_have_ranges_and_ratios_of_type() {
     }
 }
 
-/// For the IOPS probe, EC2's text has the maximum of the type, or reports that the type has no such parameter.
-#[test]
-fn dry_run_with_huge_iops_names_maximum_of_type() {
-    let mut world = World::instant();
-    for (volume_type, text) in [
-        ("gp3", "Volume iops of 2147483647 is too high; maximum is 80000."),
-        ("io1", "Volume iops of 2147483647 is too high; maximum is 64000."),
-        ("io2", "Volume iops of 2147483647 is too high; maximum is 256000."),
-        ("gp2", "The parameter iops is not supported for gp2 volumes."),
-        // The size is also too small for the type, but this error comes second.
-        ("st1", "The parameter iops is not supported for st1 volumes."),
-    ] {
-        let call = format!("{GP3} VolumeType={volume_type} Iops=2147483647 DryRun=true");
-        assert_eq!(world.call(&call).unwrap_err().message, text);
-    }
-}
-
-/// The code is DryRunOperation (412).
-#[test]
-fn dry_run_reports_success_and_changes_nothing() {
-    let mut world = World::instant();
-    let (volume, instance) = world.ready();
-    for call in [
-        format!("{GP3} ClientToken=t"),
-        format!("CopyVolumes SourceVolumeId={volume}"),
-        delete(&volume),
-        attach(&volume, &instance, "/dev/xvdaa"),
-        format!("CreateSnapshot VolumeId={volume}"),
-        "DescribeVolumes".to_owned(),
-    ] {
-        let call = call + " DryRun=true";
-        let status = world.call(&call).unwrap_err().status;
-        assert_eq!((world.refused(&call).as_str(), status), ("DryRunOperation", 412));
-    }
-}
-
 #[test]
 fn invalid_volume_is_rejected_with_code_of_ec2() {
     let long = format!("ClientToken={}", "t".repeat(65));
@@ -197,25 +161,6 @@ fn deletion_takes_time_and_removes_volume_and_data() {
     world.sim.advance(world.now);
     assert_eq!(world.sim.take_effects(), [Effect::DeleteBacking { volume: volume.clone() }]);
     assert_eq!(world.refused(&delete(&volume)), "InvalidVolume.NotFound");
-}
-
-#[test]
-fn invalid_deletion_is_rejected_with_code_of_ec2() {
-    let mut world = World::instant();
-    let (volume, _) = world.attached();
-    world.refuses(
-        [
-            (volume.as_str(), "VolumeInUse"),
-            ("", "MissingParameter"),
-            ("nonsense", "InvalidParameterValue"),
-            ("snap-0123456789abcdef0", "InvalidParameterValue"),
-            ("vol-xyz", "InvalidVolumeID.Malformed"),
-            ("vol-0123456789ABCDEF0", "InvalidVolumeID.Malformed"),
-            ("vol-0123456789abcdef0", "InvalidVolume.NotFound"),
-            ("vol-12345678", "InvalidVolume.NotFound"),
-        ]
-        .map(|(id, code)| (delete(id), code)),
-    );
 }
 
 #[test]
