@@ -284,7 +284,7 @@ mod tests {
     fn invalid_parameter_value_is_classified_by_its_message() {
         let root = "Unable to detach root volume 'vol-1' from instance 'i-1'";
         assert_eq!(by_code(Action::DetachVolume, 400, "OperationNotPermitted", root), C::IncorrectState);
-        let class = |action, message| by_code(action, 400, "InvalidParameterValue", message);
+        let class = |action, message: &str| by_code(action, 400, "InvalidParameterValue", message);
         let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
         assert_eq!(class(Action::AttachVolume, taken), C::DeviceNameInUse);
         assert_eq!(class(Action::CreateVolume, taken), C::InvalidParameter);

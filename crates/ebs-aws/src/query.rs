@@ -171,5 +171,4 @@ mod tests {
         assert_eq!(query.clone().into_body(), "Action=DeleteVolume&Version=2016-11-15&A=a%26b%3Dc%20%2B%25%C3%BC%0A~");
         assert_eq!(form(query), [pair("A", "a&b=c +%ü\n~")]);
     }
-
 }

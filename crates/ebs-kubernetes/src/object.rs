@@ -195,7 +195,8 @@ mod tests {
     }
 
     fn volume(spec: Value) -> Option<String> {
-        let object: VolumeObject = serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": spec })).unwrap();
+        let object: VolumeObject =
+            serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": spec })).unwrap();
         object.ebs_volume(&DriverName::default()).map(|id| id.to_string())
     }
 

@@ -150,8 +150,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
 #[tokio::test]
 async fn describe_is_retried_after_server_errors_not_throttles() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
-    let describe =
-        async |wire: &Wire| wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await;
+    let describe = async |wire: &Wire| wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await;
 
     let broken = Reply::error(500, "InternalError", "x");
     let wire = Wire::answering([broken.clone(), broken.clone(), fine.clone()]).await;
@@ -162,10 +161,9 @@ async fn describe_is_retried_after_server_errors_not_throttles() {
     assert_eq!(describe(&wire).await.unwrap_err().class, ErrorClass::Ambiguous);
     assert_eq!(wire.requests().len(), 3, "three attempts are the limit");
 
-    for (status, code, class) in [
-        (503, "RequestLimitExceeded", ErrorClass::Throttled),
-        (400, "SomethingNew", ErrorClass::Other),
-    ] {
+    for (status, code, class) in
+        [(503, "RequestLimitExceeded", ErrorClass::Throttled), (400, "SomethingNew", ErrorClass::Other)]
+    {
         let wire = Wire::answering([Reply::error(status, code, "no"), fine.clone()]).await;
         assert_eq!(describe(&wire).await.unwrap_err().class, class);
         assert_eq!(wire.requests().len(), 1, "{code}");

@@ -103,13 +103,7 @@ pub(crate) fn snapshot_of(volume: &VolumeId) -> CreateSnapshot {
 
 /// A lock without mode and times, which EC2 refuses.
 pub(crate) fn lock(snapshot: &SnapshotId) -> LockSnapshot {
-    LockSnapshot {
-        snapshot: snapshot.clone(),
-        mode: None,
-        cool_off_hours: None,
-        expiration: None,
-        duration_days: None,
-    }
+    LockSnapshot { snapshot: snapshot.clone(), mode: None, cool_off_hours: None, expiration: None, duration_days: None }
 }
 
 /// The objects of a call. An action on one object uses the first of its kind.
@@ -121,7 +115,11 @@ pub(crate) struct Objects {
 
 impl Objects {
     pub(crate) fn of_corpus() -> Self {
-        Self { volumes: [VOLUME, OTHER].map(vol).to_vec(), instances: vec![instance(INSTANCE)], snapshot: snap(SNAPSHOT) }
+        Self {
+            volumes: [VOLUME, OTHER].map(vol).to_vec(),
+            instances: vec![instance(INSTANCE)],
+            snapshot: snap(SNAPSHOT),
+        }
     }
 
     /// Returns objects that no reply of the corpus is about.

@@ -33,11 +33,7 @@ async fn requests_arrive_signed_and_complete_in_process() {
         assert!(request.body().starts_with(b"Action=DescribeVolumes&"));
         Ok(response(Reply::ok(EMPTY)))
     });
-    let page = client(transport)
-        .await
-        .describe_volumes(&managed_volumes(), &PageRequest::default())
-        .await
-        .unwrap();
+    let page = client(transport).await.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
     assert_eq!(page.items, []);
 }
 

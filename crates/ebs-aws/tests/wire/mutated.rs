@@ -67,9 +67,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 /// The fields of a result that a reply decides.
-const FACTS: [&str; 8] = [
-    "id: ", "volume: ", "instance: ", "source_volume: ", "snapshot: ", "state: ", "details: ", "message: ",
-];
+const FACTS: [&str; 8] =
+    ["id: ", "volume: ", "instance: ", "source_volume: ", "snapshot: ", "state: ", "details: ", "message: "];
 
 /// Returns these fields of a result, in their order.
 fn facts(result: &str) -> Vec<&str> {

@@ -38,7 +38,8 @@ async fn child_calls_ec2_over_the_network() {
 
 /// Returns the output of a child process with this endpoint and environment.
 async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
-    let (endpoint, environment) = (endpoint.to_owned(), environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+    let (endpoint, environment) =
+        (endpoint.to_owned(), environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
     let environment: Vec<(String, String)> = environment.collect();
     let run = move || {
         let environment: Vec<(&str, &str)> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

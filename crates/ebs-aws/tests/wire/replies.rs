@@ -285,7 +285,9 @@ async fn attachment_needs_no_instance_but_the_right_volume() {
 #[tokio::test]
 async fn hyperpod_attachment_names_its_instance() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
-    let node = format!("<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>");
+    let node = format!(
+        "<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>"
+    );
     let page = with("<instanceId>i-0123456789abcdef0</instanceId>", &node).await.unwrap();
     let attachment = &page.items[1].attachments[0];
     assert_eq!((attachment.instance.as_ref(), attachment.associated_resource.as_deref()), (None, Some(arn)));
@@ -346,7 +348,8 @@ async fn volume_status_has_initialization_and_estimate() {
 async fn lock_is_described_with_its_mode_if_it_exists() {
     let snapshot = Objects::of_corpus().snapshot;
     let body = corpus::read("DescribeLockedSnapshots");
-    let described = async |body: String| Wire::answering([Reply::ok(body)]).await.ec2.describe_lock(&snapshot).await.unwrap();
+    let described =
+        async |body: String| Wire::answering([Reply::ok(body)]).await.ec2.describe_lock(&snapshot).await.unwrap();
     for (word, state) in [
         ("governance", LockState::Governance),
         ("compliance", LockState::Compliance),

@@ -9,7 +9,9 @@ use ebs_ec2::{
     ZoneId, Zones,
 };
 
-use crate::fixtures::{all_snapshots, attach, copy, create, detach, instance, lock, modify, snap, snapshot_of, tags, vol, zones};
+use crate::fixtures::{
+    all_snapshots, attach, copy, create, detach, instance, lock, modify, snap, snapshot_of, tags, vol, zones,
+};
 use crate::model;
 use crate::server::{Reply, Wire, managed_volumes};
 
@@ -147,7 +149,9 @@ async fn mutation_sends_only_given_fields() {
 async fn describe_sends_filter_and_page() {
     let page = PageRequest { max_results: Some(200), token: Some("next".into()) };
     let paged = |line: &str| format!("{line} MaxResults=200 NextToken=next");
-    let by = |action: &str, name: &str, value: &str| paged(&format!("{action} Filter.1.Name={name} Filter.1.Value.1={value}"));
+    let by = |action: &str, name: &str, value: &str| {
+        paged(&format!("{action} Filter.1.Name={name} Filter.1.Value.1={value}"))
+    };
     let two = vec![vol("vol-1"), vol("vol-2")];
     let tag = VolumeQuery::Tag { key: "CSIVolumeName".into(), values: vec!["a*".into()] };
     let tagged = SnapshotQuery::Tag { key: "k".into(), values: vec!["v".into()] };

@@ -156,9 +156,13 @@ fn number_of_attempts_ignores_the_sdks_variables() {
 
 #[test]
 fn cluster_arn_is_in_the_partition_of_its_region() {
-    for (region, partition) in
-        [("us-west-2", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("us-iso-east-1", "aws-iso"), ("mars-north-1", "aws")]
-    {
+    for (region, partition) in [
+        ("us-west-2", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-iso-east-1", "aws-iso"),
+        ("mars-north-1", "aws"),
+    ] {
         let environment = [("AWS_ENDPOINT_URL", "http://all:1")];
         let body = child(region, &environment)["ARN"].clone();
         let arn = format!("arn:{partition}:sagemaker:{region}:123456789012:cluster/abc");

@@ -59,7 +59,12 @@ async fn missing_labels_are_awaited_and_then_named() {
     let (source, began) = (labeler(&api), Instant::now());
     let error = source.read().await.unwrap_err();
     assert!(error.cause.to_string().contains("ebs.csi.aws.com/enis-count and ebs.csi.aws.com/non-csi"), "{error:?}");
-    assert!(began.elapsed() <= PATIENCE && api.asked(Ask::Get, NODES).len() == 4, "{:?}, {}", began.elapsed(), api.asked(Ask::Get, NODES).len());
+    assert!(
+        began.elapsed() <= PATIENCE && api.asked(Ask::Get, NODES).len() == 4,
+        "{:?}, {}",
+        began.elapsed(),
+        api.asked(Ask::Get, NODES).len()
+    );
     let late = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         put(&api, labelled("3", "1"));

@@ -28,8 +28,7 @@ use super::signed;
 
 const VERSION: &str = "Version=2016-11-15";
 const CREATE: &str = "CreateVolume AvailabilityZone=us-west-2a Size=4 VolumeType=gp3";
-const LAUNCH: &str =
-    "RunInstances ImageId=ami-12345678 MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a";
+const LAUNCH: &str = "RunInstances ImageId=ami-12345678 MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a";
 /// A cluster and one of its nodes.
 const NODE: &str =
     r#""ClusterArn":"arn:aws:sagemaker:us-west-2:123456789012:cluster/c","NodeId":"i-0123456789abcdef0""#;
@@ -166,13 +165,15 @@ impl Account {
     }
 
     async fn part(&mut self, part: &str) -> Result<Said, String> {
-        let part = self.names.iter().fold(part.to_owned(), |part, (name, value)| part.replace(&format!("${name}"), value));
+        let part =
+            self.names.iter().fold(part.to_owned(), |part, (name, value)| part.replace(&format!("${name}"), value));
         let (word, rest) = part.split_once(' ').unwrap_or((&part, ""));
         match word {
             "timing" => self.engine.set_timing(json(rest)).await,
             "rules" => {
-                let rules = rules_from_json(rest.as_bytes()).unwrap();
-                rules.into_iter().for_each(|rule| drop(self.engine.faults().add(rule).unwrap()));
+                for rule in rules_from_json(rest.as_bytes()).unwrap() {
+                    self.engine.faults().add(rule).unwrap();
+                }
             }
             "advance" => self.engine.advance(seconds(rest)),
             "release" => self.engine.release_all(),

@@ -37,5 +37,7 @@ pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
 /// When the variable does not name a file.
 pub(crate) fn program(variable: &str, by_hand: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
-    path.unwrap_or_else(|| panic!("{variable} names no file: run `make test`, which sets it, or do it by hand: {by_hand}"))
+    path.unwrap_or_else(|| {
+        panic!("{variable} names no file: run `make test`, which sets it, or do it by hand: {by_hand}")
+    })
 }
