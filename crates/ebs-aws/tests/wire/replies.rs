@@ -249,7 +249,7 @@ async fn incomplete_reply_to_a_mutation_is_ambiguous() {
     for (action, from, to, word) in [
         ("CreateVolume", "<volumeId>vol-0aaa1111bbb22222c</volumeId>", "", "volume id"),
         ("CreateVolume", "<size>100</size>", "", "size"),
-        ("CreateVolume", "<size>100</size>", "<size>0</size>", "size 0 of vol-0aaa1111bbb22222c"),
+        ("CreateVolume", "<size>100</size>", "<size>0</size>", "size of vol-0aaa1111bbb22222c is 0"),
         ("CreateVolume", "<status>creating</status>", "", "state"),
         ("CreateVolume", "<volumeType>gp3</volumeType>", "", "type"),
         ("CreateVolume", "<encrypted>false</encrypted>", "", "encryption"),
