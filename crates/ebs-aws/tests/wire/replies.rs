@@ -300,7 +300,7 @@ async fn hyperpod_attachment_names_its_instance() {
 
 /// Unknown elements are ignored.
 #[tokio::test]
-async fn unknown_states_types_and_elements_are_no_error() {
+async fn unknown_states_types_and_elements_are_accepted() {
     let new = "<volumeType>gp33</volumeType><hologram><item><volumeId>vol-7</volumeId></item></hologram>";
     for (action, from, to, read) in [
         ("DescribeVolumes", "<status>available</status>", "<status>avail</status>", "state: Other(\"avail\")"),
