@@ -79,16 +79,6 @@ async fn token_lifetime_is_one_second_to_six_hours() {
 }
 
 #[tokio::test]
-async fn identity_document_names_instance_and_zone() {
-    let (_, body) = get(&service(false), "/latest/dynamic/instance-identity/document").await;
-    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(document["instanceId"], "i-1");
-    assert_eq!(document["instanceType"], "m5.large");
-    assert_eq!(document["region"], "us-west-2");
-    assert_eq!(document["availabilityZone"], "us-west-2a");
-}
-
-#[tokio::test]
 async fn subdirectories_are_listed_with_slash() {
     let imds = service(false);
     let (_, macs) = get(&imds, "/latest/meta-data/network/interfaces/macs").await;
