@@ -232,6 +232,14 @@ mod tests {
         ("KmsKeyDisabledException", C::Encryption),
         ("InvalidVolumeID.Malformed", C::MalformedId),
         ("InvalidNextToken", C::BadToken),
+        ("IncorrectInstanceState", C::IncorrectInstanceState),
+        ("InvalidKmsKeyId.Malformed", C::Encryption),
+        ("InvalidPaginationToken", C::BadToken),
+        ("InvalidRequest", C::InvalidParameter),
+        ("OperationNotPermitted", C::NotPermitted),
+        ("RequestExpired", C::Unauthenticated),
+        ("SnapshotLocked", C::SnapshotInUse),
+        ("UnsupportedOperationException", C::Unsupported),
         ("AnythingElse", C::Other),
     ];
 
@@ -274,13 +282,18 @@ mod tests {
 
     #[test]
     fn invalid_parameter_value_is_classified_by_its_message() {
-        let class = |action, message| by_code(action, 400, "InvalidParameterValue", message);
+        let root = "Unable to detach root volume 'vol-1' from instance 'i-1'";
+        assert_eq!(by_code(Action::DetachVolume, 400, "OperationNotPermitted", root), C::IncorrectState);
+        let class = |action, message: &str| by_code(action, 400, "InvalidParameterValue", message);
         let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
         assert_eq!(class(Action::AttachVolume, taken), C::DeviceNameInUse);
         assert_eq!(class(Action::CreateVolume, taken), C::InvalidParameter);
-        let id = "Value (vol-zz) for parameter volumeId is invalid. Expected: 'vol-...'.";
-        assert_eq!(class(Action::DeleteVolume, id), C::MalformedId);
-        assert_eq!(class(Action::DeleteSnapshot, "Value (x) for parameter snapshotId is invalid."), C::MalformedId);
+        for parameter in ["volumeId", "volumes", "volume", "snapshotId", "snapshots", "instanceId"] {
+            let id = format!("Value (vol-zz) for parameter {parameter} is invalid. Expected: 'vol-...'.");
+            assert_eq!(class(Action::DeleteVolume, &id), C::MalformedId, "{parameter}");
+        }
+        let token = "Value ( t ) for parameter NextToken is invalid. The token is invalid.";
+        assert_eq!(class(Action::DescribeSnapshots, token), C::BadToken);
         assert_eq!(class(Action::DescribeSnapshots, "Unable to parse pagination token"), C::BadToken);
         assert_eq!(class(Action::CreateVolume, "Value (k) for parameter kmsKeyId is invalid."), C::InvalidParameter);
     }

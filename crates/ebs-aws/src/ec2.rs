@@ -94,29 +94,3 @@ fn answer<T>(
     let value = reply::read(body, action, read).map_err(OrchestratorError::other)?;
     Ok(Answer { value, request_id: failure::request_id(response) })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ec2_host_follows_partition_fips_and_dual_stack() {
-        for (region, fips, dual, host) in [
-            ("us-west-2", false, false, "ec2.us-west-2.amazonaws.com"),
-            ("us-west-2", true, false, "ec2-fips.us-west-2.amazonaws.com"),
-            ("us-west-2", false, true, "ec2.us-west-2.api.aws"),
-            ("us-west-2", true, true, "ec2-fips.us-west-2.api.aws"),
-            ("us-gov-west-1", false, false, "ec2.us-gov-west-1.amazonaws.com"),
-            ("us-gov-west-1", true, false, "ec2.us-gov-west-1.amazonaws.com"),
-            ("us-gov-east-1", true, true, "ec2-fips.us-gov-east-1.api.aws"),
-            ("cn-north-1", false, false, "ec2.cn-north-1.amazonaws.com.cn"),
-            ("cn-north-1", true, false, "ec2-fips.cn-north-1.amazonaws.com.cn"),
-            ("cn-north-1", false, true, "ec2.cn-north-1.api.amazonwebservices.com.cn"),
-            ("us-iso-east-1", true, false, "ec2-fips.us-iso-east-1.c2s.ic.gov"),
-            ("us-isob-east-1", false, false, "ec2.us-isob-east-1.sc2s.sgov.gov"),
-            ("us-iso-east-1", false, true, "ec2.us-iso-east-1.api.aws.ic.gov"),
-        ] {
-            assert_eq!(own_url(region, fips, dual), format!("https://{host}"));
-        }
-    }
-}

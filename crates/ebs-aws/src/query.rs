@@ -140,8 +140,6 @@ fn literal(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn form(query: Query) -> Vec<(String, String)> {
@@ -172,41 +170,5 @@ mod tests {
         let query = Query::new(Action::DeleteVolume).with("A", "a&b=c +%ü\n~").maybe("B", None::<u32>);
         assert_eq!(query.clone().into_body(), "Action=DeleteVolume&Version=2016-11-15&A=a%26b%3Dc%20%2B%25%C3%BC%0A~");
         assert_eq!(form(query), [pair("A", "a&b=c +%ü\n~")]);
-    }
-
-    #[test]
-    fn number_beyond_32_bits_signed_saturates() {
-        let query = Query::new(Action::CreateVolume).number("A", u32::MAX).number("B", Some(7)).number("C", None);
-        assert_eq!(form(query), [pair("A", "2147483647"), pair("B", "7")]);
-    }
-
-    #[test]
-    fn lists_tags_and_times_have_the_format_of_ec2() {
-        let tags = Tags::from_iter([("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())]);
-        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
-        let query = Query::new(Action::CreateSnapshot)
-            .tags_of("snapshot", &tags)
-            .tags_of("volume", &Tags::new())
-            .tags(&tags)
-            .list("Owner", ["self", "other"])
-            .maybe_time("ExpirationDate", Some(time))
-            .page(&PageRequest { max_results: Some(5), token: Some("t".into()) });
-        let wanted = [
-            ("TagSpecification.1.ResourceType", "snapshot"),
-            ("TagSpecification.1.Tag.1.Key", "k"),
-            ("TagSpecification.1.Tag.1.Value", "v"),
-            ("TagSpecification.1.Tag.2.Key", "l"),
-            ("TagSpecification.1.Tag.2.Value", ""),
-            ("Tag.1.Key", "k"),
-            ("Tag.1.Value", "v"),
-            ("Tag.2.Key", "l"),
-            ("Tag.2.Value", ""),
-            ("Owner.1", "self"),
-            ("Owner.2", "other"),
-            ("ExpirationDate", "1970-01-01T00:00:01.5Z"),
-            ("MaxResults", "5"),
-            ("NextToken", "t"),
-        ];
-        assert_eq!(form(query), wanted.map(|(name, value)| pair(name, value)));
     }
 }

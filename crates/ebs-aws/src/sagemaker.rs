@@ -92,26 +92,3 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>>
         .map_err(|e| OrchestratorError::operation(Refused::unreadable("parse the reply as JSON", e)))?;
     Ok(Answer { request_id: response.headers().request_id().map(str::to_owned), ..answer })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sagemaker_host_follows_partition_fips_and_dual_stack() {
-        for (region, fips, dual, host) in [
-            ("us-west-2", false, false, "api.sagemaker.us-west-2.amazonaws.com"),
-            ("us-west-2", true, false, "api-fips.sagemaker.us-west-2.amazonaws.com"),
-            ("us-west-2", false, true, "api.sagemaker.us-west-2.api.aws"),
-            ("us-west-2", true, true, "api.sagemaker-fips.us-west-2.api.aws"),
-            ("us-gov-west-1", true, false, "api-fips.sagemaker.us-gov-west-1.amazonaws.com"),
-            ("cn-north-1", false, false, "api.sagemaker.cn-north-1.amazonaws.com.cn"),
-            ("cn-north-1", true, false, "api.sagemaker-fips.cn-north-1.amazonaws.com.cn"),
-            ("cn-north-1", false, true, "api.sagemaker.cn-north-1.api.amazonwebservices.com.cn"),
-            ("us-iso-east-1", false, false, "api.sagemaker.us-iso-east-1.c2s.ic.gov"),
-            ("us-iso-east-1", false, true, "api.sagemaker.us-iso-east-1.api.aws.ic.gov"),
-        ] {
-            assert_eq!(own_url(region, fips, dual), format!("https://{host}"));
-        }
-    }
-}

@@ -145,7 +145,7 @@ impl Cluster {
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<BoxError>,
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         let builder = ClientBuilder::new(service, namespace).with_layer(&GuardLayer { token: None });

@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -24,6 +26,8 @@ pub(crate) enum Ask {
     List,
     Watch,
     Get,
+    Create,
+    Replace,
     Patch,
 }
 
@@ -51,8 +55,9 @@ pub(crate) enum Times {
     Always,
 }
 
+/// The server, and whether the connection of this client is cut.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FakeApi(Arc<Mutex<State>>);
+pub(crate) struct FakeApi(Arc<Mutex<State>>, Arc<AtomicBool>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -64,6 +69,8 @@ struct State {
     asked: Vec<(Instant, Ask, String)>,
     /// A write by another client right before the next patch.
     before_patch: Option<(String, Value)>,
+    /// The delay of the responses to creations and replacements.
+    late: Duration,
 }
 
 /// A watch that receives changes.
@@ -85,10 +92,25 @@ pub(crate) enum FakeBody {
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 
 impl FakeApi {
     pub(crate) fn cluster(&self) -> Cluster {
         Cluster::over(self.clone(), "default")
+    }
+
+    /// Returns the same server for another client, which has its own connection and limits.
+    pub(crate) fn another(&self) -> Self {
+        Self(Arc::clone(&self.0), Arc::default())
+    }
+
+    /// Cuts the connection of this client: no request is answered any more.
+    pub(crate) fn cut(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn delay_answers_to_writes(&self, late: Duration) {
+        self.0.lock().unwrap().late = late;
     }
 
     /// Creates or replaces an object of the list `kind` and notifies the watches.
@@ -171,6 +193,15 @@ impl State {
         match ask {
             Ask::Get => self.objects.get(path).map_or_else(|| status(404, "not found"), |object| whole(200, object)),
             Ask::Patch => self.patch(path, body),
+            Ask::Create => {
+                let path = format!("{path}/{}", body["metadata"]["name"].as_str().expect("a name"));
+                if self.objects.contains_key(&path) { status(409, "it exists") } else { self.stored(path, body) }
+            }
+            Ask::Replace => {
+                let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+                let is_current = self.objects.get(path).is_some_and(|object| version(object) == version(body));
+                if is_current { self.stored(path.to_owned(), body) } else { status(409, "it has changed") }
+            }
             Ask::List => {
                 let of = format!("{path}/");
                 let items: Vec<&Value> = self
@@ -197,6 +228,11 @@ impl State {
                 Response::new(FakeBody::Goes(receiver))
             }
         }
+    }
+
+    fn stored(&mut self, path: String, object: &Value) -> Response<FakeBody> {
+        self.write(path.clone(), object.clone());
+        whole(200, &self.objects[&path])
     }
 
     fn patch(&mut self, path: &str, patch: &Value) -> Response<FakeBody> {
@@ -289,6 +325,8 @@ impl Service<Request<Body>> for FakeApi {
             let is_list = [NODES, CSI_NODES, ATTACHMENTS].contains(&path.as_str());
             let ask = match parts.method.as_str() {
                 "PATCH" => Ask::Patch,
+                "POST" => Ask::Create,
+                "PUT" => Ask::Replace,
                 _ if is_list && query.is_watch => Ask::Watch,
                 _ if is_list => Ask::List,
                 _ => Ask::Get,
@@ -298,10 +336,19 @@ impl Service<Request<Body>> for FakeApi {
                 state.asked.push((Instant::now(), ask, path.clone()));
                 state.fault_of(ask, &path)
             };
+            if api.1.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             let answer = || api.0.lock().unwrap().answer(ask, &path, &query, &body);
             let (sender, receiver) = mpsc::unbounded_channel();
             match fault {
-                None => Ok(answer()),
+                None => {
+                    let (answer, late) = (answer(), api.0.lock().unwrap().late);
+                    if matches!(ask, Ask::Create | Ask::Replace) {
+                        tokio::time::sleep(late).await;
+                    }
+                    Ok(answer)
+                }
                 Some(Fault::Code(code)) => Ok(status(code, "as the test wants")),
                 Some(Fault::Busy(seconds)) => {
                     let mut busy = status(429, "busy");

@@ -9,7 +9,6 @@
 mod count;
 mod pass;
 mod roster;
-mod view;
 mod watched;
 
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use kube::Api;
 use tokio::task::JoinSet;
 
 use crate::Cluster;
-use crate::lease::{Election, LeaseApi, LeaseConfig, LostLease};
-use crate::node_metadata::NodeView;
+use crate::lease::{Election, LeaseConfig, LostLease};
+use crate::object::NodeObject;
 use pass::Passed;
 use roster::Roster;
 use watched::Watched;
@@ -89,7 +88,7 @@ pub struct Connections {
 /// The labeler while it is the leader.
 struct Labeler<E> {
     watched: Arc<Watched>,
-    nodes: Api<NodeView>,
+    nodes: Api<NodeObject>,
     ec2: Arc<RateLimited<E>>,
 }
 
@@ -108,8 +107,7 @@ pub async fn run<E: Ec2>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), LabelerError> {
     let config = LeaseConfig::new(&format!("metadata-labeler-{}", options.driver), &options.host);
-    let store = LeaseApi::new(connections.lease.client(), &options.namespace, &config.name);
-    let mut election = Election::new(store, config);
+    let mut election = Election::new(connections.lease.client(), &options.namespace, config);
     let labeler = Labeler {
         watched: Arc::new(Watched::new(Roster::new(options.driver, options.times))),
         nodes: Api::all(connections.work.client()),

@@ -10,17 +10,15 @@
 //!
 //! **Releasing.** A clean end releases the lease ([`Election::release`]), so that the next holder need not wait.
 
-mod store;
-
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use tokio::time::Instant;
-
-pub use store::{LeaseApi, LeaseStore};
 
 use crate::Failure;
 use crate::failure::chain;
@@ -134,8 +132,8 @@ struct Observed {
 
 /// A participant in the election.
 #[derive(Debug)]
-pub struct Election<S> {
-    store: S,
+pub struct Election {
+    leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
     /// When the last successful attempt began. Others count from the moment when the API server stored it, which is not
@@ -143,10 +141,10 @@ pub struct Election<S> {
     renewed: Option<Instant>,
 }
 
-impl<S: LeaseStore> Election<S> {
-    /// Creates a participant that has not sent a request yet.
-    pub fn new(store: S, config: LeaseConfig) -> Self {
-        Self { store, config, observed: None, renewed: None }
+impl Election {
+    /// Creates a participant for a lease in this namespace. It has not sent a request yet.
+    pub fn new(client: Client, namespace: &str, config: LeaseConfig) -> Self {
+        Self { leases: Api::namespaced(client, namespace), config, observed: None, renewed: None }
     }
 
     /// Waits without a limit until this process holds the lease. Failures are retried.
@@ -222,7 +220,9 @@ impl<S: LeaseStore> Election<S> {
             ..observed.lease.spec.clone().unwrap_or_default()
         };
         let given_back = Lease { spec: Some(spec), ..observed.lease };
-        let written = tokio::time::timeout(self.config.renew_deadline, self.store.replace(&given_back)).await;
+        let parameters = PostParams::default();
+        let written = self.leases.replace(&self.config.name, &parameters, &given_back);
+        let written = tokio::time::timeout(self.config.renew_deadline, written).await;
         self.observed = Some(self.answered(written)?);
         tracing::info!(lease = self.config.name, "lease released");
         Ok(())
@@ -240,8 +240,8 @@ impl<S: LeaseStore> Election<S> {
         {
             return Ok(Attempt::Held);
         }
-        let read = self.store.get().await;
-        let read = read.map_err(|source| LeaseError::Read { name: self.config.name.clone(), source })?;
+        let read = self.leases.get_opt(&self.config.name).await;
+        let read = read.map_err(|error| LeaseError::Read { name: self.config.name.clone(), source: error.into() })?;
         let Some(lease) = read else {
             self.write(self.fresh()).await?;
             return Ok(Attempt::Held);
@@ -272,18 +272,23 @@ impl<S: LeaseStore> Election<S> {
             ..before
         };
         let lease = Lease { spec: Some(spec), ..from };
-        let written = if is_new { self.store.create(&lease).await } else { self.store.replace(&lease).await };
+        let (name, parameters) = (&self.config.name, PostParams::default());
+        let written = if is_new {
+            self.leases.create(&parameters, &lease).await
+        } else {
+            self.leases.replace(name, &parameters, &lease).await
+        };
         self.observed = Some(self.answered(Ok(written))?);
         Ok(())
     }
 
     fn answered(
         &self,
-        written: Result<Result<Lease, Failure>, tokio::time::error::Elapsed>,
+        written: Result<kube::Result<Lease>, tokio::time::error::Elapsed>,
     ) -> Result<Observed, LeaseError> {
         let name = || self.config.name.clone();
         let written = written.map_err(|_| LeaseError::NoAnswer { name: name() })?;
-        let lease = written.map_err(|source| LeaseError::Write { name: name(), source })?;
+        let lease = written.map_err(|error| LeaseError::Write { name: name(), source: error.into() })?;
         Ok(Observed { lease, at: Instant::now() })
     }
 

@@ -4,7 +4,6 @@
 mod error;
 mod facts;
 mod provider_id;
-mod view;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,10 +16,11 @@ use tokio::time::Instant;
 pub use error::NodeMetadataError;
 pub use provider_id::{ProviderIdError, node_of};
 
-pub(crate) use facts::described_instance;
-pub(crate) use view::{LabelKeys, NodeView, kept};
+pub(crate) use facts::{LabelKeys, described_instance};
 
 use facts::Facts;
+
+use crate::object::NodeObject;
 
 /// How long a Node is read again while a value is missing that may be written in a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
 pub struct NodeSource {
-    nodes: Api<NodeView>,
+    nodes: Api<NodeObject>,
     node: String,
     driver: DriverName,
     kind: SourceKind,

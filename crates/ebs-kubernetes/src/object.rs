@@ -2,28 +2,33 @@
 //! images of its machine, and every object its managed fields.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use k8s_openapi::api::core::v1::Node;
+use ebs_ec2::{DriverName, VolumeId};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Node with its taints.
+/// A Node with its taints and its provider id.
 pub(crate) type NodeObject = Slim<Node, NodeSpec>;
 
 /// A VolumeAttachment with its driver and node.
 pub(crate) type AttachmentObject = Slim<VolumeAttachment, AttachmentSpec>;
 
-/// An object of kind `K`, with only its identity and `S`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(bound(deserialize = "S: Deserialize<'de>"))]
+/// A PersistentVolume with its volume.
+pub(crate) type VolumeObject = Slim<PersistentVolume, VolumeSpec>;
+
+/// An object of kind `K`, with only its identity, its labels and `S`.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "S: Deserialize<'de> + Default"))]
 pub(crate) struct Slim<K, S> {
-    /// Name, uid and version.
-    #[serde(deserialize_with = "identity")]
+    #[serde(deserialize_with = "kept")]
     pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
     pub(crate) spec: S,
     #[serde(skip)]
     kind: PhantomData<fn() -> K>,
@@ -31,20 +36,88 @@ pub(crate) struct Slim<K, S> {
 
 /// Part of a Node's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(crate) struct NodeSpec {
     /// As the server wrote them. A patch compares the whole taints, including fields that this version does not know.
-    #[serde(default)]
     pub(crate) taints: Option<Vec<Value>>,
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: String,
 }
 
 /// Part of a VolumeAttachment's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct AttachmentSpec {
     /// The driver that attaches.
     pub(crate) attacher: String,
     /// The node to which the volume is attached.
     pub(crate) node_name: String,
+}
+
+/// Part of a PersistentVolume's specification.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeSpec {
+    csi: Option<CsiSource>,
+    aws_elastic_block_store: Option<InTreeSource>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CsiSource {
+    driver: String,
+    volume_handle: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct InTreeSource {
+    #[serde(rename = "volumeID")]
+    volume_id: String,
+}
+
+impl<K, S> Slim<K, S> {
+    pub(crate) fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl VolumeObject {
+    /// Returns the EBS volume that this driver attaches. The driver also attaches volumes of the in-tree plug-in, whose
+    /// ids often follow a zone.
+    pub(crate) fn ebs_volume(&self, driver: &DriverName) -> Option<VolumeId> {
+        let csi = self.spec.csi.as_ref().filter(|csi| csi.driver == driver.as_str()).map(|csi| &csi.volume_handle);
+        let in_tree = self.spec.aws_elastic_block_store.as_ref().map(|in_tree| &in_tree.volume_id);
+        VolumeId::from_handle(csi.or(in_tree)?).ok()
+    }
+}
+
+#[cfg(test)]
+impl NodeObject {
+    /// Returns a Node as the API server would return it.
+    pub(crate) fn with(name: &str, provider_id: &str, labels: &[(&str, &str)]) -> Self {
+        let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+        let metadata = serde_json::json!({ "name": name, "uid": format!("uid-of-{name}"), "labels": labels });
+        let node = serde_json::json!({ "metadata": metadata, "spec": { "providerID": provider_id } });
+        serde_json::from_value(node).unwrap()
+    }
+}
+
+// Deriving these would require them of `K`.
+impl<K, S: Clone> Clone for Slim<K, S> {
+    fn clone(&self) -> Self {
+        Self { metadata: self.metadata.clone(), spec: self.spec.clone(), kind: PhantomData }
+    }
+}
+
+impl<K, S: std::fmt::Debug> std::fmt::Debug for Slim<K, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slim").field("metadata", &self.metadata).field("spec", &self.spec).finish_non_exhaustive()
+    }
 }
 
 impl<K: Resource<DynamicType = ()>, S> Resource for Slim<K, S> {
@@ -76,16 +149,18 @@ impl<K: Resource<DynamicType = ()>, S> Resource for Slim<K, S> {
     }
 }
 
-fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+/// Keeps name, uid, version and labels of an object's metadata. The managed fields use more memory than all the rest.
+fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Identity {
+    struct Kept {
         name: Option<String>,
         uid: Option<String>,
         resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
     }
-    let Identity { name, uid, resource_version } = Identity::deserialize(deserializer)?;
-    Ok(ObjectMeta { name, uid, resource_version, ..ObjectMeta::default() })
+    let Kept { name, uid, resource_version, labels } = Kept::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, uid, resource_version, labels, ..ObjectMeta::default() })
 }
 
 /// Returns the key of a taint, or an empty string if it has no key.
@@ -95,11 +170,13 @@ pub(crate) fn taint_key(taint: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn unused_parts_of_an_object_are_skipped() {
-        let node = serde_json::json!({
+        let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
                 "name": "a", "uid": "u", "resourceVersion": "7", "labels": { "a": "b" },
@@ -110,10 +187,32 @@ mod tests {
         });
         let node: NodeObject = serde_json::from_value(node).unwrap();
         assert_eq!(node.metadata.managed_fields, None);
-        assert_eq!(node.metadata.labels, None);
-        assert_eq!((node.metadata.name.as_deref(), node.metadata.uid.as_deref()), (Some("a"), Some("u")));
+        assert_eq!((node.name(), node.label("a"), node.metadata.uid.as_deref()), ("a", Some("b"), Some("u")));
         assert_eq!(node.spec.taints.unwrap()[0]["later"], 1, "unknown fields of taints are compared too");
         assert_eq!(NodeObject::url_path(&(), None), "/api/v1/nodes");
         assert_eq!(AttachmentObject::url_path(&(), None), "/apis/storage.k8s.io/v1/volumeattachments");
+        assert_eq!(VolumeObject::url_path(&(), None), "/api/v1/persistentvolumes");
+    }
+
+    fn volume(spec: Value) -> Option<String> {
+        let object: VolumeObject =
+            serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": spec })).unwrap();
+        object.ebs_volume(&DriverName::default()).map(|id| id.to_string())
+    }
+
+    /// A PersistentVolume belongs to the driver if its driver is this one or the in-tree plug-in.
+    #[test]
+    fn volume_ids_are_read_without_their_prefix() {
+        let csi =
+            |driver, handle| volume(json!({ "csi": { "driver": driver, "volumeHandle": handle, "fsType": "xfs" } }));
+        let in_tree = |id| volume(json!({ "awsElasticBlockStore": { "volumeID": id, "fsType": "ext4" } }));
+        assert_eq!(csi("ebs.csi.aws.com", "vol-0abc").as_deref(), Some("vol-0abc"));
+        assert_eq!(csi("ebs.csi.aws.com", "aws://us-west-2a/vol-0abc").as_deref(), Some("vol-0abc"));
+        assert_eq!(csi("efs.csi.aws.com", "vol-0abc"), None);
+        assert_eq!(in_tree("vol-0abc").as_deref(), Some("vol-0abc"));
+        assert_eq!(in_tree("aws://us-west-2a/vol-0abc").as_deref(), Some("vol-0abc"));
+        assert_eq!(csi("ebs.csi.aws.com", "local-ebs://dev/xvdb"), None);
+        assert_eq!(volume(json!({ "nfs": { "server": "a", "path": "/" } })), None);
+        assert_eq!(volume(json!({})), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use ebs_ec2::{PageRequest, VolumeId, Volumes, Zones};
 
-use crate::server::{Reply, Wire};
+use crate::server::{Reply, Wire, managed_volumes};
 
 /// Metrics count HTTP attempts by outcome, and mark dry runs.
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
     ])
     .await;
     let vol = VolumeId::parse("vol-1").unwrap();
-    wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
+    wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
     for _ in 0..3 {
         wire.ec2.delete_volume(&vol).await.unwrap_err();
     }

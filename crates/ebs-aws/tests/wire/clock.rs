@@ -11,10 +11,8 @@ use ebs_aws::{AwsEc2, Transport};
 use ebs_ec2::{ClusterNodes, ErrorClass, HyperPodNode, PageRequest, VolumeId, Volumes, Zones};
 
 use crate::in_process::client;
-use crate::server::managed_volumes;
+use crate::server::{CHILD, managed_volumes, printed_by_child};
 
-/// Set in the process that one of these tests starts.
-const CHILD: &str = "EBS_AWS_TEST_CLOCK_CHILD";
 /// The largest accepted difference of the clocks.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
@@ -194,17 +192,6 @@ fn clock_skew_correction_can_be_disabled() {
     std::fs::write(profile.path(), "[default]\ndisable_clock_skew_correction = true\n").unwrap();
     let profile = profile.path().to_str().unwrap();
     for disabled in [("AWS_DISABLE_CLOCK_SKEW_CORRECTION", "true"), ("AWS_CONFIG_FILE", profile)] {
-        #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "clock::child_leaves_the_clock_alone", "--nocapture", "--test-threads=1"])
-            .env_clear()
-            .env(CHILD, "1")
-            .env("AWS_CONFIG_FILE", "/nonexistent")
-            .envs([disabled])
-            .output()
-            .unwrap();
-        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{disabled:?}: {printed}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran its test");
+        printed_by_child("clock::child_leaves_the_clock_alone", "1", &[disabled]);
     }
 }

@@ -1,7 +1,14 @@
 //! Replies in EC2's format, one file per action, which other tests truncate and change.
 
-/// Returns the reply to an action, by the action's name in snake case.
-pub(crate) fn read(name: &str) -> String {
+/// Returns the reply to an action. The file has the action's name in snake case.
+pub(crate) fn read(action: &str) -> String {
+    let mut name = String::new();
+    for letter in action.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
     let path = format!("{}/tests/corpus/{name}.xml", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }

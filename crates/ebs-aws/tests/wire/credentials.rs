@@ -8,10 +8,7 @@ use ebs_aws::{AwsEc2, Settings, Transport};
 use ebs_ec2::{VolumeId, Volumes};
 use tempfile::TempDir;
 
-use crate::server::{Seen, config};
-
-/// Set in the processes that these tests start: the behaviour of the source of credentials.
-const CHILD: &str = "EBS_AWS_TEST_CREDENTIALS_CHILD";
+use crate::server::{CHILD, Seen, config, printed_by_child};
 
 /// Returns the answer of a source: `broken` is a connection that breaks, `silent` sends no answer, otherwise status and
 /// body.
@@ -92,18 +89,9 @@ impl Source {
 
 /// Returns the outcome of a call in a child process with this environment.
 fn ended(behaviour: &str, environment: &[(&'static str, String)]) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "credentials::child_prints_the_outcome_of_a_call", "--nocapture", "--test-threads=1"])
-        .env_clear()
-        .env(CHILD, behaviour)
-        .env("AWS_CONFIG_FILE", "/nonexistent")
-        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-        .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let test = "credentials::child_prints_the_outcome_of_a_call";
+    let printed = printed_by_child(test, behaviour, &environment);
     let ended = printed.lines().find_map(|line| line.strip_prefix("ENDED "));
     ended.unwrap_or_else(|| panic!("{printed}")).to_owned()
 }

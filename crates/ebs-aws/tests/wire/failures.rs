@@ -7,66 +7,20 @@ use std::time::Duration;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use ebs_aws::{AwsEc2, Settings};
-use ebs_ec2::{
-    AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, DeviceName, Ec2Error,
-    ErrorClass, Gib, InstanceId, Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotId, Snapshots,
-    Tags, VolumeId, VolumeType, Volumes, ZoneName,
-};
+use ebs_ec2::{Ec2Error, ErrorClass, Instances, PageRequest, Volumes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::server::{Reply, SECRET, Seen, TOKEN, Wire, config, settings};
+use crate::fixtures::{MUTATIONS, Objects, call, vol};
+use crate::server::{Reply, SECRET, Seen, TOKEN, Wire, config, managed_volumes, settings};
 
-fn vol() -> VolumeId {
-    VolumeId::parse("vol-1").unwrap()
-}
-
-/// Sends every mutating call, one after the other.
+/// Makes every mutating call, one after the other.
 async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
-    let instance = InstanceId::parse("i-1").unwrap();
-    let tags = Tags::from([("k".to_owned(), "v".to_owned())]);
-    let create = CreateVolume {
-        tags: tags.clone(),
-        ..CreateVolume::plain("t", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(1), VolumeType::Gp3)
-    };
-    let copy = CopyVolume {
-        client_token: "t".into(),
-        source: vol(),
-        size: Gib(1),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        multi_attach: false,
-        tags: tags.clone(),
-    };
-    let attach =
-        AttachRequest { volume: vol(), instance: instance.clone(), device: DeviceName::new("/dev/xvdaa"), card: None };
-    let modify = ModifyVolume { volume: vol(), size: Some(Gib(2)), volume_type: None, iops: None, throughput: None };
-    let snapshot = CreateSnapshot { volume: vol(), description: "d".into(), outpost_arn: None, tags: tags.clone() };
-    let snapshot_id = SnapshotId::parse("snap-1").unwrap();
-    let lock = LockSnapshot {
-        snapshot: snapshot_id.clone(),
-        mode: None,
-        cool_off_hours: None,
-        expiration: None,
-        duration_days: None,
-    };
-    vec![
-        ec2.create_volume(&create).await.unwrap_err(),
-        ec2.copy_volume(&copy).await.unwrap_err(),
-        ec2.delete_volume(&vol()).await.unwrap_err(),
-        ec2.modify_volume(&modify).await.unwrap_err(),
-        ec2.attach_volume(&attach).await.unwrap_err(),
-        ec2.detach_volume(&DetachRequest { volume: vol(), instance }).await.unwrap_err(),
-        ec2.create_snapshot(&snapshot).await.unwrap_err(),
-        ec2.delete_snapshot(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err(),
-        ec2.create_tags("vol-1", &tags).await.unwrap_err(),
-        ec2.delete_tags("vol-1", &["k".into()]).await.unwrap_err(),
-        ec2.enable_fast_snapshot_restores(&snapshot_id, &[]).await.unwrap_err(),
-        ec2.lock_snapshot(&lock).await.unwrap_err(),
-    ]
+    let mut errors = Vec::new();
+    for action in MUTATIONS {
+        errors.push(call(ec2, action, &Objects::strange()).await.unwrap_err());
+    }
+    errors
 }
 
 /// Checks that each mutation is sent once and ends with this class.
@@ -88,49 +42,25 @@ async fn mutating_call_is_sent_once_with_any_answer() {
     mutations_end(Reply::Say(502, "<html>Bad Gateway</html>".into()), ErrorClass::Ambiguous).await;
 }
 
-#[tokio::test]
-async fn mutating_call_that_times_out_is_ambiguous_and_sent_once() {
-    let wire = Wire::answering([Reply::Hang]).await;
-    let id = vol();
-    let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());
-    let error = outcome.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous);
-    assert!(error.to_string().contains("no reply in time; EC2 may have executed the call"), "{error}");
-    assert_eq!(wire.requests().len(), 1);
-}
-
+/// The connection closes inside of the reply or before it. The call is not retried.
 #[tokio::test]
 async fn broken_connection_after_the_request_is_ambiguous() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut buffer = [0; 4096];
-        assert!(stream.read(&mut buffer).await.unwrap() > 0);
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n<DeleteVol").await.unwrap();
-        drop(stream);
-        // There is no second connection: the call is not retried.
-        tokio::time::timeout(Duration::from_millis(500), listener.accept()).await.unwrap_err();
-    };
-    let ec2 = client(&format!("http://{address}"), settings()).await;
-    let id = vol();
-    let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
-    assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
-}
-
-#[tokio::test]
-async fn connection_closed_without_an_answer_is_ambiguous() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut buffer = [0; 4096];
-        assert!(stream.read(&mut buffer).await.unwrap() > 0);
-    };
-    let ec2 = client(&format!("http://{address}"), settings()).await;
-    let id = vol();
-    let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
-    assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
+    for reply in ["HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n<DeleteVol", ""] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut buffer = [0; 4096];
+            assert!(stream.read(&mut buffer).await.unwrap() > 0);
+            stream.write_all(reply.as_bytes()).await.unwrap();
+            drop(stream);
+            tokio::time::timeout(Duration::from_millis(200), listener.accept()).await.unwrap_err();
+        };
+        let ec2 = client(&format!("http://{address}"), settings()).await;
+        let id = vol("vol-1");
+        let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
+        assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
+    }
 }
 
 async fn client(endpoint: &str, settings: Settings) -> AwsEc2 {
@@ -157,7 +87,7 @@ async fn refused_connection_means_not_sent() {
         assert_eq!(error.class, ErrorClass::NotSent, "{error}");
         assert!(chain(&error).contains("Connection refused"), "{}", chain(&error));
     }
-    let error = ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap_err();
+    let error = ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent);
 }
 
@@ -165,7 +95,7 @@ async fn refused_connection_means_not_sent() {
 async fn unresolved_name_means_not_sent() {
     // The resolver itself refuses a label of 64 characters, so nothing leaves this machine.
     let ec2 = client(&format!("http://{}.example", "x".repeat(64)), settings()).await;
-    let error = ec2.delete_volume(&vol()).await.unwrap_err();
+    let error = ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
 }
 
@@ -178,7 +108,7 @@ async fn server_without_tls_means_not_sent() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
     };
     let ec2 = client(&format!("https://{address}"), settings()).await;
-    let id = vol();
+    let id = vol("vol-1");
     let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
     let error = error.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
@@ -204,24 +134,23 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
         Wire::with([Reply::ok("")], Settings { credentials, ..Settings::default() }).await
     };
     let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
-    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
     assert!(error.to_string().contains("none found or accepted, nothing was sent"), "{error}");
     assert!(wire.requests().is_empty());
 
     let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));
     let wire = wire_with(slow).await;
-    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
     assert!(wire.requests().is_empty());
 }
 
-/// A describe has three attempts. A throttle is not retried.
+/// A describe has three attempts. A throttle or a refusal is not retried.
 #[tokio::test]
 async fn describe_is_retried_after_server_errors_not_throttles() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
-    let describe =
-        async |wire: &Wire| wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await;
+    let describe = async |wire: &Wire| wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await;
 
     let broken = Reply::error(500, "InternalError", "x");
     let wire = Wire::answering([broken.clone(), broken.clone(), fine.clone()]).await;
@@ -232,16 +161,20 @@ async fn describe_is_retried_after_server_errors_not_throttles() {
     assert_eq!(describe(&wire).await.unwrap_err().class, ErrorClass::Ambiguous);
     assert_eq!(wire.requests().len(), 3, "three attempts are the limit");
 
-    let wire = Wire::answering([Reply::error(503, "RequestLimitExceeded", "slow down"), fine]).await;
-    assert_eq!(describe(&wire).await.unwrap_err().class, ErrorClass::Throttled);
-    assert_eq!(wire.requests().len(), 1);
+    for (status, code, class) in
+        [(503, "RequestLimitExceeded", ErrorClass::Throttled), (400, "SomethingNew", ErrorClass::Other)]
+    {
+        let wire = Wire::answering([Reply::error(status, code, "no"), fine.clone()]).await;
+        assert_eq!(describe(&wire).await.unwrap_err().class, class);
+        assert_eq!(wire.requests().len(), 1, "{code}");
+    }
 }
 
 #[tokio::test]
 async fn error_has_ec2s_code_message_and_request_id() {
     let wire =
         Wire::answering([Reply::error(400, "InvalidVolume.NotFound", "The volume 'vol-1' does not exist.")]).await;
-    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::VolumeNotFound);
     assert_eq!(error.code.as_deref(), Some("InvalidVolume.NotFound"));
     assert_eq!(
@@ -262,7 +195,7 @@ async fn unreadable_reply_is_ambiguous_and_quoted() {
         assert!(error.to_string().contains("this is no XML") && error.to_string().contains(&status.to_string()));
     }
     let wire = Wire::answering([Reply::Say(500, String::new())]).await;
-    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
     assert!(error.to_string().contains("status 500 and no body"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use ebs_ec2::{Action, ClusterNodes, DeviceName, Ec2Error, ErrorClass, HyperPodNode, VolumeId};
 
-use crate::server::{Reply, Request, SECRET, TOKEN, Wire};
+use crate::server::{Reply, Request, SECRET, TOKEN, Wire, managed_volumes};
 use crate::signature;
 
 const ARN: &str = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-big-cluster";
@@ -211,7 +211,7 @@ async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
 async fn sagemaker_and_sts_are_not_called_without_a_node() {
     use ebs_ec2::{PageRequest, Volumes};
     let wire = Wire::answering([Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")]).await;
-    wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
+    wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
     let actions: Vec<_> = wire.requests().iter().map(|r| r.form["Action"].clone()).collect();
     assert_eq!(actions, ["DescribeVolumes"]);
 }

@@ -10,7 +10,7 @@ use ebs_aws::{AwsEc2, Settings, Transport};
 use ebs_ec2::{ErrorClass, PageRequest, VolumeId, Volumes};
 use tokio::time::Instant;
 
-use crate::server::{Reply, Seen, config, settings};
+use crate::server::{Reply, Seen, config, managed_volumes, settings};
 
 /// Creates a client with a function as its transport.
 pub(crate) async fn client(transport: Transport) -> AwsEc2 {
@@ -33,11 +33,7 @@ async fn requests_arrive_signed_and_complete_in_process() {
         assert!(request.body().starts_with(b"Action=DescribeVolumes&"));
         Ok(response(Reply::ok(EMPTY)))
     });
-    let page = client(transport)
-        .await
-        .describe_volumes(&crate::server::managed_volumes(), &PageRequest::default())
-        .await
-        .unwrap();
+    let page = client(transport).await.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
     assert_eq!(page.items, []);
 }
 
@@ -48,6 +44,7 @@ async fn timeouts_use_the_paused_clock() {
     let start = Instant::now();
     let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+    assert!(error.to_string().contains("no reply in time; EC2 may have executed the call"), "{error}");
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(31), "{took:?}");
 }
@@ -61,7 +58,7 @@ async fn broken_connection_is_ambiguous_and_a_describe_retried() {
         async move { if first { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(response(Reply::ok(EMPTY))) } }
     }))
     .await;
-    ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
+    ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 2);
     calls.store(0, Ordering::Relaxed);
     let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();

@@ -2,14 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attempts;
-mod bad_replies;
-mod classes;
 mod clock;
 mod corpus;
 mod credentials;
 mod ec2_replies;
 mod endpoints;
 mod failures;
+mod fixtures;
 mod hyperpod;
 mod in_process;
 mod logs;

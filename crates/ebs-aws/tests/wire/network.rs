@@ -12,10 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::server::{Seen, settings};
-
-/// Set in the processes that these tests start.
-const CHILD: &str = "EBS_AWS_TEST_NETWORK_CHILD";
+use crate::server::{CHILD, Seen, managed_volumes, printed_by_child, settings};
 
 const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>";
 
@@ -33,7 +30,7 @@ async fn child_calls_ec2_over_the_network() {
         log_bodies: false,
     };
     let ec2 = AwsEc2::connect_with(&config, settings(), Arc::new(Seen::default())).await.unwrap();
-    match ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await {
+    match ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await {
         Ok(_) => println!("\nANSWERED"),
         Err(error) => println!("\nFAILED {error:?}"),
     }
@@ -41,18 +38,14 @@ async fn child_calls_ec2_over_the_network() {
 
 /// Returns the output of a child process with this endpoint and environment.
 async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
-    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", "network::child_calls_ec2_over_the_network", "--nocapture", "--test-threads=1"])
-        .env_clear()
-        .env(CHILD, endpoint)
-        .env("AWS_CONFIG_FILE", "/nonexistent")
-        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-        .envs(environment.iter().copied());
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let (endpoint, environment) =
+        (endpoint.to_owned(), environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+    let environment: Vec<(String, String)> = environment.collect();
+    let run = move || {
+        let environment: Vec<(&str, &str)> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        printed_by_child("network::child_calls_ec2_over_the_network", &endpoint, &environment)
+    };
+    let text = tokio::task::spawn_blocking(run).await.unwrap();
     text.lines().find(|line| line.starts_with("ANSWERED") || line.starts_with("FAILED")).unwrap().to_owned()
 }
 

@@ -1,432 +1,337 @@
-//! The port's types for EC2's replies.
+//! Replies that EC2 sends, and replies that it does not send, or not yet: those are a clear error and never a guess.
 
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
-use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, DeviceName, Ec2Error, ErrorClass, Gib, InstanceId, Instances, LockSnapshot, LockState,
-    ModificationState, ModifyVolume, PageRequest, Place, SnapshotId, SnapshotLock, SnapshotQuery, SnapshotState,
-    Snapshots, Tags, Volume, VolumeId, VolumeState, VolumeType, Volumes, ZoneId, ZoneName, Zones,
-};
+use ebs_ec2::{Attachment, Ec2Error, ErrorClass, Instances, LockState, Page, PageRequest, Snapshots, Volume, Volumes};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::server::{Reply, Wire};
+use crate::corpus;
+use crate::fixtures::{Objects, call, instance, snap, vol};
+use crate::server::{Reply, Seen, Wire, config, managed_volumes, settings};
 
-fn vol(id: &str) -> VolumeId {
-    VolumeId::parse(id).unwrap()
+async fn described(body: &str) -> Result<Page<Volume>, Ec2Error> {
+    let wire = Wire::answering([Reply::ok(body)]).await;
+    wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await
 }
 
-/// 2026-01-02T03:04:05Z.
-fn moment() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045)
+/// Makes the call of an action that gets this reply.
+async fn answered(action: &str, reply: Reply, about: &Objects) -> Result<String, Ec2Error> {
+    call(&Wire::answering([reply]).await.ec2, action, about).await
 }
 
-const VOLUME: &str = "<volumeId>vol-1</volumeId><size>4</size><snapshotId>snap-1</snapshotId>\
-    <availabilityZone>us-west-2a</availabilityZone><availabilityZoneId>usw2-az2</availabilityZoneId>\
-    <status>in-use</status><createTime>2026-01-02T03:04:05.000Z</createTime>\
-    <attachmentSet><item><volumeId>vol-1</volumeId><instanceId>i-1</instanceId><device>/dev/xvdaa</device>\
-    <status>attached</status><attachTime>2026-01-02T03:04:05.000Z</attachTime><ebsCardIndex>1</ebsCardIndex></item>\
-    </attachmentSet><volumeType>gp3</volumeType><iops>3000</iops><throughput>125</throughput>\
-    <encrypted>true</encrypted><kmsKeyId>arn:key</kmsKeyId><multiAttachEnabled>false</multiAttachEnabled>\
-    <tagSet><item><key>CSIVolumeName</key><value>pvc-1</value></item><item><key>empty</key><value/></item></tagSet>";
-
-fn volume() -> Volume {
-    Volume {
-        id: vol("vol-1"),
-        state: VolumeState::InUse,
-        size: Gib(4),
-        volume_type: VolumeType::Gp3,
-        iops: Some(3000),
-        throughput: Some(125),
-        zone: Some(ZoneName::parse("us-west-2a").unwrap()),
-        zone_id: Some(ZoneId::parse("usw2-az2").unwrap()),
-        encrypted: true,
-        kms_key_id: Some("arn:key".into()),
-        snapshot: Some(SnapshotId::parse("snap-1").unwrap()),
-        source_volume: None,
-        multi_attach: Some(false),
-        outpost_arn: None,
-        created: Some(moment()),
-        said_at: None,
-        tags: Tags::from([("CSIVolumeName".into(), "pvc-1".into()), ("empty".into(), String::new())]),
-        attachments: vec![Attachment {
-            volume: vol("vol-1"),
-            instance: Some(InstanceId::parse("i-1").unwrap()),
-            associated_resource: None,
-            device: Some(DeviceName::new("/dev/xvdaa")),
-            state: AttachmentState::Attached,
-            card: Some(1),
-            attach_time: Some(moment()),
-            said_at: None,
-        }],
-    }
+/// Checks that the outcome of a mutating call with this reply is unknown.
+async fn is_ambiguous(action: &str, body: &str, about: &Objects) -> String {
+    let error = answered(action, Reply::ok(body), about).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{action}: {error}");
+    error.to_string()
 }
 
-/// XML excludes the character, so EC2 writes it as a reference. The other volumes of the page stay readable. An invalid
-/// reference still makes the reply unreadable.
+/// The dates of attachments and new volumes are those of EC2's clock.
 #[tokio::test]
-async fn control_character_in_a_tag_keeps_the_reply_readable() {
-    let page = |value: &str| {
-        let other = VOLUME.replace("vol-1", "vol-2").replace("<value>pvc-1", &format!("<value>{value}"));
-        Reply::ok(format!(
-            "<DescribeVolumesResponse><volumeSet><item>{VOLUME}</item><item>{other}</item></volumeSet></DescribeVolumesResponse>"
-        ))
-    };
-    for (value, read) in [
-        ("a&#1;b", "a\u{fffd}b"),
-        ("&#x1F;&#x0;&#xFFFE;", "\u{fffd}\u{fffd}\u{fffd}"),
-        ("&#xD800;&amp;&#10;&#65;", "\u{fffd}&\nA"),
+async fn volume_and_attachment_have_the_date_of_the_reply() {
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    for (action, date, is_read) in [
+        ("CreateVolume", date, true),
+        ("CopyVolumes", date, true),
+        ("DescribeVolumes", date, true),
+        ("AttachVolume", date, true),
+        ("DetachVolume", date, true),
+        ("AttachVolume", "yesterday", false),
     ] {
-        let wire = Wire::answering([page(value)]).await;
-        let page = wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
-        assert_eq!(page.items[0].tags, volume().tags, "{value}");
-        assert_eq!(page.items[1].tags["CSIVolumeName"], read, "{value}");
+        let reply = Reply::SayWith(200, vec![("date", date.to_owned())], corpus::read(action));
+        let result = answered(action, reply, &Objects::of_corpus()).await.unwrap();
+        assert_eq!(result.contains("tv_sec: 784111777"), is_read, "{action}: {result}");
+        assert_eq!(result.contains("said_at: None"), !is_read || action == "DescribeVolumes", "{action}: {result}");
     }
-    for value in ["&#;", "&#x;", "&nothing;", "&#1", "a\u{1}b"] {
-        let wire = Wire::answering([page(value)]).await;
-        let error = wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await;
-        assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous, "{value:?}");
-    }
-}
-
-/// The `Date` of the replies.
-const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-
-fn date() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
-}
-
-fn dated(body: String) -> Reply {
-    Reply::SayWith(200, vec![("date", DATE.to_owned())], body)
-}
-
-fn volumes(items: &str, token: &str) -> Reply {
-    dated(format!(
-        "<DescribeVolumesResponse><requestId>r-1</requestId><volumeSet>{items}</volumeSet>\
-         <nextToken>{token}</nextToken></DescribeVolumesResponse>"
-    ))
-}
-
-async fn describe(reply: Reply) -> Result<ebs_ec2::Page<Volume>, Ec2Error> {
-    Wire::answering([reply])
-        .await
-        .ec2
-        .describe_volumes(&crate::server::managed_volumes(), &PageRequest::default())
-        .await
-}
-
-fn create() -> CreateVolume {
-    CreateVolume::plain("t", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(4), VolumeType::Gp3)
-}
-
-/// The same applies to a snapshot, a modification and a zone.
-#[tokio::test]
-async fn volume_is_read_with_all_fields() {
-    let mut page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
-    assert_eq!(page.items[0].attachments[0].said_at.take(), Some(date()));
-    assert_eq!(page.items, [volume()]);
-    assert_eq!(page.next.as_deref(), Some("next"));
-    let page = describe(volumes("", "")).await.unwrap();
+    let empty = "<DescribeVolumesResponse><volumeSet></volumeSet><nextToken></nextToken></DescribeVolumesResponse>";
+    let page = described(empty).await.unwrap();
     assert_eq!((page.items.len(), page.next), (0, None));
 }
 
-/// CopyVolumes must return exactly one volume. An empty id or a size of zero is an error.
+/// EC2 writes a character that XML excludes, such as a control character in a tag, as a reference. The rest of the
+/// reply stays valid. An invalid reference still makes the reply unreadable.
 #[tokio::test]
-async fn created_and_copied_volumes_are_read_like_described_ones() {
-    let reply = dated(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
-    let made = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap();
-    assert_eq!(made, Volume { said_at: Some(date()), ..volume() });
-
-    let request = CopyVolume {
-        client_token: "t".into(),
-        source: vol("vol-9"),
-        size: Gib(4),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        multi_attach: false,
-        tags: Tags::new(),
-    };
-    let reply =
-        |items: &str| dated(format!("<CopyVolumesResponse><volumeSet>{items}</volumeSet></CopyVolumesResponse>"));
-    let copied = format!("<item>{VOLUME}<sourceVolumeId>vol-9</sourceVolumeId></item>");
-    let made = Wire::answering([reply(&copied)]).await.ec2.copy_volume(&request).await.unwrap();
-    assert_eq!(made, Volume { source_volume: Some(vol("vol-9")), said_at: Some(date()), ..volume() });
-    for items in [String::new(), format!("{copied}{copied}")] {
-        let error = Wire::answering([reply(&items)]).await.ec2.copy_volume(&request).await.unwrap_err();
-        assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
-    }
-}
-
-/// The same applies to type and encryption. No missing field gets a default.
-#[tokio::test]
-async fn creation_reply_without_id_size_or_state_is_ambiguous() {
-    for (missing, word) in [
-        ("<volumeId>vol-1</volumeId><size>", "volume id"),
-        ("<size>4</size>", "size"),
-        ("<status>in-use</status>", "state"),
-        ("<volumeType>gp3</volumeType>", "type"),
-        ("<encrypted>true</encrypted>", "encryption"),
+async fn character_that_xml_excludes_hides_no_volume() {
+    let body = corpus::read("DescribeVolumes");
+    let with = |text: &str| body.replace(">pvc-1<", &format!(">pvc-{text}<"));
+    let whole = described(&body).await.unwrap();
+    for (reference, text) in [
+        ("&#1;", "\u{fffd}"),
+        ("&#x1F;&#x0;&#xFFFE;", "\u{fffd}\u{fffd}\u{fffd}"),
+        ("&#x110000;", "\u{fffd}"),
+        ("&#xD800;&amp;&#10;&#65;", "\u{fffd}&\nA"),
     ] {
-        let body = VOLUME.replacen(missing, if missing.ends_with("<size>") { "<size>" } else { "" }, 1);
-        assert_ne!(body, VOLUME);
-        let reply = Reply::ok(format!("<CreateVolumeResponse>{body}</CreateVolumeResponse>"));
-        let error = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap_err();
-        assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
-        assert!(error.to_string().contains(word), "{error}");
-        let error = describe(volumes(&format!("<item>{body}</item>"), "")).await.unwrap_err();
-        assert_eq!(error.class, ErrorClass::Other, "{error}");
+        let page = described(&with(reference)).await.unwrap();
+        assert_eq!(page.items[0].tags["CSIVolumeName"], format!("pvc-{text}"));
+        assert_eq!(page.items[0].tags["note"], whole.items[0].tags["note"]);
+        assert_eq!(page.items[1], Volume { attachments: page.items[1].attachments.clone(), ..whole.items[1].clone() });
     }
-    let zero = VOLUME.replace("<size>4</size>", "<size>0</size>");
-    let reply = Reply::ok(format!("<CreateVolumeResponse>{zero}</CreateVolumeResponse>"));
-    let error = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous);
-    assert!(error.to_string().contains("size 0 of vol-1"), "{error}");
+    for invalid in ["&#x;", "&#;", "&#x1", "&#-1;", "&#99999999999999999999;", "&nothing;", "a\u{1}b"] {
+        let error = described(&with(invalid)).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Ambiguous, "{invalid:?}");
+    }
 }
 
-#[tokio::test]
-async fn unknown_states_and_types_are_read_unchanged() {
-    let new = VOLUME
-        .replace("<status>in-use</status>", "<status>levitating</status>")
-        .replace("<volumeType>gp3</volumeType>", "<volumeType>gp9</volumeType>")
-        .replace("<status>attached</status>", "<status>hovering</status>");
-    let page = describe(volumes(&format!("<item>{new}</item>"), "")).await.unwrap();
-    assert_eq!(page.items[0].state, VolumeState::Other("levitating".into()));
-    assert_eq!(page.items[0].volume_type, VolumeType::Other("gp9".into()));
-    assert_eq!(page.items[0].attachments[0].state, AttachmentState::Other("hovering".into()));
-}
-
-#[tokio::test]
-async fn blank_volume_has_no_snapshot_and_an_invalid_id_fails() {
-    let blank = VOLUME.replace("<snapshotId>snap-1</snapshotId>", "<snapshotId/>");
-    let page = describe(volumes(&format!("<item>{blank}</item>"), "")).await.unwrap();
-    assert_eq!(page.items[0].snapshot, None);
-    let strange = VOLUME.replace("<snapshotId>snap-1</snapshotId>", "<snapshotId>???</snapshotId>");
-    assert!(describe(volumes(&format!("<item>{strange}</item>"), "")).await.is_err());
-}
-
-#[tokio::test]
-async fn attachment_to_a_foreign_resource_has_no_instance() {
-    let foreign = VOLUME.replace("<instanceId>i-1</instanceId>", "<instanceId/>");
-    let page = describe(volumes(&format!("<item>{foreign}</item>"), "")).await.unwrap();
-    assert_eq!(page.items[0].attachments[0].instance, None);
-}
-
-/// The date is from the replies of EC2 and SageMaker.
-#[tokio::test]
-async fn attachment_has_the_date_of_the_reply() {
-    let (volume, instance) = (vol("vol-1"), InstanceId::parse("i-1").unwrap());
-    let attach = AttachRequest {
-        volume: volume.clone(),
-        instance: instance.clone(),
-        device: DeviceName::new("/dev/xvdaa"),
-        card: None,
-    };
-    let body = |action: &str| {
-        let attachment = "<volumeId>vol-1</volumeId><instanceId>i-1</instanceId><status>busy</status>";
-        format!("<{action}Response>{attachment}</{action}Response>")
-    };
-    let wire = Wire::answering([dated(body("AttachVolume")), dated(body("DetachVolume"))]).await;
-    assert_eq!(wire.ec2.attach_volume(&attach).await.unwrap().said_at, Some(date()));
-    assert_eq!(wire.ec2.detach_volume(&DetachRequest { volume, instance }).await.unwrap().said_at, Some(date()));
-    let odd = Reply::SayWith(200, vec![("date", "yesterday".to_owned())], body("AttachVolume"));
-    assert_eq!(Wire::answering([odd]).await.ec2.attach_volume(&attach).await.unwrap().said_at, None);
-}
-
-/// It is never treated as detached.
-#[tokio::test]
-async fn attachment_without_a_state_is_an_error() {
-    let request = AttachRequest {
-        volume: vol("vol-1"),
-        instance: InstanceId::parse("i-1").unwrap(),
-        device: DeviceName::new("/dev/xvdaa"),
-        card: None,
-    };
-    let body = "<volumeId>vol-1</volumeId><instanceId>i-1</instanceId><device>/dev/xvdaa</device>";
-    let reply = |state: &str| Reply::ok(format!("<AttachVolumeResponse>{body}{state}</AttachVolumeResponse>"));
-    let made = Wire::answering([reply("<status>attaching</status>")]).await.ec2.attach_volume(&request).await.unwrap();
-    assert_eq!(made.state, AttachmentState::Attaching);
-    assert_eq!(made.device, Some(DeviceName::new("/dev/xvdaa")));
-    let error = Wire::answering([reply("")]).await.ec2.attach_volume(&request).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
-}
-
-#[tokio::test]
-async fn snapshot_is_read_with_all_fields() {
-    let body = "<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId><status>pending</status>\
-        <startTime>2026-01-02T03:04:05.000Z</startTime><ownerId>123</ownerId><volumeSize>4</volumeSize>\
-        <encrypted>false</encrypted><statusMessage>words</statusMessage>\
-        <tagSet><item><key>k</key><value>v</value></item></tagSet>";
-    let request =
-        CreateSnapshot { volume: vol("vol-1"), description: "d".into(), outpost_arn: None, tags: Tags::new() };
-    let created = Reply::ok(format!("<CreateSnapshotResponse>{body}</CreateSnapshotResponse>"));
-    let created = Wire::answering([created]).await.ec2.create_snapshot(&request).await.unwrap();
-    let list = |status: &str| {
-        let body = body.replace("pending", status);
-        Reply::ok(format!(
-            "<DescribeSnapshotsResponse><snapshotSet><item>{body}</item></snapshotSet></DescribeSnapshotsResponse>"
-        ))
-    };
-    let all = SnapshotQuery::Owned { volume: None };
-    let none = PageRequest::default();
-    let page = Wire::answering([list("pending")]).await.ec2.describe_snapshots(&all, &none).await.unwrap();
-    assert_eq!(page.items.as_slice(), std::slice::from_ref(&created));
-    assert_eq!(created.id, SnapshotId::parse("snap-1").unwrap());
-    assert_eq!(created.source_volume, Some(vol("vol-1")));
-    assert_eq!(created.state, SnapshotState::Pending);
-    assert_eq!((created.size, created.encrypted), (Gib(4), false));
-    assert_eq!((created.owner.as_deref(), created.status_message.as_deref()), (Some("123"), Some("words")));
-    assert_eq!(created.started, Some(moment()));
-    assert_eq!(created.tags, Tags::from([("k".into(), "v".into())]));
-    let page = Wire::answering([list("recovering")]).await.ec2.describe_snapshots(&all, &none).await.unwrap();
-    assert_eq!(page.items[0].state, SnapshotState::Other("recovering".into()));
-}
-
-/// A device mapping may have no EBS data.
-#[tokio::test]
-async fn instance_is_read_with_its_whole_device_mapping() {
-    let reply = Reply::ok(
-        "<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>\
-         <instanceType>m5.large</instanceType><instanceState><code>16</code><name>running</name></instanceState>\
-         <placement><availabilityZone>us-west-2a</availabilityZone></placement>\
-         <rootDeviceName>/dev/xvda</rootDeviceName><blockDeviceMapping>\
-         <item><deviceName>/dev/xvda</deviceName><ebs><volumeId>vol-1</volumeId><status>attached</status>\
-         <attachTime>2026-01-02T03:04:05.000Z</attachTime></ebs></item>\
-         <item><deviceName>/dev/xvdaa</deviceName><ebs><volumeId>vol-2</volumeId><status>busy</status>\
-         <ebsCardIndex>1</ebsCardIndex></ebs></item><item><deviceName>/dev/sdb</deviceName></item>\
-         </blockDeviceMapping></item></instancesSet></item></reservationSet></DescribeInstancesResponse>",
-    );
-    let id = InstanceId::parse("i-1").unwrap();
+/// Sends the same reply to a deletion and to a describe. It is unreadable, and the outcome of the deletion is unknown.
+async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
+    let wire = Wire::answering([reply.clone()]).await;
+    let deletion = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
+    assert_eq!(deletion.class, ErrorClass::Ambiguous, "{deletion}");
+    assert_eq!(wire.requests().len(), 1, "sent once");
     let wire = Wire::answering([reply]).await;
-    let page = wire.ec2.describe_instances(std::slice::from_ref(&id), &PageRequest::default()).await.unwrap();
-    let [instance] = page.items.as_slice() else { panic!("{page:?}") };
-    assert_eq!((&instance.id, instance.state.as_str(), instance.instance_type.as_str()), (&id, "running", "m5.large"));
-    assert_eq!(instance.zone, Some(ZoneName::parse("us-west-2a").unwrap()));
-    assert_eq!(instance.root_device, Some(DeviceName::new("/dev/xvda")));
-    assert_eq!(instance.network_interfaces, 1, "an instance has one at least");
-    let device = |name: &str, volume: Option<&str>, state: Option<AttachmentState>| BlockDevice {
-        device: DeviceName::new(name),
-        volume: volume.map(vol),
-        state,
-        card: None,
-        attach_time: None,
-    };
-    let wanted = [
-        BlockDevice {
-            attach_time: Some(moment()),
-            ..device("/dev/xvda", Some("vol-1"), Some(AttachmentState::Attached))
-        },
-        BlockDevice { card: Some(1), ..device("/dev/xvdaa", Some("vol-2"), Some(AttachmentState::Busy)) },
-        device("/dev/sdb", None, None),
-    ];
-    assert_eq!(instance.devices, wanted);
+    let description = wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap_err();
+    assert!(matches!(description.class, ErrorClass::Ambiguous | ErrorClass::Other), "{description}");
+    [deletion, description]
 }
 
-/// An unknown type is not an error.
+/// Such replies are pages of proxies, redirects, JSON and other documents. After a mutating call, the outcome is
+/// unknown.
 #[tokio::test]
-async fn instance_type_has_one_card_unless_ec2_reports_more() {
-    let reply = |info: &str| {
-        Reply::ok(format!(
-            "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>m5.large</instanceType>{info}</item>\
-             </instanceTypeSet></DescribeInstanceTypesResponse>"
-        ))
-    };
-    let cards = async |info: &str| {
-        let wire = Wire::answering([reply(info)]).await;
-        wire.ec2.describe_instance_type("m5.large").await.unwrap().unwrap().ebs_cards
-    };
-    assert_eq!(cards("").await, 1);
-    assert_eq!(cards("<ebsInfo><maximumEbsCards>2</maximumEbsCards></ebsInfo>").await, 2);
+async fn reply_that_is_not_from_ec2_is_rejected_with_any_status() {
+    for body in [
+        "",
+        " ",
+        "OK",
+        "{\"Volumes\":[]}",
+        "<html><body>Sign in to continue</body></html>",
+        "<!DOCTYPE html><html><body><p>Sign in</body></html>",
+        "<Response/>",
+        "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>",
+        "<?xml version=\"1.0\"?>",
+        "\u{0}\u{1}\u{2}",
+        "<DeleteVolumeResponse><DescribeVolumesResponse><volumeSet/>",
+        "<a:DeleteVolumeResponse/><a:DescribeVolumesResponse/>",
+    ] {
+        for error in is_refused(Reply::ok(body)).await {
+            assert!(error.to_string().contains("status 200"), "{body}: {error}");
+        }
+    }
+    for status in [201, 204, 301, 302, 307, 400, 404, 407, 413, 418, 500, 502, 504] {
+        is_refused(Reply::Say(status, "<html>something on the way</html>".into())).await;
+    }
 }
 
 #[tokio::test]
-async fn zones_have_their_type_and_state() {
-    let item = |name: &str, id: &str, kind: &str, state: &str| {
-        format!(
-            "<item><zoneName>{name}</zoneName><zoneId>{id}</zoneId><zoneType>{kind}</zoneType>\
-             <zoneState>{state}</zoneState></item>"
-        )
+async fn redirect_is_not_followed() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", elsewhere.local_addr().unwrap());
+    for status in [301, 302, 307, 308] {
+        let [deletion, _] = is_refused(Reply::SayWith(status, vec![("location", url.clone())], String::new())).await;
+        assert!(deletion.to_string().contains(&status.to_string()), "{deletion}");
+    }
+    let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), elsewhere.accept()).await;
+    assert!(nobody.is_err(), "the other address was called");
+}
+
+/// Answers the only request with these bytes and closes the connection.
+async fn cut_after(bytes: &[u8]) -> Ec2Error {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let ec2 = ebs_aws::AwsEc2::connect_with(&config(&endpoint), settings(), Arc::new(Seen::default())).await.unwrap();
+    let server = async {
+        let mut stream = request_on(&listener).await;
+        stream.write_all(bytes).await.unwrap();
     };
-    let items = [
-        item("us-west-2a", "usw2-az2", "availability-zone", "available"),
-        item("us-west-2-lax-1a", "usw2-lax1-az1", "local-zone", "available"),
-        item("us-west-2b", "usw2-az1", "availability-zone", "impaired"),
-    ];
-    let reply = Reply::ok(format!(
-        "<DescribeAvailabilityZonesResponse><availabilityZoneInfo>{}</availabilityZoneInfo>\
-         </DescribeAvailabilityZonesResponse>",
-        items.concat()
-    ));
-    let zones = Wire::answering([reply]).await.ec2.describe_zones().await.unwrap();
-    let facts: Vec<_> = zones.iter().map(|z| (z.name.as_str(), z.is_availability_zone, z.available)).collect();
-    assert_eq!(facts, [("us-west-2a", true, true), ("us-west-2-lax-1a", false, true), ("us-west-2b", true, false)]);
+    let id = vol("vol-1");
+    let (outcome, ()) = tokio::join!(ec2.delete_volume(&id), server);
+    outcome.unwrap_err()
+}
+
+/// Accepts a connection on which most of a request has arrived.
+async fn request_on(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut buffer = [0; 8192];
+    assert!(stream.read(&mut buffer).await.unwrap() > 0);
+    stream
 }
 
 #[tokio::test]
-async fn modification_is_read_with_all_fields() {
-    let body = "<volumeId>vol-1</volumeId><modificationState>optimizing</modificationState>\
-        <targetSize>8</targetSize><targetIops>3000</targetIops><targetVolumeType>gp3</targetVolumeType>\
-        <targetThroughput>125</targetThroughput><startTime>2026-01-02T03:04:05.000Z</startTime>";
-    let request =
-        ModifyVolume { volume: vol("vol-1"), size: Some(Gib(8)), volume_type: None, iops: None, throughput: None };
-    let one = Reply::ok(format!(
-        "<ModifyVolumeResponse><volumeModification>{body}</volumeModification></ModifyVolumeResponse>"
-    ));
-    let m = Wire::answering([one]).await.ec2.modify_volume(&request).await.unwrap();
-    assert_eq!((m.volume.clone(), m.state.clone()), (vol("vol-1"), ModificationState::Optimizing));
-    assert_eq!((m.target_size, m.target_iops, m.target_throughput), (Some(Gib(8)), Some(3000), Some(125)));
-    assert_eq!((m.target_type.clone(), m.started), (Some(VolumeType::Gp3), Some(moment())));
-    let list = Reply::ok(format!(
-        "<DescribeVolumesModificationsResponse><volumeModificationSet><item>{body}</item></volumeModificationSet>\
-         </DescribeVolumesModificationsResponse>"
-    ));
-    let wire = Wire::answering([list]).await;
-    let page = wire.ec2.describe_modifications(&[vol("vol-1")], &PageRequest::default()).await.unwrap();
-    assert_eq!(page.items, [m]);
-    let empty = Reply::ok("<ModifyVolumeResponse/>");
-    let error = Wire::answering([empty]).await.ec2.modify_volume(&request).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+async fn connection_cut_inside_a_reply_leaves_it_unknown() {
+    let body = "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>";
+    let short = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len() + 1);
+    let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len());
+    for bytes in
+        [short.as_str(), &chunked, "HTTP/1.1 200", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "garbage\r\n\r\n"]
+    {
+        let error = cut_after(bytes.as_bytes()).await;
+        assert_eq!(error.class, ErrorClass::Ambiguous, "{bytes:?}: {error}");
+        assert!(error.to_string().contains("EC2 may have executed the call"), "{error}");
+    }
+}
+
+/// The limit is 32 MiB.
+#[tokio::test]
+async fn reply_that_announces_a_large_size_is_not_read() {
+    let error = cut_after(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
+    assert_eq!(error.class, ErrorClass::Ambiguous);
+    assert!(error.to_string().contains("more than 33554432 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn endless_reply_is_aborted_at_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let ec2 = ebs_aws::AwsEc2::connect_with(&config(&endpoint), settings(), Arc::new(Seen::default())).await.unwrap();
+    let server = async {
+        let mut stream = request_on(&listener).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+        let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+        let mut sent = 0_usize;
+        while stream.write_all(&chunk).await.is_ok() {
+            sent += 0x10000;
+        }
+        sent
+    };
+    let id = vol("vol-1");
+    let (outcome, sent) = tokio::join!(ec2.delete_volume(&id), server);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous);
+    assert!(error.to_string().contains("more than 33554432 bytes"), "{error}");
+    assert!(sent < 64 << 20, "{sent} bytes were taken");
+}
+
+/// Describes with the corpus reply, in which one passage is replaced.
+async fn with(from: &str, to: &str) -> Result<Page<Volume>, Ec2Error> {
+    let whole = corpus::read("DescribeVolumes");
+    assert!(whole.contains(from), "{from}");
+    described(&whole.replacen(from, to, 1)).await
+}
+
+/// The same applies to booleans and times.
+#[tokio::test]
+async fn invalid_numbers_are_rejected() {
+    for number in ["-1", "-2147483648", "0", "4294967296", "99999999999999999999", "4.5", "4e1", "0x4", "", " ", "four"]
+    {
+        let error = with("<size>100</size>", &format!("<size>{number}</size>")).await.unwrap_err();
+        assert!(matches!(error.class, ErrorClass::Other | ErrorClass::Ambiguous), "{number}: {error}");
+    }
+    for number in ["-3000", "2147483648", "many"] {
+        with("<iops>3000</iops>", &format!("<iops>{number}</iops>")).await.unwrap_err();
+        with("<throughput>125</throughput>", &format!("<throughput>{number}</throughput>")).await.unwrap_err();
+    }
+    for word in ["yes", "", "1", "TRUE!"] {
+        with("<encrypted>true</encrypted>", &format!("<encrypted>{word}</encrypted>")).await.unwrap_err();
+    }
+    let time = "<createTime>2026-01-02T03:04:05.678Z</createTime>";
+    for moment in ["yesterday", "2026-13-40T99:99:99Z"] {
+        with(time, &format!("<createTime>{moment}</createTime>")).await.unwrap_err();
+    }
+}
+
+/// No missing field gets a default.
+#[tokio::test]
+async fn missing_or_invalid_required_field_is_named() {
+    for (from, to, word) in [
+        ("<item>\n            <volumeId>vol-0aaa1111bbb22222c</volumeId>", "<item>", "volume id"),
+        ("<status>available</status>", "", "state"),
+        ("<size>100</size>", "", "size"),
+        ("<volumeType>gp3</volumeType>", "", "type"),
+        ("<encrypted>true</encrypted>", "", "encryption"),
+        ("<volumeId>vol-0aaa1111bbb22222c</volumeId>", "<volumeId/>", "volume id"),
+        ("<volumeId>vol-0aaa1111bbb22222c</volumeId>", "<volumeId>i-0aaa</volumeId>", "volume id"),
+        ("<snapshotId>snap-0123456789abcdef0</snapshotId>", "<snapshotId>???</snapshotId>", "snapshot"),
+        ("<key>CSIVolumeName</key>", "", "key of a tag"),
+        ("<status>attached</status>", "", "state of an attachment"),
+    ] {
+        let error = with(from, to).await.unwrap_err();
+        assert!(error.to_string().contains(word), "{from}: {error}");
+    }
+    let error = described("<DescribeVolumesResponse><requestId>r</requestId></DescribeVolumesResponse>").await;
+    assert!(error.unwrap_err().to_string().contains("list of volumes"));
+}
+
+/// A volume may exist, so its creation is not repeated. An attachment without a state is never treated as detached.
+#[tokio::test]
+async fn incomplete_reply_to_a_mutation_is_ambiguous() {
+    let about = Objects::of_corpus();
+    for (action, from, to, word) in [
+        ("CreateVolume", "<volumeId>vol-0aaa1111bbb22222c</volumeId>", "", "volume id"),
+        ("CreateVolume", "<size>100</size>", "", "size"),
+        ("CreateVolume", "<size>100</size>", "<size>0</size>", "size of vol-0aaa1111bbb22222c is 0"),
+        ("CreateVolume", "<status>creating</status>", "", "state"),
+        ("CreateVolume", "<volumeType>gp3</volumeType>", "", "type"),
+        ("CreateVolume", "<encrypted>false</encrypted>", "", "encryption"),
+        ("AttachVolume", "<status>attaching</status>", "", "state"),
+    ] {
+        let body = corpus::read(action);
+        assert!(body.contains(from), "{from}");
+        let message = is_ambiguous(action, &body.replacen(from, to, 1), &about).await;
+        assert!(message.contains(word), "{message}");
+    }
+    is_ambiguous("ModifyVolume", "<ModifyVolumeResponse/>", &about).await;
+    let copied = corpus::read("CopyVolumes");
+    let (head, item) = copied.split_once("<item>").unwrap();
+    let (item, tail) = item.split_once("</item>").unwrap();
+    is_ambiguous("CopyVolumes", &format!("{head}{tail}"), &about).await;
+    is_ambiguous("CopyVolumes", &format!("{head}<item>{item}</item><item>{item}</item>{tail}"), &about).await;
+}
+
+#[tokio::test]
+async fn attachment_needs_no_instance_but_the_right_volume() {
+    for no_instance in ["", "<instanceId/>"] {
+        let page = with("<instanceId>i-0123456789abcdef0</instanceId>", no_instance).await.unwrap();
+        assert_eq!(page.items[1].attachments[0].instance, None);
+    }
+    let whole = corpus::read("DescribeVolumes");
+    let (head, tail) = whole.split_once("<attachmentSet>\n                <item>").unwrap();
+    let tail = tail.replacen("vol-0ddd3333eee44444f", "vol-0aaa1111bbb22222c", 1);
+    let error = described(&format!("{head}<attachmentSet><item>{tail}")).await.unwrap_err();
+    assert!(error.to_string().contains("which was not requested"), "{error}");
 }
 
 /// The instance is at the end of the associated resource. Other resources are not nodes.
 #[tokio::test]
 async fn hyperpod_attachment_names_its_instance() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
-    let node = VOLUME.replace(
-        "<instanceId>i-1</instanceId>",
-        &format!(
-            "<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>"
-        ),
+    let node = format!(
+        "<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>"
     );
-    let page = describe(volumes(&format!("<item>{node}</item>"), "")).await.unwrap();
-    let attachment = &page.items[0].attachments[0];
+    let page = with("<instanceId>i-0123456789abcdef0</instanceId>", &node).await.unwrap();
+    let attachment = &page.items[1].attachments[0];
     assert_eq!((attachment.instance.as_ref(), attachment.associated_resource.as_deref()), (None, Some(arn)));
-    assert_eq!(attachment.cluster_node(), Some(InstanceId::parse("i-0abc").unwrap()));
+    assert_eq!(attachment.cluster_node(), Some(instance("i-0abc")));
     for other in ["arn:aws:ecs:us-west-2:1:task/c/0123", "", "i", "-", "i-", "cluster/i-0abc", "a-j-0abc", "a-i-0ABC"] {
         let attachment = Attachment { associated_resource: Some(other.to_owned()), ..attachment.clone() };
         assert_eq!(attachment.cluster_node(), None, "{other}");
     }
 }
 
+/// Unknown elements are ignored.
 #[tokio::test]
-async fn snapshot_has_its_outpost() {
-    let arn = "arn:aws:outposts:us-west-2:1:outpost/op-1";
-    let body = crate::corpus::read("describe_snapshots")
-        .replace("<encrypted>", &format!("<outpostArn>{arn}</outpostArn><encrypted>"));
-    let wire = Wire::answering([Reply::ok(body)]).await;
-    let query = SnapshotQuery::Owned { volume: None };
-    let page = wire.ec2.describe_snapshots(&query, &PageRequest::default()).await.unwrap();
-    assert_eq!(page.items[0].outpost_arn.as_deref(), Some(arn));
+async fn unknown_states_types_and_elements_are_accepted() {
+    let new = "<volumeType>gp33</volumeType><hologram><item><volumeId>vol-7</volumeId></item></hologram>";
+    for (action, from, to, read) in [
+        ("DescribeVolumes", "<status>available</status>", "<status>avail</status>", "state: Other(\"avail\")"),
+        ("DescribeVolumes", "<status>attached</status>", "<status>Detached</status>", "state: Other(\"Detached\")"),
+        ("DescribeVolumes", "<volumeType>gp3</volumeType>", new, "volume_type: Other(\"gp33\")"),
+        ("DescribeSnapshots", ">pending<", ">recovering<", "state: Other(\"recovering\")"),
+        ("DescribeVolumesModifications", ">optimizing<", ">dreaming<", "state: Other(\"dreaming\")"),
+        ("DescribeLockedSnapshots", ">compliance-cooloff<", ">new<", "state: Other(\"new\")"),
+    ] {
+        let body = corpus::read(action).replacen(from, to, 1);
+        let result = answered(action, Reply::ok(body), &Objects::of_corpus()).await.unwrap();
+        assert!(result.contains(read), "{action}: {result}");
+    }
+}
+
+/// An unknown type is not an error.
+#[tokio::test]
+async fn instance_type_has_one_card_unless_ec2_reports_more() {
+    let item = "<instanceTypeSet><item><instanceType>m5.large</instanceType></item></instanceTypeSet>";
+    let reply = Reply::ok(format!("<DescribeInstanceTypesResponse>{item}</DescribeInstanceTypesResponse>"));
+    let found = Wire::answering([reply]).await.ec2.describe_instance_type("m5.large").await.unwrap();
+    assert_eq!(found.unwrap().ebs_cards, 1);
 }
 
 #[tokio::test]
 async fn volume_status_has_initialization_and_estimate() {
-    let body = crate::corpus::read("describe_volume_status");
+    let body = corpus::read("DescribeVolumeStatus");
     let status = async |body: String| {
         let wire = Wire::answering([Reply::ok(body)]).await;
-        let volumes = [vol("vol-0aaa1111bbb22222c")];
-        Ok::<_, Ec2Error>(wire.ec2.describe_volume_status(&volumes, &PageRequest::default()).await?.items.remove(0))
+        let volumes = &Objects::of_corpus().volumes[..1];
+        Ok::<_, Ec2Error>(wire.ec2.describe_volume_status(volumes, &PageRequest::default()).await?.items.remove(0))
     };
     let whole = status(body.clone()).await.unwrap();
     assert_eq!((whole.initializing(), whole.estimate), (Some(true), Some(Duration::from_secs(300))));
@@ -434,70 +339,54 @@ async fn volume_status_has_initialization_and_estimate() {
     assert_eq!(done.initializing(), Some(false));
     let (head, tail) = body.split_once("<details>").unwrap();
     let (_, tail) = tail.split_once("</details>").unwrap();
-    assert_eq!(status(format!("{head}{tail}")).await.unwrap().initializing(), None, "no details say nothing");
+    assert_eq!(status(format!("{head}{tail}")).await.unwrap().initializing(), None, "without details");
     let negative = status(body.replace(">300<", ">-300<")).await.unwrap_err();
     assert!(negative.to_string().contains("estimate is -300 s"), "{negative}");
 }
 
 #[tokio::test]
-async fn fast_restores_list_successful_and_failed_zones() {
-    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
-    let zones = ["us-west-2a", "us-west-2b"].map(|zone| ZoneName::parse(zone).unwrap());
-    let wire = Wire::answering([Reply::ok(crate::corpus::read("enable_fast_snapshot_restores"))]).await;
-    let restores = wire.ec2.enable_fast_snapshot_restores(&snapshot, &zones).await.unwrap();
-    assert_eq!(restores.enabled, [zones[0].clone()]);
-    let [failure] = restores.failures.as_slice() else { panic!("{restores:?}") };
-    assert_eq!(failure.zone.as_deref(), Some("us-west-2b"));
-    assert_eq!(
-        (failure.code.as_deref(), failure.message.as_str()),
-        (Some("FastSnapshotRestoreLimitExceeded"), "too many")
-    );
-    let other = SnapshotId::parse("snap-1").unwrap();
-    let error = wire.ec2.enable_fast_snapshot_restores(&other, &zones).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
-}
-
-#[tokio::test]
-async fn lock_is_described_with_its_mode_and_times() {
-    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
-    let body = crate::corpus::read("describe_locked_snapshots");
+async fn lock_is_described_with_its_mode_if_it_exists() {
+    let snapshot = Objects::of_corpus().snapshot;
+    let body = corpus::read("DescribeLockedSnapshots");
     let described =
-        async |body: String, id: &SnapshotId| Wire::answering([Reply::ok(body)]).await.ec2.describe_lock(id).await;
-    let lock = described(body.clone(), &snapshot).await.unwrap().unwrap();
-    let wanted = SnapshotLock {
-        snapshot: snapshot.clone(),
-        state: LockState::ComplianceCoolOff,
-        cool_off_hours: Some(4),
-        duration_days: Some(7),
-        counts_from: Some(moment()),
-        expires: Some(moment() + 7 * Duration::from_hours(24)),
-    };
-    assert_eq!(lock, wanted);
+        async |body: String| Wire::answering([Reply::ok(body)]).await.ec2.describe_lock(&snapshot).await.unwrap();
     for (word, state) in [
         ("governance", LockState::Governance),
         ("compliance", LockState::Compliance),
+        ("compliance-cooloff", LockState::ComplianceCoolOff),
         ("expired", LockState::Expired),
-        ("new", LockState::Other("new".to_owned())),
     ] {
         let body = body.replace(">compliance-cooloff<", &format!(">{word}<"));
-        assert_eq!(described(body, &snapshot).await.unwrap().unwrap().state, state);
+        assert_eq!(described(body).await.unwrap().state, state);
     }
     let (head, rest) = body.split_once("<item>").unwrap();
     let (_, tail) = rest.split_once("</item>").unwrap();
-    assert_eq!(described(format!("{head}{tail}"), &snapshot).await.unwrap(), None);
-    described(body, &SnapshotId::parse("snap-1").unwrap()).await.unwrap_err();
+    assert_eq!(described(format!("{head}{tail}")).await, None);
 }
 
+/// After a mutating call, the outcome is unknown.
 #[tokio::test]
-async fn lock_reply_must_be_about_the_requested_snapshot() {
-    let lock = |id: &str| LockSnapshot {
-        snapshot: SnapshotId::parse(id).unwrap(),
-        mode: Some("governance".into()),
-        cool_off_hours: None,
-        expiration: None,
-        duration_days: Some(1),
-    };
-    let wire = Wire::answering([Reply::ok(crate::corpus::read("lock_snapshot"))]).await;
-    wire.ec2.lock_snapshot(&lock("snap-0123456789abcdef0")).await.unwrap();
-    assert_eq!(wire.ec2.lock_snapshot(&lock("snap-1")).await.unwrap_err().class, ErrorClass::Ambiguous);
+async fn reply_about_another_object_is_an_error() {
+    let strange = Objects::strange();
+    for action in [
+        "DescribeVolumes",
+        "DescribeVolumesModifications",
+        "DescribeVolumeStatus",
+        "DescribeInstances",
+        "DescribeSnapshots",
+        "DescribeLockedSnapshots",
+    ] {
+        answered(action, Reply::ok(corpus::read(action)), &strange).await.unwrap_err();
+    }
+    let types = Wire::answering([Reply::ok(corpus::read("DescribeInstanceTypes"))]).await;
+    types.ec2.describe_instance_type("x9.huge").await.unwrap_err();
+    for action in ["AttachVolume", "DetachVolume", "ModifyVolume", "CreateSnapshot"] {
+        let message = is_ambiguous(action, &corpus::read(action), &strange).await;
+        assert!(message.contains("it describes"), "{message}");
+    }
+    for action in ["EnableFastSnapshotRestores", "LockSnapshot"] {
+        is_ambiguous(action, &corpus::read(action), &strange).await;
+    }
+    let wire = Wire::answering([Reply::ok(corpus::read("LockSnapshot"))]).await;
+    wire.ec2.lock_snapshot(&crate::fixtures::lock(&snap("snap-0123456789abcdef0"))).await.unwrap();
 }

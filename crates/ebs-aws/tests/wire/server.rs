@@ -160,6 +160,28 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
     }
 }
 
+/// The input of a test that runs as a child process.
+pub(crate) const CHILD: &str = "EBS_AWS_TEST_CHILD";
+
+/// Runs a test of this program with an input in a process with this environment, because a process has one environment.
+/// Returns what it prints.
+pub(crate) fn printed_by_child(test: &str, input: &str, environment: &[(&str, &str)]) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env_clear()
+        .env(CHILD, input)
+        .env("AWS_CONFIG_FILE", "/nonexistent")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("1 passed"), "the child ran no test: {printed}");
+    printed
+}
+
 async fn answer(
     State(script): State<Arc<Mutex<Script>>>,
     method: Method,

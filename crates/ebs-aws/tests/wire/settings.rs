@@ -1,5 +1,5 @@
-//! The settings in the environment: region, endpoints, FIPS, dual stack, attempts. Each case has its own process,
-//! because a process has one environment.
+//! The settings in the environment: endpoints and attempts. Each case has its own process. `endpoints.rs` compares the
+//! endpoints of all regions, with FIPS and dual stack.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,7 @@ use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
 use ebs_ec2::{ClusterNodes, HyperPodNode, PageRequest, VolumeId, Volumes};
 
-use crate::server::{Seen, settings};
-
-/// Set in the processes that these tests start.
-const CHILD: &str = "EBS_AWS_TEST_CHILD";
+use crate::server::{CHILD, Seen, managed_volumes, printed_by_child, settings};
 
 /// The child process of the other tests, not a test itself. For each region it prints where each service was called, or
 /// why there is no client.
@@ -58,7 +55,7 @@ async fn say_where_it_calls(region: String) {
         Ok(ec2) => ec2,
         Err(error) => return println!("\nREFUSED {error}"),
     };
-    ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap_err();
+    ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap_err();
     let node = HyperPodNode::parse("hyperpod-abc-i-0abc").unwrap();
     match ec2.attach_cluster_node_volume(&node, &VolumeId::parse("vol-1").unwrap()).await {
         Ok(_) => {}
@@ -68,26 +65,13 @@ async fn say_where_it_calls(region: String) {
     println!("\nCALLS {}", hosts.join(" "));
 }
 
-/// Returns the output of a child process with this environment for these regions.
-fn printed_by_child(regions: &str, environment: &[(&str, &str)]) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "settings::child_prints_where_it_calls", "--nocapture", "--test-threads=1"])
-        .env_clear()
-        .env(CHILD, regions)
-        .env("AWS_CONFIG_FILE", "/nonexistent")
-        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-        .envs(environment.iter().copied())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
+/// The child process.
+const TEST: &str = "settings::child_prints_where_it_calls";
 
 /// Returns the lines of a child process with this environment, by their first word.
 fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
     let words = ["CALLS", "REFUSED", "NODE", "ARN"];
-    printed_by_child(region, environment)
+    printed_by_child(TEST, region, environment)
         .lines()
         .filter_map(|line| line.split_once(' '))
         .filter(|(word, _)| words.contains(word))
@@ -97,7 +81,7 @@ fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String>
 
 /// Returns where EC2, STS and SageMaker are called in each of the regions, by a child process with this environment.
 pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]) -> BTreeMap<String, Vec<String>> {
-    let printed = printed_by_child(&regions.join(","), environment);
+    let printed = printed_by_child(TEST, &regions.join(","), environment);
     let calls = printed.lines().filter_map(|line| line.strip_prefix("CALLS "));
     let urls = calls.map(|urls| urls.split(' ').map(str::to_owned).collect());
     regions.iter().map(|region| (*region).to_owned()).zip(urls).collect()
@@ -112,45 +96,6 @@ fn called(region: &str, environment: &[(&str, &str)]) -> Vec<String> {
 fn refused(environment: &[(&str, &str)]) -> String {
     let lines = child("us-west-2", environment);
     lines.get("REFUSED").unwrap_or_else(|| panic!("{lines:?}")).clone()
-}
-
-/// SageMaker and STS have their own endpoints.
-#[test]
-fn services_are_called_in_their_region_by_default() {
-    let wanted = [
-        "https://ec2.us-west-2.amazonaws.com/",
-        "https://sts.us-west-2.amazonaws.com/",
-        "https://api.sagemaker.us-west-2.amazonaws.com/",
-    ];
-    assert_eq!(called("us-west-2", &[]), wanted);
-    let wanted = [
-        "https://ec2.cn-north-1.amazonaws.com.cn/",
-        "https://sts.cn-north-1.amazonaws.com.cn/",
-        "https://api.sagemaker.cn-north-1.amazonaws.com.cn/",
-    ];
-    assert_eq!(called("cn-north-1", &[]), wanted);
-}
-
-/// The variable is `AWS_USE_FIPS_ENDPOINT`, for EC2, STS and SageMaker.
-#[test]
-fn fips_endpoints_are_used_if_requested() {
-    let wanted = [
-        "https://ec2-fips.us-west-2.amazonaws.com/",
-        "https://sts-fips.us-west-2.amazonaws.com/",
-        "https://api-fips.sagemaker.us-west-2.amazonaws.com/",
-    ];
-    assert_eq!(called("us-west-2", &[("AWS_USE_FIPS_ENDPOINT", "true")]), wanted);
-}
-
-/// The variable is `AWS_USE_DUALSTACK_ENDPOINT`.
-#[test]
-fn dual_stack_endpoints_are_used_if_requested() {
-    let wanted = [
-        "https://ec2.us-west-2.api.aws/",
-        "https://sts.us-west-2.api.aws/",
-        "https://api.sagemaker.us-west-2.api.aws/",
-    ];
-    assert_eq!(called("us-west-2", &[("AWS_USE_DUALSTACK_ENDPOINT", "true")]), wanted);
 }
 
 /// For EC2, our own variable wins, then the SDK's for the service, then its common one, then the profile. An empty
@@ -211,9 +156,13 @@ fn number_of_attempts_ignores_the_sdks_variables() {
 
 #[test]
 fn cluster_arn_is_in_the_partition_of_its_region() {
-    for (region, partition) in
-        [("us-west-2", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("us-iso-east-1", "aws-iso")]
-    {
+    for (region, partition) in [
+        ("us-west-2", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-iso-east-1", "aws-iso"),
+        ("mars-north-1", "aws"),
+    ] {
         let environment = [("AWS_ENDPOINT_URL", "http://all:1")];
         let body = child(region, &environment)["ARN"].clone();
         let arn = format!("arn:{partition}:sagemaker:{region}:123456789012:cluster/abc");

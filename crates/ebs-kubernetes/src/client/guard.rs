@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tower::{BoxError, Layer, Service};
+use tower_http::timeout::TimeoutBody;
 
 use super::pace::{Pace, Silence};
 
@@ -27,8 +27,6 @@ const WATCH_BOUND: Duration = Duration::from_secs(150);
 pub(super) enum GuardError {
     #[error("the API server did not start its response within {ANSWER_BOUND:?}")]
     NoAnswer,
-    #[error("the API server stopped sending its response for {0:?}")]
-    Silent(Duration),
     #[error("read the token file {path}")]
     Token {
         path: PathBuf,
@@ -105,10 +103,10 @@ where
     S: Service<Request<kube::client::Body>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<BoundedBody<B>>;
+    type Response = Response<TimeoutBody<B>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -147,7 +145,7 @@ where
             let answer = tokio::time::timeout(ANSWER_BOUND, answer).await;
             let answer = answer.map_err(|_| GuardError::NoAnswer)?.map_err(Into::into)?;
             heed(answer.status(), answer.headers(), &silence);
-            Ok(answer.map(|body| BoundedBody::new(body, body_bound)))
+            Ok(answer.map(|body| TimeoutBody::new(body_bound, body)))
         })
     }
 }
@@ -160,46 +158,6 @@ fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     if let Some(seconds) = seconds {
         silence.ask(Duration::from_secs(seconds));
-    }
-}
-
-/// A response body that ends with an error when no data arrives for too long.
-pub(super) struct BoundedBody<B> {
-    inner: B,
-    bound: Duration,
-    end: Pin<Box<Sleep>>,
-}
-
-impl<B> BoundedBody<B> {
-    fn new(inner: B, bound: Duration) -> Self {
-        Self { inner, bound, end: Box::pin(tokio::time::sleep(bound)) }
-    }
-}
-
-impl<B> http_body::Body for BoundedBody<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
-            let next = Instant::now() + self.bound;
-            self.end.as_mut().reset(next);
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
-        }
-        ready!(self.end.as_mut().poll(context));
-        Poll::Ready(Some(Err(GuardError::Silent(self.bound).into())))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }
 

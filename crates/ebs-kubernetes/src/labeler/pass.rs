@@ -16,7 +16,8 @@ use super::count::Described;
 use super::roster::{Change, Due};
 use crate::Failure;
 use crate::failure::chain;
-use crate::node_metadata::{LabelKeys, NodeView};
+use crate::node_metadata::LabelKeys;
+use crate::object::NodeObject;
 
 /// Maximum number of concurrent writes to Nodes.
 const WRITERS: usize = 10;
@@ -135,7 +136,7 @@ async fn describe<E: Ec2>(
 }
 
 /// Includes the uid, so that a newer Node of the same name is not changed.
-async fn patch(nodes: &Api<NodeView>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
+async fn patch(nodes: &Api<NodeObject>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
     let labels = json!({ &keys.interfaces: change.values.interfaces, &keys.volumes: change.values.volumes });
     let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));
     nodes.patch(&change.node, &PatchParams::default(), &patch).await?;

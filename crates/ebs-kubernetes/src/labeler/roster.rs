@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::Times;
 use super::count::{Described, Values};
-use super::view::VolumeView;
-use crate::node_metadata::{LabelKeys, NodeView, described_instance};
+use crate::node_metadata::{LabelKeys, described_instance};
+use crate::object::{NodeObject, VolumeObject};
 
 /// A node whose instance EC2 describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Roster {
         self.new_nodes = Some(BTreeMap::new());
     }
 
-    pub(super) fn listed_node(&mut self, node: &NodeView) {
+    pub(super) fn listed_node(&mut self, node: &NodeObject) {
         let entry = self.entry(node);
         if let (Some(list), Some(entry)) = (&mut self.new_nodes, entry) {
             list.insert(node.name().to_owned(), entry);
@@ -95,14 +95,14 @@ impl Roster {
         self.nodes_are_known = true;
     }
 
-    pub(super) fn changed_node(&mut self, node: &NodeView) {
+    pub(super) fn changed_node(&mut self, node: &NodeObject) {
         match self.entry(node) {
             Some(entry) => drop(self.nodes.insert(node.name().to_owned(), entry)),
             None => drop(self.nodes.remove(node.name())),
         }
     }
 
-    pub(super) fn deleted_node(&mut self, node: &NodeView) {
+    pub(super) fn deleted_node(&mut self, node: &NodeObject) {
         self.nodes.remove(node.name());
     }
 
@@ -110,7 +110,7 @@ impl Roster {
         self.new_volumes = Some(BTreeMap::new());
     }
 
-    pub(super) fn listed_volume(&mut self, volume: &VolumeView) {
+    pub(super) fn listed_volume(&mut self, volume: &VolumeObject) {
         let id = volume.ebs_volume(&self.driver);
         if let (Some(list), Some(id)) = (&mut self.new_volumes, id) {
             list.insert(volume.name().to_owned(), id);
@@ -122,20 +122,20 @@ impl Roster {
         self.volumes_are_known = true;
     }
 
-    pub(super) fn changed_volume(&mut self, volume: &VolumeView) {
+    pub(super) fn changed_volume(&mut self, volume: &VolumeObject) {
         match volume.ebs_volume(&self.driver) {
             Some(id) => drop(self.volumes.insert(volume.name().to_owned(), id)),
             None => drop(self.volumes.remove(volume.name())),
         }
     }
 
-    pub(super) fn deleted_volume(&mut self, volume: &VolumeView) {
+    pub(super) fn deleted_volume(&mut self, volume: &VolumeObject) {
         self.volumes.remove(volume.name());
     }
 
     /// Returns the current entry of a node, or `None` if EC2 does not describe its instance. A new node, or one with a
     /// new instance, is due at once. A node whose labels another client changed is due soon.
-    fn entry(&self, node: &NodeView) -> Option<Entry> {
+    fn entry(&self, node: &NodeObject) -> Option<Entry> {
         let instance = described_instance(node)?;
         let label = |key: &str| node.label(key).map(str::to_owned);
         let uid = node.metadata.uid.clone().unwrap_or_default();

@@ -9,16 +9,16 @@ fn roster() -> Roster {
     Roster::new(DriverName::default(), Times::default())
 }
 
-fn node(name: &str, labels: &[(&str, &str)]) -> NodeView {
-    NodeView::with(name, &format!("aws:///us-west-2a/i-0{name}"), labels)
+fn node(name: &str, labels: &[(&str, &str)]) -> NodeObject {
+    NodeObject::with(name, &format!("aws:///us-west-2a/i-0{name}"), labels)
 }
 
-fn volume(name: &str, id: &str) -> VolumeView {
+fn volume(name: &str, id: &str) -> VolumeObject {
     let spec = json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": id } });
     serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap()
 }
 
-fn listed(nodes: &[NodeView], volumes: &[VolumeView]) -> Roster {
+fn listed(nodes: &[NodeObject], volumes: &[VolumeObject]) -> Roster {
     let mut roster = roster();
     roster.list_of_nodes_begins();
     nodes.iter().for_each(|node| roster.listed_node(node));
@@ -95,7 +95,7 @@ async fn node_is_due_when_new_every_hour_and_when_changed() {
     tokio::time::advance(Times::default().drift).await;
     assert_eq!(due(&roster), ["a"]);
     assert!(roster.described(&first, &described(2, &[]), &HashSet::new()).is_some());
-    let replaced = NodeView::with("a", "aws:///us-west-2a/i-0other", &[]);
+    let replaced = NodeObject::with("a", "aws:///us-west-2a/i-0other", &[]);
     roster.changed_node(&replaced);
     assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
     // The response for the previous instance does not apply to this one.
@@ -127,7 +127,7 @@ async fn failed_node_is_retried_with_backoff_without_delaying_others() {
 /// Such nodes are HyperPod, Fargate and hybrid nodes, and nodes of other clouds.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_ec2_does_not_describe_are_ignored() {
-    let mut others: Vec<NodeView> = [
+    let mut others: Vec<NodeObject> = [
         "aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc",
         "aws:///z/0123-abc/fargate-ip-10-0-0-1.compute.internal",
         "eks-hybrid:///us-west-2/c/mi-0abc",
@@ -137,12 +137,12 @@ async fn nodes_that_ec2_does_not_describe_are_ignored() {
     ]
     .iter()
     .enumerate()
-    .map(|(index, id)| NodeView::with(&format!("other-{index}"), id, &[]))
+    .map(|(index, id)| NodeObject::with(&format!("other-{index}"), id, &[]))
     .collect();
     others.push(node("a", &[]));
     assert_eq!(due(&listed(&others, &[])), ["a"]);
     // A node that gets its provider id later is due then.
-    let mut roster = listed(&[NodeView::with("late", "", &[])], &[]);
+    let mut roster = listed(&[NodeObject::with("late", "", &[])], &[]);
     roster.changed_node(&node("late", &[]));
     assert_eq!(due(&roster), ["late"]);
 }

@@ -12,9 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::roster::Roster;
-use super::view::VolumeView;
 use crate::Failure;
-use crate::node_metadata::NodeView;
+use crate::object::{NodeObject, VolumeObject};
 
 /// Objects per page. A Node can have tens of kilobytes.
 const PAGE: u32 = 100;
@@ -55,7 +54,7 @@ impl Watched {
 
     /// Keeps the nodes up to date. Never returns: a failed watch is restarted after a pause.
     pub(super) async fn watch_nodes(&self, client: Client) {
-        let keep = |roster: &mut Roster, event: &Event<NodeView>| match event {
+        let keep = |roster: &mut Roster, event: &Event<NodeObject>| match event {
             Event::Init => roster.list_of_nodes_begins(),
             Event::InitApply(node) => roster.listed_node(node),
             Event::InitDone => roster.list_of_nodes_ends(),
@@ -67,7 +66,7 @@ impl Watched {
 
     /// Keeps the PersistentVolumes up to date, like [`Self::watch_nodes`].
     pub(super) async fn watch_volumes(&self, client: Client) {
-        let keep = |roster: &mut Roster, event: &Event<VolumeView>| match event {
+        let keep = |roster: &mut Roster, event: &Event<VolumeObject>| match event {
             Event::Init => roster.list_of_volumes_begins(),
             Event::InitApply(volume) => roster.listed_volume(volume),
             Event::InitDone => roster.list_of_volumes_ends(),

@@ -1,118 +1,41 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
-use kube::core::Status;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::fake::{Ask, FakeApi, Fault, LEASES, Times};
 
-/// An API server with one lease. It fails, hangs and counts requests as a test sets it.
-#[derive(Debug, Default)]
-struct Server {
-    lease: Mutex<Option<Lease>>,
-    versions: AtomicU32,
-    requests: AtomicU32,
-    /// How the server answers: normally, with errors, or never.
-    mood: Mutex<Mood>,
-    /// The delay of responses to writes.
-    answer_to_writes_after: Mutex<Duration>,
+const NAME: &str = "metadata-labeler-ebs-csi-aws-com";
+const REQUESTS: [Ask; 3] = [Ask::Get, Ask::Create, Ask::Replace];
+
+/// Lets every request end with this fault.
+fn break_with(api: &FakeApi, fault: Fault) {
+    REQUESTS.iter().for_each(|ask| api.fault(*ask, LEASES, fault, Times::Always));
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Mood {
-    #[default]
-    Well,
-    Failing,
-    Hanging,
+fn requests(api: &FakeApi) -> usize {
+    REQUESTS.iter().map(|ask| api.asked(*ask, LEASES).len()).sum()
 }
 
-/// A contender's connection to the server, which can be cut on its own.
-#[derive(Debug, Clone, Default)]
-struct Way {
-    server: Arc<Server>,
-    cut: Arc<Mutex<bool>>,
-}
-
-fn refused(code: u16, reason: &str) -> Failure {
-    Failure::from(kube::Error::Api(Status::failure("as the test wants", reason).with_code(code).boxed()))
-}
-
-impl Way {
-    fn to(server: &Arc<Server>) -> Self {
-        Self { server: Arc::clone(server), cut: Arc::default() }
-    }
-
-    fn cut(&self, cut: bool) {
-        *self.cut.lock().unwrap() = cut;
-    }
-
-    async fn admitted(&self) -> Result<(), Failure> {
-        self.server.requests.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let mood = *self.server.mood.lock().unwrap();
-        if *self.cut.lock().unwrap() || mood == Mood::Hanging {
-            std::future::pending::<()>().await;
-        }
-        if mood == Mood::Failing { Err(refused(500, "InternalError")) } else { Ok(()) }
-    }
-
-    fn stored(&self, lease: &Lease) -> Lease {
-        let mut stored = lease.clone();
-        let version = self.server.versions.fetch_add(1, Ordering::Relaxed) + 1;
-        stored.metadata.resource_version = Some(version.to_string());
-        *self.server.lease.lock().unwrap() = Some(stored.clone());
-        stored
-    }
-
-    async fn answered(&self, stored: Lease) -> Lease {
-        let late = *self.server.answer_to_writes_after.lock().unwrap();
-        tokio::time::sleep(late).await;
-        stored
-    }
-}
-
-impl LeaseStore for Way {
-    async fn get(&self) -> Result<Option<Lease>, Failure> {
-        self.admitted().await?;
-        Ok(self.server.lease.lock().unwrap().clone())
-    }
-
-    async fn create(&self, lease: &Lease) -> Result<Lease, Failure> {
-        self.admitted().await?;
-        if self.server.lease.lock().unwrap().is_some() {
-            return Err(refused(409, "AlreadyExists"));
-        }
-        let stored = self.stored(lease);
-        Ok(self.answered(stored).await)
-    }
-
-    async fn replace(&self, lease: &Lease) -> Result<Lease, Failure> {
-        self.admitted().await?;
-        let is_current = self
-            .server
-            .lease
-            .lock()
-            .unwrap()
-            .as_ref()
-            .is_some_and(|current| current.metadata.resource_version == lease.metadata.resource_version);
-        if !is_current {
-            return Err(refused(409, "Conflict"));
-        }
-        let stored = self.stored(lease);
-        Ok(self.answered(stored).await)
-    }
+fn put(api: &FakeApi, lease: &Lease) {
+    api.put(LEASES, NAME, serde_json::to_value(lease).unwrap());
 }
 
 fn config(who: &str) -> LeaseConfig {
     LeaseConfig { identity: who.to_owned(), ..LeaseConfig::new("metadata-labeler-ebs.csi.aws.com", "host") }
 }
 
-fn contender(way: &Way, who: &str) -> Election<Way> {
-    Election::new(way.clone(), config(who))
+fn contender(api: &FakeApi, who: &str) -> Election {
+    Election::new(api.cluster().client(), "default", config(who))
 }
 
-fn spec(server: &Server) -> LeaseSpec {
-    server.lease.lock().unwrap().clone().expect("a lease").spec.expect("a spec")
+fn lease(api: &FakeApi) -> Lease {
+    serde_json::from_value(api.object(LEASES, NAME).expect("a lease")).unwrap()
+}
+
+fn spec(api: &FakeApi) -> LeaseSpec {
+    lease(api).spec.expect("a spec")
 }
 
 #[test]
@@ -128,10 +51,10 @@ fn lease_name_is_valid_and_each_process_has_its_own_identity() {
 /// The lease contains the holder, the duration and the time of acquisition.
 #[tokio::test(start_paused = true)]
 async fn first_contender_creates_and_holds_the_lease() {
-    let server = Arc::new(Server::default());
-    let mut one = contender(&Way::to(&server), "one");
+    let api = FakeApi::default();
+    let mut one = contender(&api, "one");
     one.acquire().await;
-    let taken = spec(&server);
+    let taken = spec(&api);
     assert_eq!(taken.holder_identity.as_deref(), Some("one"));
     assert_eq!((taken.lease_duration_seconds, taken.lease_transitions), (Some(15), Some(0)));
     assert!(taken.acquire_time.is_some() && taken.acquire_time == taken.renew_time);
@@ -140,38 +63,40 @@ async fn first_contender_creates_and_holds_the_lease() {
 /// The holder needs one request every 5 s.
 #[tokio::test(start_paused = true)]
 async fn renewed_lease_is_not_taken_by_another() {
-    let server = Arc::new(Server::default());
-    let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
+    let api = FakeApi::default();
+    let (mut one, mut two) = (contender(&api, "one"), contender(&api, "two"));
     one.acquire().await;
-    let before = server.requests.load(Ordering::Relaxed);
+    let before = requests(&api);
     tokio::select! {
         lost = one.hold() => panic!("{lost}"),
         () = tokio::time::sleep(Duration::from_secs(100)) => {}
     }
-    let renewals = server.requests.load(Ordering::Relaxed) - before;
+    let renewals = requests(&api) - before;
     assert!((18..=20).contains(&renewals), "{renewals}");
     tokio::select! {
         lost = one.hold() => panic!("{lost}"),
         () = two.acquire() => panic!("two leaders at once"),
         () = tokio::time::sleep(Duration::from_mins(10)) => {}
     }
-    assert_eq!(spec(&server).lease_transitions, Some(0));
+    assert_eq!(spec(&api).lease_transitions, Some(0));
 }
 
 /// The time stamps in the lease do not matter.
 #[tokio::test(start_paused = true)]
 async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
     for stamp in ["1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z"] {
-        let server = Arc::new(Server::default());
-        let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
+        let api = FakeApi::default();
+        let (mut one, mut two) = (contender(&api, "one"), contender(&api, "two"));
         one.acquire().await;
         let stamp: Timestamp = stamp.parse().unwrap();
-        server.lease.lock().unwrap().as_mut().unwrap().spec.as_mut().unwrap().renew_time = Some(MicroTime(stamp));
+        let mut old = lease(&api);
+        old.spec.as_mut().unwrap().renew_time = Some(MicroTime(stamp));
+        put(&api, &old);
         let gone = Instant::now();
         two.acquire().await;
         let waited = gone.elapsed();
         assert!((Duration::from_secs(15)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
-        let taken = spec(&server);
+        let taken = spec(&api);
         assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("two"), Some(1)));
     }
 }
@@ -179,21 +104,21 @@ async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
 /// Covers an API server that fails, hangs or is unreachable for the holder.
 #[tokio::test(start_paused = true)]
 async fn holder_that_cannot_renew_stops_before_another_begins() {
-    let server = Arc::new(Server::default());
-    for mood in [Mood::Failing, Mood::Hanging] {
-        let mut one = contender(&Way::to(&server), "one");
+    let api = FakeApi::default();
+    for fault in [Fault::Code(500), Fault::Hang] {
+        let mut one = contender(&api, "one");
         let began = Instant::now();
         one.acquire().await;
-        *server.mood.lock().unwrap() = mood;
+        break_with(&api, fault);
         let lost = one.hold().await;
         assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
         assert_eq!(began.elapsed(), Duration::from_secs(10));
-        *server.mood.lock().unwrap() = Mood::Well;
+        api.clear_faults();
     }
-    let way = Way::to(&server);
-    let (mut one, mut two) = (contender(&way, "one"), contender(&Way::to(&server), "two"));
+    let other = api.another();
+    let (mut one, mut two) = (contender(&other, "one"), contender(&api, "two"));
     one.acquire().await;
-    way.cut(true);
+    other.cut();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         drop(one.hold().await);
@@ -211,14 +136,14 @@ async fn holder_that_cannot_renew_stops_before_another_begins() {
 
 #[tokio::test(start_paused = true)]
 async fn short_outage_does_not_lose_the_lease() {
-    let server = Arc::new(Server::default());
-    let mut one = contender(&Way::to(&server), "one");
+    let api = FakeApi::default();
+    let mut one = contender(&api, "one");
     one.acquire().await;
     let trouble = async {
         for _ in 0..20 {
-            *server.mood.lock().unwrap() = Mood::Failing;
+            break_with(&api, Fault::Code(500));
             tokio::time::sleep(Duration::from_secs(4)).await;
-            *server.mood.lock().unwrap() = Mood::Well;
+            api.clear_faults();
             tokio::time::sleep(Duration::from_millis(5300)).await;
         }
     };
@@ -231,11 +156,11 @@ async fn short_outage_does_not_lose_the_lease() {
 /// The other's write names a version that no longer exists.
 #[tokio::test(start_paused = true)]
 async fn one_of_many_concurrent_contenders_gets_the_lease() {
-    let server = Arc::new(Server::default());
+    let api = FakeApi::default();
     let leads = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
     for who in 0..8 {
-        let (mut election, leads) = (contender(&Way::to(&server), &format!("c{who}")), Arc::clone(&leads));
+        let (mut election, leads) = (contender(&api, &format!("c{who}")), Arc::clone(&leads));
         tasks.spawn(async move {
             election.acquire().await;
             leads.fetch_add(1, Ordering::Relaxed);
@@ -249,34 +174,33 @@ async fn one_of_many_concurrent_contenders_gets_the_lease() {
 /// A process that does not hold the lease does not release it.
 #[tokio::test(start_paused = true)]
 async fn released_lease_is_free_at_once() {
-    let server = Arc::new(Server::default());
-    let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
+    let api = FakeApi::default();
+    let (mut one, mut two) = (contender(&api, "one"), contender(&api, "two"));
     one.acquire().await;
     two.release().await.unwrap();
-    assert_eq!(spec(&server).holder_identity.as_deref(), Some("one"));
+    assert_eq!(spec(&api).holder_identity.as_deref(), Some("one"));
     one.release().await.unwrap();
-    assert_eq!(spec(&server).holder_identity.as_deref(), Some(""));
+    assert_eq!(spec(&api).holder_identity.as_deref(), Some(""));
     let began = Instant::now();
     two.acquire().await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     // A second release does not release the lease of the next holder.
     one.release().await.unwrap();
-    assert_eq!(spec(&server).holder_identity.as_deref(), Some("two"));
+    assert_eq!(spec(&api).holder_identity.as_deref(), Some("two"));
 }
 
 /// The holder learns it with its next renewal.
 #[tokio::test(start_paused = true)]
 async fn holder_learns_that_it_lost_the_lease_and_does_not_retake_it() {
-    let server = Arc::new(Server::default());
-    let way = Way::to(&server);
-    let mut one = contender(&way, "one");
+    let api = FakeApi::default();
+    let mut one = contender(&api, "one");
     one.acquire().await;
     // By a process that does not wait for the expiry, as an administrator may.
-    way.stored(&held_by("two", 15));
+    put(&api, &held_by("two", 15));
     let lost = one.hold().await;
     assert!(matches!(&lost, LostLease::Taken { holder, .. } if holder == "two"), "{lost}");
     one.release().await.unwrap();
-    assert_eq!(spec(&server).holder_identity.as_deref(), Some("two"));
+    assert_eq!(spec(&api).holder_identity.as_deref(), Some("two"));
 }
 
 /// Returns a lease of this holder with this duration in seconds.
@@ -294,32 +218,32 @@ fn held_by(holder: &str, seconds: i32) -> Lease {
 /// request, both after acquiring and after renewing.
 #[tokio::test(start_paused = true)]
 async fn lease_time_counts_from_request_not_response() {
-    let server = Arc::new(Server::default());
-    *server.lease.lock().unwrap() = Some(held_by("", 15));
-    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
-    let mut one = contender(&Way::to(&server), "one");
+    let api = FakeApi::default();
+    put(&api, &held_by("", 15));
+    api.delay_answers_to_writes(Duration::from_secs(9));
+    let mut one = contender(&api, "one");
     let asked = Instant::now();
     one.acquire().await;
     assert!(asked.elapsed() >= Duration::from_secs(9));
-    *server.mood.lock().unwrap() = Mood::Hanging;
+    break_with(&api, Fault::Hang);
     let lost = one.hold().await;
     assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
     assert_eq!(asked.elapsed(), Duration::from_secs(10), "taken");
 
-    *server.mood.lock().unwrap() = Mood::Well;
-    *server.answer_to_writes_after.lock().unwrap() = Duration::ZERO;
-    *server.lease.lock().unwrap() = Some(held_by("", 15));
-    let mut two = contender(&Way::to(&server), "two");
+    api.clear_faults();
+    api.delay_answers_to_writes(Duration::ZERO);
+    put(&api, &held_by("", 15));
+    let mut two = contender(&api, "two");
     two.acquire().await;
-    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(4);
-    let before = server.requests.load(Ordering::Relaxed);
+    api.delay_answers_to_writes(Duration::from_secs(4));
+    let before = requests(&api);
     let renewal = async {
-        while server.requests.load(Ordering::Relaxed) == before {
+        while requests(&api) == before {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let asked = Instant::now();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        *server.mood.lock().unwrap() = Mood::Hanging;
+        break_with(&api, Fault::Hang);
         asked
     };
     let (lost, asked) = tokio::join!(two.hold(), renewal);
@@ -330,11 +254,11 @@ async fn lease_time_counts_from_request_not_response() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_with_late_response_is_renewed_at_once() {
-    let server = Arc::new(Server::default());
-    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
-    let mut one = contender(&Way::to(&server), "one");
+    let api = FakeApi::default();
+    api.delay_answers_to_writes(Duration::from_secs(9));
+    let mut one = contender(&api, "one");
     one.acquire().await;
-    *server.answer_to_writes_after.lock().unwrap() = Duration::ZERO;
+    api.delay_answers_to_writes(Duration::ZERO);
     tokio::select! {
         lost = one.hold() => panic!("{lost}"),
         () = tokio::time::sleep(Duration::from_mins(1)) => {}
@@ -344,9 +268,9 @@ async fn lease_with_late_response_is_renewed_at_once() {
 #[tokio::test(start_paused = true)]
 async fn lease_of_another_lasts_for_its_own_duration() {
     for (seconds, atleast, atmost) in [(60, 60, 80), (3, 3, 15)] {
-        let server = Arc::new(Server::default());
-        *server.lease.lock().unwrap() = Some(held_by("the reference", seconds));
-        let mut one = contender(&Way::to(&server), "one");
+        let api = FakeApi::default();
+        put(&api, &held_by("the reference", seconds));
+        let mut one = contender(&api, "one");
         let began = Instant::now();
         one.acquire().await;
         let waited = began.elapsed();

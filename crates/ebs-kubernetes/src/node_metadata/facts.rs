@@ -5,7 +5,7 @@ use ebs_metadata::{BlockDevices, NodeMetadata, SourceKind};
 
 use super::error::NodeMetadataError;
 use super::provider_id::node_of;
-use super::view::{LabelKeys, NodeView};
+use crate::object::NodeObject;
 
 pub(super) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub(super) const REGION: &str = "topology.kubernetes.io/region";
@@ -14,6 +14,21 @@ const SAGEMAKER_INTERFACES: &str = "sagemaker.amazonaws.com/num-eni-attachments"
 const SAGEMAKER_VOLUMES: &str = "sagemaker.amazonaws.com/num-block-device-mappings";
 /// Prefix of SageMaker's instance type names.
 const SAGEMAKER_TYPE: &str = "ml.";
+
+/// The labels that the metadata labeler writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelKeys {
+    /// Label with the number of network interfaces of the instance.
+    pub(crate) interfaces: String,
+    /// Label with the number of volumes that the driver does not manage.
+    pub(crate) volumes: String,
+}
+
+impl LabelKeys {
+    pub(crate) fn of(driver: &DriverName) -> Self {
+        Self { interfaces: format!("{driver}/enis-count"), volumes: format!("{driver}/non-csi-ebs-volumes-count") }
+    }
+}
 
 /// The metadata that a Node contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +46,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(node: &NodeView, interfaces: &str, volumes: &str) -> Self {
+    fn of(node: &NodeObject, interfaces: &str, volumes: &str) -> Self {
         let number = |key| node.label(key).and_then(|text| text.parse().ok());
         Self { interfaces: number(interfaces), volumes: number(volumes) }
     }
@@ -42,7 +57,7 @@ impl Counts {
 /// SageMaker's labels take precedence over the labeler's. The source `kubernetes` also uses the labeler's if they are
 /// present, and without any labels assumes one interface and no other volume. `metadata-labeler` requires one of the
 /// two pairs.
-pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
+pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();
     let id =
         node_of(&node.spec.provider_id).map_err(|source| NodeMetadataError::ProviderId { node: name(), source })?;
@@ -84,7 +99,7 @@ pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> R
 
 /// SageMaker's count is valid if its interfaces are a number and its volumes are a number or missing. The labeler's
 /// count is valid if both are numbers.
-fn counted(node: &NodeView, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
+fn counted(node: &NodeObject, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
     let sagemaker = match sagemaker {
         Counts { interfaces: Some(interfaces), volumes: Some(volumes) } => Some((interfaces, volumes)),
         Counts { interfaces: Some(interfaces), volumes: None } if node.label(SAGEMAKER_VOLUMES).is_none() => {
@@ -103,7 +118,7 @@ fn missing(keys: &LabelKeys, labeler: Counts) -> String {
 }
 
 /// Returns the Outpost from the labels of the Node. The kubelet wrote them when the driver was registered earlier.
-fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
+fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     let partition = node.label(&driver.partition_key())?;
     let region = node.label(&driver.region_key())?;
     let account = node.label(&driver.account_key())?;
@@ -113,7 +128,7 @@ fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
 
 /// Returns the instance of a Node if EC2 describes it to this account. It does not describe HyperPod nodes, whose
 /// instances are in another account.
-pub(crate) fn described_instance(node: &NodeView) -> Option<ebs_ec2::InstanceId> {
+pub(crate) fn described_instance(node: &NodeObject) -> Option<ebs_ec2::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),
         Ok(NodeId::HyperPod(_)) | Err(_) => None,

@@ -5,11 +5,11 @@ const PLACE: [(&str, &str); 3] = [(INSTANCE_TYPE, "m5.large"), (REGION, "us-west
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
 
-fn node(more: &[(&str, &str)]) -> NodeView {
-    NodeView::with("node-1", "aws:///us-west-2a/i-0abc", &[&PLACE, more].concat())
+fn node(more: &[(&str, &str)]) -> NodeObject {
+    NodeObject::with("node-1", "aws:///us-west-2a/i-0abc", &[&PLACE, more].concat())
 }
 
-fn read(node: &NodeView, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
+fn read(node: &NodeObject, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     facts(node, &DriverName::default(), kind)
 }
 
@@ -82,10 +82,10 @@ fn source_metadata_labeler_requires_its_or_sagemaker_labels() {
 /// A Node without an EC2 instance, such as one of Fargate or another cloud, has a provider id of another form.
 #[test]
 fn foreign_node_differs_from_node_without_provider_id() {
-    let hybrid = NodeView::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
+    let hybrid = NodeObject::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
     let error = read(&hybrid, SourceKind::Kubernetes).unwrap_err();
     assert!(error.foreign().is_some_and(|what| what.contains("mi-0abc")), "{error}");
-    let fresh = read(&NodeView::with("node-1", "", &PLACE), SourceKind::Kubernetes).unwrap_err();
+    let fresh = read(&NodeObject::with("node-1", "", &PLACE), SourceKind::Kubernetes).unwrap_err();
     assert!(matches!(fresh, NodeMetadataError::ProviderId { source: ProviderIdError::Empty, .. }), "{fresh}");
     assert_eq!(fresh.foreign(), None);
 }
@@ -109,6 +109,6 @@ fn node_labels_keep_a_previously_registered_outpost() {
 fn only_ec2_instances_are_described_not_hyperpod_nodes() {
     assert_eq!(described_instance(&node(&[])).map(|id| id.to_string()).as_deref(), Some("i-0abc"));
     for other in ["aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc", "aws:///z/s.i-0abc", "gce://a/b/c", ""] {
-        assert_eq!(described_instance(&NodeView::with("node-1", other, &[])), None, "{other}");
+        assert_eq!(described_instance(&NodeObject::with("node-1", other, &[])), None, "{other}");
     }
 }

@@ -82,17 +82,6 @@ async fn taint_is_removed_once_driver_is_registered_with_its_count() {
     assert_eq!(taints, json!([taint("other")]));
 }
 
-#[tokio::test(start_paused = true)]
-async fn registration_with_previous_node_of_same_name_is_ignored() {
-    let api = Scene::api();
-    api.put(CSI_NODES, NODE, csi_node("u0", Some(25)));
-    let scene = Scene::on(api);
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(scene.has_taint());
-    scene.api.put(CSI_NODES, NODE, csi_node("u1", Some(25)));
-    scene.gone_within(Duration::from_secs(20)).await;
-}
-
 /// The account may read and patch the Node, but not list or watch it.
 #[tokio::test(start_paused = true)]
 async fn taint_is_removed_by_polling_without_the_right_to_watch() {

@@ -75,31 +75,6 @@ async fn taints_of_other_writers_survive_concurrent_removals() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn account_with_only_get_and_patch_removes_the_taint() -> anyhow::Result<()> {
-    let api = shared().await?;
-    let user = unique("only-gets");
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": user },
-        "rules": [
-            { "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"] },
-            { "apiGroups": ["storage.k8s.io"], "resources": ["csinodes"], "verbs": ["get"] },
-        ],
-    });
-    api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await?;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": user },
-        "subjects": [{ "kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io" }],
-        "roleRef": { "kind": "ClusterRole", "name": user, "apiGroup": "rbac.authorization.k8s.io" },
-    });
-    api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
-    let name = unique("get-only");
-    let node = make_node(&api, &name, &[taint(TAINT), taint("a")]).await?;
-    register(&api, &node).await?;
-    let _removal = removal(&api, Who::User(&user), &name).await?;
-    until_taints(&api, &name, &["a"]).await
-}
-
-#[tokio::test]
 async fn recreated_node_loses_its_taint_after_its_own_registration() -> anyhow::Result<()> {
     let api = shared().await?;
     let name = unique("again");

@@ -12,11 +12,6 @@ fn parse(more: &[&str]) -> Cli {
 }
 
 #[test]
-fn command_line_is_consistent() {
-    Cli::command().debug_assert();
-}
-
-#[test]
 fn second_instance_is_in_another_zone() {
     let config = parse(&["--zone", "us-west-2b"]).config().unwrap();
     assert_eq!(config.zone.as_str(), "us-west-2b");

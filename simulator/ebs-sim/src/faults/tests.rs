@@ -105,25 +105,6 @@ fn seed_determines_affected_calls() {
 }
 
 #[test]
-fn effects_end_a_call_at_request_or_reply() {
-    let fault = |plan: Plan| match (plan.arrival, plan.departure) {
-        (Arrival::Refused(fault), Departure::Delivered) => ("before", fault.code, fault.status),
-        (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
-        other => panic!("no fault: {other:?}"),
-    };
-    let plan = |effect| rule_set(vec![Rule::new(effect)]).decide(at(0), &describe());
-    assert_eq!(fault(plan(Effect::Throttle)), ("before", "RequestLimitExceeded".to_owned(), 503));
-    let error = |after| fault(plan(Effect::error("InternalError", 500, after)));
-    assert_eq!(error(false), ("before", "InternalError".to_owned(), 500));
-    assert_eq!(error(true), ("after", "InternalError".to_owned(), 500));
-    assert_eq!(plan(Effect::LoseRequest { after_ms: 5 }).arrival, Arrival::Lost(Duration::from_millis(5)));
-    assert_eq!(plan(Effect::LoseReply { after_ms: 5 }).departure, Departure::Lost(Duration::from_millis(5)));
-    assert_eq!(plan(Effect::Garbage).departure, Departure::Corrupted(Corruption::Garbage));
-    assert_eq!(plan(Effect::Truncate).departure, Departure::Corrupted(Corruption::Truncated));
-    assert_eq!(plan(Effect::Oversize { bytes: 9 }).departure, Departure::Corrupted(Corruption::Oversized(9)));
-}
-
-#[test]
 fn delays_add_up_and_first_ending_effect_wins() {
     let rules = vec![
         Rule::new(Effect::DelayRequest { ms: 10, spread_ms: 0 }),
@@ -172,24 +153,6 @@ fn other_clients_reduce_their_buckets() {
     assert_eq!((rules.share(at(0), "CreateVolume"), rules.share(at(0), "DeleteVolume")), (0.25, 0.5));
     assert!(rules.share(at(1500), "DeleteVolume") < 0.06);
     assert_eq!(rules.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
-}
-
-/// Rules are set all or none, and removed by number and name.
-#[test]
-fn rules_are_added_atomically_and_removed_by_id_or_name() {
-    let mut rules = rule_set(vec![lost()]);
-    let named = Rule { name: Some("n".into()), ..lost() };
-    let bad = lost().chance(2.0);
-    let (place, why) = rules.add(at(0), vec![named.clone(), bad]).unwrap_err();
-    assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is outside 0 to 1"));
-    assert_eq!(rules.list().len(), 1);
-    let ids = rules.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
-    assert_eq!(ids, [2, 3, 4]);
-    assert!(rules.remove(4) && !rules.remove(4));
-    assert_eq!((rules.remove_named("n"), rules.remove_named("n")), (2, 0));
-    rules.clear();
-    assert_eq!(rules.list(), []);
-    assert_eq!(rules.add(at(0), vec![named]).unwrap(), [5], "a number is used once");
 }
 
 #[test]

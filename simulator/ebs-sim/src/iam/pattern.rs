@@ -100,6 +100,25 @@ fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     }
 }
 
+/// Returns whether the pattern of a filter matches the whole text: `*` is any text, `?` is any character, and `\` escapes
+/// the next one.
+pub(crate) fn matches_wildcard(pattern: &str, text: &str) -> bool {
+    // Most values are plain, and there may be hundreds for hundreds of objects.
+    if !pattern.contains(['*', '?', '\\']) {
+        return pattern == text;
+    }
+    let mut rest = pattern.chars();
+    let pieces = std::iter::from_fn(|| {
+        Some(match rest.next()? {
+            '*' => Piece::Any,
+            '?' => Piece::One,
+            '\\' => Piece::Char(rest.next().unwrap_or('\\')),
+            c => Piece::Char(c),
+        })
+    });
+    fits(&pieces.collect::<Vec<_>>(), text, false)
+}
+
 fn same(a: char, b: char, ignore_case: bool) -> bool {
     a == b || (ignore_case && a.eq_ignore_ascii_case(&b))
 }

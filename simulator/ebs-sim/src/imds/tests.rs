@@ -1,48 +1,23 @@
 use std::time::{Duration, SystemTime};
 
-use ebs_ec2::Tags;
 use http_body_util::BodyExt;
 
 use super::*;
 use crate::api::{SimAttachment, SimInstance, SimNetworkInterface};
+use crate::config::EngineConfig;
+use crate::state::Sim;
 
+/// Returns the first instance of a new account with a second volume and a second interface.
 fn instance() -> SimInstance {
-    let device = |name: &str, volume: &str| SimAttachment {
-        volume_id: volume.into(),
-        instance_id: "i-1".into(),
-        device: name.into(),
-        state: "attached".into(),
-        attach_time: SystemTime::UNIX_EPOCH,
-        delete_on_termination: false,
-        ebs_card_index: None,
-        associated_resource: None,
-        loop_device: None,
-    };
-    let interface = |id: &str, mac: &str| SimNetworkInterface {
-        id: id.into(),
-        mac_address: mac.into(),
-        private_ip: "10.0.0.1".into(),
-    };
-    SimInstance {
-        id: "i-1".into(),
-        state: "running".into(),
-        state_code: 16,
-        instance_type: "m5.large".into(),
-        zone: "us-west-2a".into(),
-        zone_id: "usw2-az1".into(),
-        reservation_id: "r-1".into(),
-        owner_id: "123456789012".into(),
-        image_id: "ami-1".into(),
-        private_dns_name: "ip-10-0-0-1.us-west-2.compute.internal".into(),
-        launch_time: SystemTime::UNIX_EPOCH,
-        hypervisor: "nitro".into(),
-        root_device: "/dev/xvda".into(),
-        devices: vec![device("/dev/xvda", "vol-1"), device("/dev/xvdba", "vol-2")],
-        outpost_arn: None,
-        network_interfaces: vec![interface("eni-1", "0e:00:00:00:00:01"), interface("eni-2", "0e:00:00:00:00:02")],
-        tags: Tags::new(),
-        local: true,
-    }
+    let config = EngineConfig::default();
+    let mut instance = Sim::new(&config, SystemTime::UNIX_EPOCH).view(SystemTime::UNIX_EPOCH).instances.remove(0);
+    instance.id = "i-1".to_owned();
+    let (root, interface) = (instance.devices[0].clone(), instance.network_interfaces[0].clone());
+    instance.devices.push(SimAttachment { device: "/dev/xvdba".to_owned(), ..root });
+    let addresses = ["0e:00:00:00:00:01", "0e:00:00:00:00:02"].map(str::to_owned);
+    let interface = |mac_address| SimNetworkInterface { mac_address, ..interface.clone() };
+    instance.network_interfaces = addresses.map(interface).to_vec();
+    instance
 }
 
 fn service(v1: bool) -> Imds {
@@ -101,16 +76,6 @@ async fn token_lifetime_is_one_second_to_six_hours() {
     let proxied = [(TTL_HEADER, "60"), ("x-forwarded-for", "10.0.0.9")];
     assert_eq!(ask(&imds, Method::PUT, "/latest/api/token", &proxied).await.0, 403);
     assert_eq!(ask(&imds, Method::GET, "/latest/api/token", &[]).await.0, 405);
-}
-
-#[tokio::test]
-async fn identity_document_names_instance_and_zone() {
-    let (_, body) = get(&service(false), "/latest/dynamic/instance-identity/document").await;
-    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(document["instanceId"], "i-1");
-    assert_eq!(document["instanceType"], "m5.large");
-    assert_eq!(document["region"], "us-west-2");
-    assert_eq!(document["availabilityZone"], "us-west-2a");
 }
 
 #[tokio::test]

@@ -32,18 +32,6 @@ fn entry_has_arrival_duration_caller_and_faults() {
 }
 
 #[test]
-fn returning_reader_sees_every_call_once() {
-    let ledger = Ledger::default();
-    ledger.record(call("A"));
-    let first = ledger.since(0);
-    ledger.record(call("B"));
-    let second = ledger.since(first.next);
-    assert_eq!((actions(&first), actions(&second), second.next), (vec![(0, "A")], vec![(1, "B")], 2));
-    assert_eq!(actions(&ledger.since(2)), []);
-    assert_eq!((ledger.since(u64::MAX).next, ledger.since(u64::MAX).forgotten), (2, 0));
-}
-
-#[test]
 fn limited_page_has_number_of_next_call() {
     let ledger = Ledger::default();
     ["A", "B", "C"].into_iter().for_each(|action| ledger.record(call(action)));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachments as _, CreateVolume, DeviceName, Gib, PageRequest, Place, Tags, Volume, VolumeId,
-    VolumeQuery, VolumeState, VolumeType, Volumes as _, ZoneName,
+    CreateVolume, Gib, PageRequest, Place, Tags, Volume, VolumeId, VolumeQuery, VolumeState, VolumeType, Volumes as _,
+    ZoneName,
 };
 
 use super::*;
@@ -121,18 +121,6 @@ async fn lost_call_is_audited() {
     assert!(failure_at_the_end(lost).await.unwrap().contains("CreateVolume"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn declared_feature_adds_its_statement() {
-    let secret = || CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..request("a") };
-    let create = async |sim: &SimEc2| drop(sim.create_volume(&secret()).await.unwrap());
-    assert!(failure_at_the_end(create).await.unwrap().contains("legacy-example+kms would allow it"));
-    let declared = async |sim: &SimEc2| {
-        sim.declare(Extra::Kms);
-        sim.create_volume(&secret()).await.unwrap();
-    };
-    assert_eq!(failure_at_the_end(declared).await, None);
-}
-
 /// An EC2 that enforces the managed policy.
 async fn strict() -> SimEc2 {
     let policy = crate::iam::Policy::parse("managed-v2", crate::iam::Shipped::ManagedV2.text()).unwrap();
@@ -143,33 +131,6 @@ async fn strict() -> SimEc2 {
 fn managed(token: &str) -> CreateVolume {
     let tags = Tags::from([("ebs.csi.aws.com/cluster".to_owned(), "true".to_owned())]);
     CreateVolume { tags, ..request(token) }
-}
-
-#[tokio::test(start_paused = true)]
-async fn enforced_policy_denies_call_before_it_is_executed() {
-    let sim = strict().await;
-    let own = sim.create_volume(&managed("a")).await.unwrap().id;
-    let strangers = sim.by_test().create_volume(&request("b")).await.unwrap().id;
-    let [instance, _] = sim.instance_ids().await;
-    let attach = |volume: &VolumeId| {
-        let device = DeviceName::new("/dev/xvdaa");
-        AttachRequest { volume: volume.clone(), instance: instance.clone(), device, card: None }
-    };
-    let error = sim.attach_volume(&attach(&strangers)).await.unwrap_err();
-    assert_eq!((error.class, error.code.as_deref()), (ErrorClass::Unauthorized, Some("UnauthorizedOperation")));
-    assert!(only(&sim, &strangers).await.attachments.is_empty());
-    sim.attach_volume(&attach(&own)).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn dry_run_reports_permission_of_caller() {
-    let sim = strict().await;
-    let ask = async |request: CreateVolume| {
-        let error = sim.create_volume(&CreateVolume { dry_run: true, ..request }).await.unwrap_err();
-        error.code.unwrap_or_default()
-    };
-    assert_eq!(ask(managed("a")).await, "DryRunOperation");
-    assert_eq!(ask(request("a")).await, "UnauthorizedOperation");
 }
 
 /// The volume is accepted first.

@@ -3,6 +3,7 @@
 use ebs_ec2::Tags;
 
 use crate::api::{Fault, Filter};
+use crate::iam::matches_wildcard;
 
 use super::faults::invalid_value;
 
@@ -59,47 +60,8 @@ pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
         } else {
             object.field(&filter.name)
         };
-        fields.iter().any(|field| filter.values.iter().any(|value| wildcard(value, field)))
+        fields.iter().any(|field| filter.values.iter().any(|value| matches_wildcard(value, field)))
     })
-}
-
-/// Matches a pattern: `*` is any text, `?` is any character, and `\` escapes the next one.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    // Most values are plain, and there may be hundreds for hundreds of objects.
-    if !pattern.bytes().any(|byte| matches!(byte, b'*' | b'?' | b'\\')) {
-        return pattern == text;
-    }
-    let pattern: Vec<char> = pattern.chars().collect();
-    let text: Vec<char> = text.chars().collect();
-    // Remembers the last star and the length of its text for backtracking: linear in practice.
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        let step = match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-                continue;
-            }
-            Some('?') => Some(1),
-            Some('\\') if p + 1 < pattern.len() => (pattern[p + 1] == text[t]).then_some(2),
-            Some(c) => (*c == text[t]).then_some(1),
-            None => None,
-        };
-        match (step, star) {
-            (Some(step), _) => {
-                p += step;
-                t += 1;
-            }
-            (None, Some((at, swallowed))) => {
-                star = Some((at, swallowed + 1));
-                p = at + 1;
-                t = swallowed + 1;
-            }
-            (None, None) => return false,
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
@@ -126,7 +88,7 @@ mod tests {
             ("a**b", "ab", true),
             ("Vol", "vol", false),
         ] {
-            assert_eq!(wildcard(pattern, text), expected, "{pattern:?} against {text:?}");
+            assert_eq!(matches_wildcard(pattern, text), expected, "{pattern:?} against {text:?}");
         }
     }
 }

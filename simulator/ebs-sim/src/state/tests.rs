@@ -12,7 +12,6 @@ macro_rules! ok {
 
 mod account;
 mod attachments;
-mod cluster_nodes;
 mod creation;
 mod fast_restores;
 mod fault_injection;

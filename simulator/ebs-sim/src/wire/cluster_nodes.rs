@@ -74,34 +74,3 @@ pub(crate) fn refusal(fault: &Fault) -> String {
 fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ATTACH: &str = "SageMaker.AttachClusterNodeVolume";
-
-    /// Other requests are rejected with SageMaker's errors.
-    #[test]
-    fn call_needs_cluster_node_and_volume() {
-        let body = br#"{"ClusterArn": "arn:c", "NodeId": "i-1", "VolumeId": "vol-1", "Later": [1]}"#;
-        let Ok(Call::AttachClusterNodeVolume(call)) = decode(ATTACH, body) else { panic!("not decoded") };
-        assert_eq!(
-            (call.cluster_arn.as_str(), call.node_id.as_str(), call.volume_id.as_str()),
-            ("arn:c", "i-1", "vol-1")
-        );
-    }
-
-    #[test]
-    fn invalid_call_is_rejected_with_sagemaker_error() {
-        for (target, body, code) in [
-            ("SageMaker.ListClusters", "{}", "UnknownOperationException"),
-            (ATTACH, "", "SerializationException"),
-            (ATTACH, "[]", "SerializationException"),
-            (ATTACH, r#"{"ClusterArn": 1}"#, "SerializationException"),
-            (ATTACH, "{}", "ValidationException"),
-        ] {
-            assert_eq!(decode(target, body.as_bytes()).unwrap_err().code, code, "{target} {body}");
-        }
-    }
-}

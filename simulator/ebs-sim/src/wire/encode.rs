@@ -82,6 +82,3 @@ fn zone(w: &mut Xml, z: &SimZone) {
     w.text("zoneType", &z.zone_type);
     w.text("zoneState", &z.state);
 }
-
-#[cfg(test)]
-mod tests;

@@ -111,33 +111,3 @@ pub(crate) fn response(action: &str, request_id: &str, content: impl FnOnce(&mut
         content(w);
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn times_are_utc_in_milliseconds() {
-        assert_eq!(
-            timestamp(SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_007)),
-            "2026-01-02T03:04:05.007Z"
-        );
-    }
-
-    #[test]
-    fn empty_list_is_empty_element() {
-        let body = response("DescribeVolumes", "r", |w| w.list("volumeSet", Vec::<u32>::new(), |_, _| ()));
-        assert!(body.ends_with(
-            "<DescribeVolumesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">\
-             <requestId>r</requestId><volumeSet></volumeSet></DescribeVolumesResponse>"
-        ));
-    }
-
-    #[test]
-    fn invalid_characters_are_replaced_and_markup_escaped() {
-        let body = document("a", |w| w.text("b", "x\u{0}<&>\u{1f}"));
-        assert!(body.ends_with("<a><b>x\u{fffd}&lt;&amp;&gt;\u{fffd}</b></a>"), "{body}");
-    }
-}

@@ -13,7 +13,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/acceptanc
 fn python() -> PathBuf {
     let by_hand =
         "python3 -m venv DIR && DIR/bin/pip install -r tests/acceptance/requirements.txt; DIR/bin/python is it";
-    program("EBS_TEST_BOTO3_PYTHON", None, by_hand)
+    program("EBS_TEST_BOTO3_PYTHON", by_hand)
 }
 
 /// Runs a program with the variables of the env file.
@@ -78,7 +78,7 @@ async fn boto3_gets_403_for_calls_outside_of_the_policy() {
 #[tokio::test]
 async fn go_sdk_works_like_with_ec2() {
     let by_hand = "cd tests/acceptance/go && go build -o FILE .; FILE is it";
-    assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", None, by_hand), &[]).await);
+    assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", by_hand), &[]).await);
 }
 
 #[tokio::test]

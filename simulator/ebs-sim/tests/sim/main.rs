@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod acceptance;
 #[cfg(test)]
-mod aws_cli;
-#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod control;

@@ -3,9 +3,9 @@
 /// How a test provokes a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
-    /// By the state of the account.
-    State,
-    /// By a fault rule.
+    /// By a script.
+    Script(String),
+    /// By a fault rule that replaces the reply to one call.
     Fault,
     /// Not at all, with the reason.
     Not(String),
@@ -44,7 +44,7 @@ fn row(line: &str) -> Row {
     assert!(!source.is_empty(), "{id}: the source is missing");
     let how = match how.split_once(": ") {
         Some(("no", why)) => How::Not(why.to_owned()),
-        None if how == "state" => How::State,
+        Some(("state" | "fault", script)) => How::Script(script.to_owned()),
         None if how == "fault" => How::Fault,
         _ => panic!("{id}: provoked by {how:?}"),
     };

@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use bytes::Bytes;
-use ebs_sim::AccessKey;
+use ebs_sim::engine::{Engine, EngineConfig};
+use ebs_sim::{AccessKey, Ec2Service};
 use http::Request;
 use sha2::{Digest, Sha256};
 
-use super::account::{Account, Said, said};
+use super::script::{Said, said};
 use crate::signature::sign;
 
 const SECRET: &str = "the-right-secret";
@@ -31,8 +32,8 @@ pub(super) async fn with_another_secret() -> Said {
 }
 
 async fn asked(at: SystemTime, secret: &str) -> Said {
-    let account = Account::new().await;
-    let service = account.service.clone().with_access_key(AccessKey::parse(&format!("AKIATEST:{SECRET}")).unwrap());
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let service = Ec2Service::new(engine).with_access_key(AccessKey::parse(&format!("AKIATEST:{SECRET}")).unwrap());
     let stamp = DateTime::from_secs(DateTime::from(at).secs()).fmt(Format::DateTime).unwrap().replace(['-', ':'], "");
     let scope = format!("{}/us-west-2/ec2/aws4_request", &stamp[..8]);
     let canonical = format!(

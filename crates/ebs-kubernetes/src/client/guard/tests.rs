@@ -3,6 +3,7 @@ use std::fs;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::*;
 use crate::Failure;

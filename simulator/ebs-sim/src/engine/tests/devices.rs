@@ -66,26 +66,6 @@ async fn attach(engine: &Engine, volume: &str, device: &str) -> String {
     reach(engine, volume, "in-use", "attached").await.unwrap().loop_device.expect("a device")
 }
 
-async fn detach(engine: &Engine, volume: &str) {
-    ask(engine, &format!("DetachVolume VolumeId={volume}")).await.unwrap();
-}
-
-#[tokio::test]
-async fn device_exists_exactly_while_volume_is_attached() {
-    let machine = Machine::new();
-    let engine = machine.start().await;
-    let volume = create(&engine, "").await;
-    let device = attach(&engine, &volume, "/dev/xvdaa").await;
-    assert_eq!(machine.link(&volume).canonicalize().unwrap(), PathBuf::from(&device));
-    let user = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
-    detach(&engine, &volume).await;
-    reach(&engine, &volume, "in-use", "busy").await;
-    drop(user);
-    reach(&engine, &volume, "available", "").await;
-    assert!(machine.link(&volume).symlink_metadata().is_err());
-    engine.shutdown().await.unwrap();
-}
-
 #[tokio::test]
 async fn restored_volume_has_data_from_time_of_snapshot() {
     use std::os::unix::fs::FileExt as _;
@@ -140,67 +120,4 @@ async fn devices_are_removed_at_stop_and_restored_at_start() {
     tokio::time::timeout(Duration::from_secs(60), connected).await.expect("the device comes back");
     engine.shutdown().await.unwrap();
     assert!(!left());
-}
-
-/// Returns the first page of a device, as a reader sees it.
-fn first_page(device: &str) -> std::io::Result<[u8; 4096]> {
-    use std::io::Read as _;
-    let mut page = [0; 4096];
-    std::fs::File::open(device)?.read_exact(&mut page)?;
-    Ok(page)
-}
-
-/// Waits, bounded, until the condition holds.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
-}
-
-/// During the fault, reads, writes and flushes of the device fail with EIO and it keeps its size. After healing it has
-/// the data of the last flush. Nothing is left when it is detached.
-#[tokio::test]
-async fn io_fault_fails_reads_writes_and_flushes() {
-    use std::os::unix::fs::FileExt as _;
-    let machine = Machine::new();
-    let engine = machine.start().await;
-    let volume = create(&engine, "").await;
-    let open = |device: &str| std::fs::OpenOptions::new().write(true).open(device).unwrap();
-    let size = |device: &str| {
-        use std::io::{Seek as _, SeekFrom};
-        std::fs::File::open(device).unwrap().seek(SeekFrom::End(0)).unwrap()
-    };
-    let device = attach(&engine, &volume, "/dev/xvdaa").await;
-    let disk = open(&device);
-    disk.write_all_at(&[1; 4096], 0).unwrap();
-    disk.sync_all().unwrap();
-    drop(disk);
-    detach(&engine, &volume).await;
-    reach(&engine, &volume, "available", "").await;
-
-    engine.faults().add(crate::faults::Rule::new(crate::faults::Effect::DeviceIoError { after_ms: 0 })).unwrap();
-    let device = attach(&engine, &volume, "/dev/xvdaa").await;
-    until("reads fail", || first_page(&device).is_err()).await;
-    let disk = open(&device);
-    let written = disk.write_all_at(&[2; 4096], 0).and_then(|()| disk.sync_all());
-    assert_eq!(written.unwrap_err().raw_os_error(), Some(5));
-    drop(disk);
-    assert_eq!(size(&device), 1 << 30);
-
-    engine.faults().clear();
-    engine.heal_device(&volume).unwrap();
-    // Until the volume heals, the page cache returns the page whose write failed.
-    until("reads return what was flushed before", || first_page(&device).is_ok_and(|page| page == [1; 4096])).await;
-    let disk = open(&device);
-    disk.write_all_at(&[3; 4096], 0).unwrap();
-    disk.sync_all().unwrap();
-    drop(disk);
-    detach(&engine, &volume).await;
-    reach(&engine, &volume, "available", "").await;
-    let left = std::fs::read_dir(engine.devices_dir().unwrap()).unwrap().count();
-    assert_eq!(left, 1, "only the volume's own file is left");
-    engine.shutdown().await.unwrap();
 }

@@ -27,18 +27,6 @@ async fn made(engine: &Engine) -> usize {
     volumes.iter().filter(|v| v.attachments.is_empty()).count()
 }
 
-/// The client cannot distinguish both cases.
-#[tokio::test(start_paused = true)]
-async fn lost_request_is_not_executed_and_lost_reply_is() {
-    let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
-    let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, None, 0));
-    let engine = with(Effect::LoseReply { after_ms: 0 }).await;
-    let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, Some(Ok(())), 1));
-    assert_eq!(served.faults, ["lose-reply"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn server_error_may_replace_or_follow_the_work() {
     for (after_doing, volumes) in [(false, 0), (true, 1)] {
@@ -124,42 +112,6 @@ async fn realistic_calls_take_time_and_use_buckets() {
     assert_eq!(engine.bucket_levels().len(), 2);
 }
 
-/// Makes calls with all random choices: ids, latencies, transitions, faults.
-async fn history(seed: Option<u64>) -> (Vec<String>, String) {
-    let config = EngineConfig { timing: Timing::Realistic, seed, ..EngineConfig::default() };
-    let engine = Engine::start(config).await.unwrap();
-    engine.faults().add(Rule::new(Effect::error("InternalError", 500, true)).chance(0.3)).unwrap();
-    engine.faults().add(Rule::new(Effect::DelayReply { ms: 1, spread_ms: 1000 }).chance(0.5)).unwrap();
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = JoinSet::new();
-    for worker in 0..4 {
-        let (engine, lines) = (engine.clone(), Arc::clone(&lines));
-        tasks.spawn(async move {
-            for n in 0..20 {
-                let call = if n % 3 == 0 { create() } else { describe() };
-                let lines = Arc::clone(&lines);
-                let line = move |served: &Served| lines.lock().unwrap().push(format!("{worker} {served:?}"));
-                engine.serve(Caller::Own, call, line).await;
-            }
-        });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
-    let lines = lines.lock().unwrap().clone();
-    (lines, format!("{:?}", engine.snapshot_of_state().await))
-}
-
-/// The history includes ids, latencies, transitions, faults and times.
-#[tokio::test(start_paused = true)]
-async fn seed_determines_history() {
-    let first = history(Some(11)).await;
-    assert_eq!(first.0.len(), 80);
-    assert_eq!(history(Some(11)).await, first);
-    assert_ne!(history(Some(12)).await, first);
-    assert_ne!(history(None).await.0, history(None).await.0);
-}
-
 /// Each transition has a different duration.
 #[tokio::test(start_paused = true)]
 async fn realistic_transitions_vary_around_usual_duration() {
@@ -198,25 +150,29 @@ async fn explicit_time_is_exact_without_explicit_spread() {
     assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
 }
 
-/// The ledger over HTTP includes request ids.
+/// The ledger over HTTP has ids of requests, latencies, faults and times, and the state ids and transitions.
 #[tokio::test(start_paused = true)]
-async fn seed_determines_ledger() {
-    let ledger = async |seed| {
-        let config = EngineConfig { timing: Timing::Realistic, seed: Some(seed), ..EngineConfig::default() };
+async fn seed_determines_ledger_and_state() {
+    let history = async |seed| {
+        let config = EngineConfig { timing: Timing::Realistic, seed, ..EngineConfig::default() };
         let engine = Engine::start(config).await.unwrap();
         engine.faults().add(Rule::new(Effect::LoseReply { after_ms: 10 }).chance(0.3)).unwrap();
-        let service = crate::Ec2Service::new(engine);
-        for n in 0..20 {
+        engine.faults().add(Rule::new(Effect::DelayReply { ms: 1, spread_ms: 1000 }).chance(0.5)).unwrap();
+        let service = crate::Ec2Service::new(engine.clone());
+        let call = |n| {
             let form = format!("Action=CreateVolume&AvailabilityZone=us-west-2a&Size={n}&Version=2016-11-15");
-            let request = http::Request::post("/").body(bytes::Bytes::from(form)).unwrap();
-            service.answer(request).await;
+            service.answer(http::Request::post("/").body(bytes::Bytes::from(form)).unwrap())
+        };
+        for n in 0..20 {
+            tokio::join!(call(n), call(n + 20));
         }
-        service.ledger(0)
+        (service.ledger(0), engine.snapshot_of_state().await)
     };
-    let first = ledger(3).await;
-    assert_eq!(first.calls.len(), 20);
-    assert_eq!(ledger(3).await, first);
-    assert_ne!(ledger(4).await, first);
+    let first = history(Some(3)).await;
+    assert_eq!(first.0.calls.len(), 40);
+    assert_eq!(history(Some(3)).await, first);
+    assert_ne!(history(Some(4)).await.0, first.0);
+    assert_ne!(history(None).await.0, history(None).await.0);
 }
 
 #[test]

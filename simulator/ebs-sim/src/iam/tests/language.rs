@@ -65,15 +65,6 @@ proptest! {
     }
 }
 
-#[test]
-fn check_without_allowing_statement_is_denied() {
-    assert!(!allows(&[], &Check::plain("ec2:DescribeVolumes")));
-    assert!(!allows(
-        &[policy(r#""Effect":"Allow","Action":"ec2:CreateVolume","Resource":"*""#)],
-        &Check::plain("ec2:DescribeVolumes")
-    ));
-}
-
 /// A wildcard does not match a colon of an ARN.
 #[test]
 fn actions_and_resources_match_by_pattern_or_exclusion() {

@@ -44,27 +44,6 @@ fn instance_of_other_machine_gets_no_device() {
     assert_eq!(world.attachment(&volume).state, "attached");
 }
 
-/// Detaching attachments count, too, and `/dev/sdb` and `/dev/xvdb` are the same name.
-#[test]
-fn device_name_is_in_use_while_any_attachment_has_it() {
-    let mut world = World::realistic();
-    let (second, third) = (world.gp3(), world.gp3());
-    let (first, instance) = world.ready();
-    world.attach(&first, "/dev/sdb");
-    let taken = attach(&second, &instance, "/dev/xvdb");
-    assert_eq!(world.refused(&taken), "InvalidParameterValue");
-    world.pass(secs(10));
-    world.done(&detach(&first, &instance));
-    assert_eq!(world.attachment(&first).state, "detaching");
-    let fault = world.call(&taken).unwrap_err();
-    assert!(fault.message.contains("is already in use"), "{}", fault.message);
-    world.pass(secs(10));
-    world.done(&taken);
-    for root in ["/dev/xvda", "/dev/sda"] {
-        assert_eq!(world.refused(&attach(&third, &instance, root)), "InvalidParameterValue", "the root's name");
-    }
-}
-
 #[test]
 fn only_device_names_of_ec2_are_accepted() {
     let mut world = World::instant();
@@ -72,95 +51,17 @@ fn only_device_names_of_ec2_are_accepted() {
     for bad in "/dev/loop0 xvdaa /dev/xvd /dev/xvddy /dev/xvdea /dev/xvdAA /dev/sd /dev/sdb100 /dev/xvdaaa".split(' ') {
         assert_eq!(world.refused(&attach(&volume, &instance, bad)), "InvalidParameterValue", "{bad}");
     }
-    assert_eq!(world.refused(&attach(&volume, &instance, "")), "MissingParameter");
+    for root in ["/dev/xvda", "/dev/sda"] {
+        assert_eq!(world.refused(&attach(&volume, &instance, root)), "InvalidParameterValue", "the root's name");
+    }
+    world.refuses([
+        (attach(&volume, &instance, ""), "MissingParameter"),
+        (attach("vol-00000000", &instance, "/dev/xvdaa"), "InvalidVolume.NotFound"),
+    ]);
     for good in "/dev/xvdaa /dev/xvdaz /dev/xvdba /dev/xvddx /dev/xvdb /dev/sdz /dev/sda2".split(' ') {
         world.attach(&volume, good);
         world.done(&detach(&volume, &instance));
     }
-}
-
-#[test]
-fn attachment_limit_of_type_includes_root_volume() {
-    let mut world = World::of(EngineConfig { instance_type: "inf1.24xlarge".into(), ..EngineConfig::default() });
-    let instance = world.instance(0);
-    for n in 'b'..'l' {
-        let volume = world.gp3();
-        world.attach(&volume, &format!("/dev/xvd{n}"));
-    }
-    let one_more = world.gp3();
-    assert_eq!(world.refused(&attach(&one_more, &instance, "/dev/xvdz")), "AttachmentLimitExceeded");
-}
-
-#[test]
-fn invalid_attachment_is_rejected_with_code_of_ec2() {
-    let mut world = World::realistic();
-    let creating = world.gp3();
-    let (instance, second) = (world.instance(0), world.instance(1));
-    assert_eq!(world.refused(&attach(&creating, &instance, "/dev/xvdaa")), "IncorrectState", "it is being created");
-    let (volume, _) = world.attached();
-    world.refuses([
-        (attach(&creating, &second, "/dev/xvdaa"), "InvalidVolume.ZoneMismatch"),
-        (attach("vol-00000000", &instance, "/dev/xvdaa"), "InvalidVolume.NotFound"),
-        (attach(&creating, "i-00000000", "/dev/xvdaa"), "InvalidInstanceID.NotFound"),
-        (attach(&creating, "node-1", "/dev/xvdaa"), "InvalidInstanceID.Malformed"),
-        (attach(&volume, &instance, "/dev/xvdab"), "VolumeInUse"),
-    ]);
-}
-
-/// The volume must be io1 or io2.
-#[test]
-fn only_multi_attach_volume_is_shared_by_instances() {
-    let mut world = World::instant();
-    let volume = world.create("VolumeType=io2 Iops=100 MultiAttachEnabled=true").id;
-    // Both instances are in one zone, which the configuration does not allow.
-    world.sim.instances[1].zone = "us-west-2a".into();
-    let (first, second) = (world.instance(0), world.instance(1));
-    world.attach(&volume, "/dev/xvdaa");
-    assert_eq!(world.refused(&attach(&volume, &first, "/dev/xvdab")), "VolumeInUse");
-    world.done(&attach(&volume, &second, "/dev/xvdaa"));
-    assert_eq!(world.volume(&volume).attachments.len(), 2);
-    assert_eq!(world.refused(&format!("DetachVolume VolumeId={volume}")), "MissingParameter", "which instance?");
-    world.done(&detach(&volume, &first));
-    assert_eq!((world.attachment(&volume).instance_id, world.volume(&volume).state), (second, "in-use".to_owned()));
-}
-
-#[test]
-fn invalid_detachment_is_rejected_with_code_of_ec2() {
-    let mut world = World::instant();
-    let (root, free) = (world.sim.instances[0].root_volume.clone(), world.gp3());
-    let (volume, instance) = world.attached();
-    let second = world.instance(1);
-    world.refuses([
-        (detach(&free, &instance), "IncorrectState"),
-        (detach("vol-00000000", &instance), "InvalidVolume.NotFound"),
-        (detach(&volume, &second), "InvalidAttachment.NotFound"),
-        (detach(&volume, &instance) + " Device=/dev/xvdab", "InvalidAttachment.NotFound"),
-        (detach(&root, &instance), "IncorrectState"),
-    ]);
-    world.done(&detach(&volume, &instance));
-    assert_eq!(world.volume(&volume).state, "available");
-}
-
-#[test]
-fn detaching_volume_cannot_be_detached_or_attached() {
-    let mut world = World::realistic();
-    let (volume, instance) = world.attached();
-    world.done(&detach(&volume, &instance));
-    assert_eq!(world.refused(&detach(&volume, &instance)), "IncorrectState");
-    assert_eq!(world.refused(&attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
-    world.pass(secs(10));
-    assert_eq!(world.volume(&volume).state, "available");
-}
-
-/// The attachments end with the instance.
-#[test]
-fn instance_that_shuts_down_rejects_detach() {
-    let mut world = World::realistic();
-    let (volume, instance) = world.attached();
-    world.done(&format!("TerminateInstances InstanceId.1={instance}"));
-    assert_eq!(world.refused(&detach(&volume, &instance)), "IncorrectInstanceState");
-    world.pass(secs(60));
-    assert_eq!(world.volume(&volume).state, "available");
 }
 
 /// It can be attached from `optimizing` on.

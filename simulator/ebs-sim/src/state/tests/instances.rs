@@ -156,30 +156,6 @@ fn instances_are_changed_atomically() {
     assert_eq!(world.state_of(&free), ("running".into(), 16));
 }
 
-/// Only volumes that are marked for it are deleted.
-#[test]
-fn termination_detaches_volumes_and_deletes_marked_ones() {
-    let mut world = World::instant();
-    let disk = |n: u8, name: &str, ends: bool| {
-        let of = format!("BlockDeviceMapping.{n}");
-        format!("{of}.DeviceName={name} {of}.Ebs.VolumeSize=10 {of}.Ebs.DeleteOnTermination={ends}")
-    };
-    let (data, scratch) = (disk(1, "/dev/xvdb", false), disk(2, "/dev/xvdc", true));
-    let id = world.launch(&format!("{data} {scratch}")).remove(0).id;
-    let volume = world.gp3();
-    world.done(&attach(&volume, &id, "/dev/xvdaa"));
-    let devices = world.described(&id).devices;
-    assert_eq!(devices.len(), 4, "{devices:?}");
-    world.done(&terminate(&id));
-    assert_eq!(world.described(&id).devices, []);
-    assert_eq!(world.volume(&volume).state, "available");
-    let left = ["/dev/xvda", "/dev/xvdb", "/dev/xvdc"].map(|name| {
-        let device = devices.iter().find(|d| d.device == name).unwrap();
-        world.sim.volumes.contains_key(&device.volume_id)
-    });
-    assert_eq!(left, [false, true, false]);
-}
-
 #[test]
 fn termination_ends_stuck_attachments() {
     let mut world = World::instant();

@@ -40,20 +40,6 @@ fn failed_modification_keeps_old_size() {
     assert_eq!(world.volume(&volume).size_gib, 4);
 }
 
-#[test]
-fn second_concurrent_modification_is_rejected() {
-    let mut world = World::realistic();
-    let (volume, _) = world.ready();
-    world.done(&modify(&volume, "Size=5"));
-    let second = modify(&volume, "Size=6");
-    assert_eq!(world.refused(&second), "IncorrectModificationState");
-    world.pass(secs(5));
-    assert_eq!(state(&mut world, &volume), "optimizing");
-    assert_eq!(world.refused(&second), "IncorrectModificationState");
-    world.pass(secs(60));
-    world.done(&second);
-}
-
 /// The limit applies to a rolling period of 24 h.
 #[test]
 fn fifth_modification_in_24_hours_is_rejected() {
@@ -105,19 +91,4 @@ fn invalid_modification_is_rejected() {
     ];
     world.refuses(calls.map(|(to, code)| (modify(&volume, to), code)));
     world.refuses([(modify("vol-00000000", "Size=9"), "InvalidVolume.NotFound")]);
-}
-
-#[test]
-fn unmodified_volume_is_error_by_id_and_absent_by_filter() {
-    let mut world = World::instant();
-    let (modified, never) = (world.gp3(), world.gp3());
-    world.done(&modify(&modified, "Size=5"));
-    world.refuses([
-        (format!("DescribeVolumesModifications VolumeId.1={never}"), "InvalidVolumeModification.NotFound"),
-        ("DescribeVolumesModifications VolumeId.1=vol-00000000".to_owned(), "InvalidVolume.NotFound"),
-    ]);
-    let both = by("volume-id", &modified) + &format!(" Filter.1.Value.2={never} Filter.1.Value.3=vol-00000000");
-    let found = ok!(world, DescribeVolumesModifications, "{both}").items;
-    assert_eq!(found.iter().map(|m| m.volume_id.as_str()).collect::<Vec<_>>(), [modified.as_str()]);
-    assert_eq!(ok!(world, DescribeVolumesModifications, "{}", by("modification-state", "modifying")).items, []);
 }

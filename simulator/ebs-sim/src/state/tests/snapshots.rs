@@ -57,37 +57,6 @@ fn snapshot_with_failed_copy_is_in_error() {
 }
 
 #[test]
-fn second_snapshot_of_volume_in_15_s_is_rejected() {
-    let mut world = World::realistic();
-    let other = world.gp3();
-    let (volume, _) = world.ready();
-    world.snapshot(&volume);
-    world.snapshot(&other);
-    world.pass(secs(14));
-    assert_eq!(world.refused(&create(&volume)), "SnapshotCreationPerVolumeRateExceeded");
-    world.pass(secs(1));
-    world.snapshot(&volume);
-
-    let mut world = World::instant();
-    let volume = world.gp3();
-    world.snapshot(&volume);
-    world.snapshot(&volume);
-}
-
-#[test]
-fn five_snapshots_of_volume_may_be_pending() {
-    let (timing, snapshot_interval) = (Timing::Realistic, Some(Duration::ZERO));
-    let mut world = World::of(EngineConfig { timing, snapshot_interval, ..EngineConfig::default() });
-    let (volume, _) = world.ready();
-    for _ in 0..5 {
-        world.snapshot(&volume);
-    }
-    assert_eq!(world.refused(&create(&volume)), "ConcurrentSnapshotLimitExceeded");
-    world.pass(secs(30));
-    world.snapshot(&volume);
-}
-
-#[test]
 fn snapshot_needs_existing_and_ready_volume() {
     let mut world = World::realistic();
     let volume = world.gp3();

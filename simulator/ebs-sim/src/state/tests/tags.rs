@@ -69,15 +69,6 @@ fn tags_are_added_to_all_resources_or_none() {
 }
 
 #[test]
-fn replacing_a_tag_does_not_count_toward_limit_of_50() {
-    let mut world = World::instant();
-    let volume = world.gp3();
-    world.done(&(put(&[&volume], &[]) + &numbered(50)));
-    assert_eq!(world.refused(&put(&[&volume], &[("one-more", "v")])), "TagLimitExceeded");
-    world.done(&put(&[&volume], &[("key-1", "new")]));
-}
-
-#[test]
 fn tags_are_deleted_by_key_or_by_key_and_value() {
     let mut world = World::instant();
     let volume = world.gp3();

@@ -34,23 +34,10 @@ pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
 /// Returns a third-party program that `make test` has installed.
 ///
 /// # Panics
-/// When the variable does not name a file, or when it is not set and `fallback` is not in the path.
-pub(crate) fn program(variable: &str, fallback: Option<&str>, by_hand: &str) -> PathBuf {
-    if let Some(path) = std::env::var_os(variable) {
-        let path = PathBuf::from(path);
-        assert!(path.is_file(), "{variable}={} is no file", path.display());
-        return path;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = fallback.and_then(|name| {
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
-    });
-    found.unwrap_or_else(|| {
-        panic!("this test needs {variable}: run `make test`, which sets it up, or do it by hand: {by_hand}")
+/// When the variable does not name a file.
+pub(crate) fn program(variable: &str, by_hand: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
+    path.unwrap_or_else(|| {
+        panic!("{variable} names no file: run `make test`, which sets it, or do it by hand: {by_hand}")
     })
-}
-
-/// The AWS CLI.
-pub(crate) fn aws_cli() -> PathBuf {
-    program("EBS_TEST_AWS_CLI", Some("aws"), "python3 -m venv DIR && DIR/bin/pip install awscli; DIR/bin/aws is it")
 }
