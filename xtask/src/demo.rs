@@ -1,45 +1,40 @@
-//! `cargo xtask demo`: the lifecycle of a volume from creation to deletion, through the driver's CSI socket, with the
-//! simulated EC2 and real block devices.
-//!
-//! It starts two processes, `ebs-sim` and the driver ([`processes`]). The volume's lifecycle ([`volume_life`]) calls
-//! the driver as Kubernetes does, and stops at the first unexpected state. The report ([`report`]) prints a line per
-//! step. All files are in a directory of the run, below the state directory. The next run finds what a killed one has
-//! left by that directory and the records in it, and removes it first.
+//! `cargo xtask demo`: the lifecycle of volumes from creation to deletion, through the driver's CSI socket, with the
+//! simulated EC2 and real block devices. Each step calls the driver as Kubernetes does and checks the result.
 
-mod processes;
-mod report;
-mod volume_life;
-
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use component_base::signals::Signals;
+use ebs_testkit::content;
+use ebs_testkit::control::{Control, State, Timing};
+use ebs_testkit::csi_client::{Access, GIB, new_volume, refused, restored_volume};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::run_dir::RunDir;
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::world::{Shipped, World};
+use ebs_testkit::writer::Writer;
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
 
 use crate::programs::Places;
-use processes::Processes;
-use report::{Report, say};
 
-/// The longest path of a unix socket.
-const SOCKET_BYTES: usize = 107;
+const BOUND: Duration = Duration::from_secs(60);
+/// EC2's usual delays, shorter where a spectator would only wait.
+const SHOWN: Timing =
+    Timing { create_ms: None, attach_ms: None, detach_ms: Some(2_000), snapshot_ms: Some(6_000), modify_ms: None };
+const FILE_BYTES: u64 = 64 << 20;
+const BLOCK_BYTES: u64 = 32 << 20;
+/// Width of the names of steps.
+const WIDTH: usize = 66;
 
 /// The arguments of the demo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Directory for state, logs and mounts [default: demo in cargo's target directory]
-    #[arg(long, env = "EBS_DEMO_DIR", value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-
-    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: this program's directory]
+    /// Directory with the program aws-ebs-csi-driver [default: this program's directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
-
-    /// Shorten EC2's delays, for tests of the demo
-    #[arg(long)]
-    quick: bool,
 }
 
 /// Runs the demo from preparation to cleanup.
@@ -51,57 +46,18 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
         rustix::process::geteuid().is_root(),
         "run the demo: loop devices and mounts need root; use `make demo`, which reports all that is missing"
     );
-    let places = Places::new("demo", args.state_dir, args.bin_dir)?;
-    let dir = claim(&places.dir)?;
-    // The simulator stays in the machine's own mount namespace, so that the kernel reports its files with their real
-    // paths.
-    let processes = Processes::begin(&places, dir, args.quick)?;
+    let driver = Places::new("demo", None, args.bin_dir)?.driver();
     let (sender, receiver) = mpsc::channel();
-    // The driver and its mounts are in a private namespace, so that the mounts vanish with its last process.
+    // In a private namespace, so that the mounts vanish with its last process.
     in_mount_namespace(move || async move {
+        let ended = tokio::select! {
+            ended = Box::pin(lifecycle(driver)) => ended,
+            interrupted = interruption() => Err(interrupted),
+        };
         // The receiver waits.
-        let _ = sender.send(perform(processes).await);
+        let _ = sender.send(ended);
     });
     receiver.recv().context("the demo returned no result")?
-}
-
-/// Removes what killed runs have left below `parent`, and returns a directory for this run.
-fn claim(parent: &Path) -> anyhow::Result<RunDir> {
-    fs::create_dir_all(parent).with_context(|| format!("make the state directory {}", parent.display()))?;
-    for swept in RunDir::sweep(parent) {
-        if let Some(trouble) = swept.trouble {
-            return Err(trouble.context(format!("remove leftovers in {}; stop their users", swept.dir.display())));
-        }
-        if !swept.removed.is_empty() {
-            say(&format!("removed leftovers of a previous run: {}", swept.removed.join(", ")));
-        }
-    }
-    let dir = RunDir::claim_in(parent).context("claim a directory for this run")?;
-    ensure!(
-        processes::socket(dir.path()).as_os_str().len() <= SOCKET_BYTES,
-        "use {}: the path of a socket in it exceeds {SOCKET_BYTES} bytes; choose a shorter EBS_DEMO_DIR",
-        dir.path().display()
-    );
-    Ok(dir)
-}
-
-async fn perform(mut processes: Processes) -> anyhow::Result<()> {
-    let mut report = Report::new();
-    let ended = tokio::select! {
-        ended = Box::pin(volume_life::run(&mut processes, &mut report)) => ended,
-        interrupted = interruption() => Err(interrupted),
-    };
-    let Err(error) = ended else {
-        report.table();
-        return Ok(());
-    };
-    report.broken();
-    say(&processes.log_tails(25));
-    say("cleaning up");
-    let cleaned = processes.clean_up().await;
-    cleaned.with_context(|| format!("cleaning up after error: {error:#}"))?;
-    say(&format!("cleaned up; nothing is left. The logs stay in {}", processes.dir().display()));
-    Err(error)
 }
 
 async fn interruption() -> anyhow::Error {
@@ -111,17 +67,188 @@ async fn interruption() -> anyhow::Error {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Prints a line. A closed output does not stop the demo.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
 
-    #[test]
-    fn directory_too_deep_for_a_socket_is_rejected_with_the_limit() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("thesis.tex"), "years").unwrap();
-        drop(claim(dir.path()).unwrap());
-        let error = claim(&dir.path().join("x".repeat(120))).unwrap_err().to_string();
-        assert!(error.contains("107") && error.contains("shorter"), "{error}");
-        assert!(dir.path().join("thesis.tex").exists(), "files of others stay");
+/// Runs steps, and prints a line for each: its name, its time, and the calls to EC2 meanwhile.
+struct Steps {
+    control: Control,
+    begun: Instant,
+}
+
+impl Steps {
+    async fn step<T>(&self, name: &str, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let (from, begun) = (self.control.position().await?, Instant::now());
+        say(&format!("  … {name}"));
+        let result = work.await.with_context(|| name.to_owned())?;
+        let calls = self.control.ledger(from).await?;
+        say(&format!("  ✓ {name:WIDTH$} {:>6.1} s  {}", begun.elapsed().as_secs_f64(), calls.summary()));
+        Ok(result)
     }
+}
+
+async fn lifecycle(driver: PathBuf) -> anyhow::Result<()> {
+    say("starting the simulated EC2, with EC2's delays, and aws-ebs-csi-driver in mode all");
+    let world = World::builder(driver).loop_devices().realistic(Duration::ZERO).timing(SHOWN);
+    let mut world = world.under(Shipped::ManagedV2).start().await?;
+    let steps = Steps { control: world.control().clone(), begun: Instant::now() };
+    let mut volumes = Vec::new();
+    // Boxed, because the future of a part has the futures of its steps.
+    let snapshot = Box::pin(first_and_restored(&world, &steps, &mut volumes)).await?;
+    Box::pin(grow(&world, &steps, &mut volumes)).await?;
+    Box::pin(raw_block(&mut world, &steps, &mut volumes)).await?;
+    Box::pin(take_down(&world, &steps, &mut volumes, &snapshot)).await?;
+    let (calls, took) = (steps.control.ledger(0).await?, steps.begun.elapsed().as_secs_f64());
+    world.finish().await?;
+    say(&format!("{} EC2 calls in {took:.1} s: {}", calls.calls.len(), calls.summary()));
+    say("every call was allowed by deploy/iam/managed-v2.json");
+    say("no leftovers: no volume or snapshot in EC2, no loop device, link, mount or process");
+    Ok(())
+}
+
+/// Returns the response of a call.
+async fn done<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> anyhow::Result<T> {
+    call.await.map_err(refused)
+}
+
+/// Runs blocking work (reads, writes, syncs) while the clock continues.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> anyhow::Result<T> {
+    Ok(tokio::task::spawn_blocking(work).await.context("the work stopped early")??)
+}
+
+async fn create(world: &World, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
+    let volume = done(world.client().create_volume(new_volume(name, gib, access))).await?;
+    ensure!(volume.capacity_bytes == gib * GIB, "it has {} bytes", volume.capacity_bytes);
+    world.on_node(volume, access).await
+}
+
+async fn bring_up(world: &World, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
+    let mut volume = create(world, name, gib, access).await?;
+    done(volume.bring_up()).await?;
+    Ok(volume)
+}
+
+/// Checks that the file system has about this size, because its metadata uses a part. Returns the used bytes.
+async fn has_about(volume: &VolumeOnNode, gib: i64) -> anyhow::Result<i64> {
+    let (total, used) = done(volume.stats()).await?;
+    ensure!(total > gib * GIB / 10 * 9 && total <= gib * GIB, "the file system has {total} bytes");
+    Ok(used)
+}
+
+/// Brings up a volume and one that is restored from its snapshot. Returns the snapshot.
+async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<String> {
+    let ext4 = Access::Mount("ext4".to_owned());
+    let mut volume = steps.step("create a gp3 volume of 4 GiB", create(world, "demo-data", 4, &ext4)).await?;
+    steps.step("attach it", done(volume.attach())).await?;
+    steps.step("stage it: format with ext4, mount", done(volume.stage())).await?;
+    steps.step("publish it to a pod", done(volume.publish())).await?;
+    let file = volume.target.join("data");
+    let write = blocking(move || content::write_file(&file, 1, FILE_BYTES));
+    let hash = steps.step("write 64 MiB and hash them", write).await?;
+    let used = steps.step("ask for its statistics: 4 GiB, 64 MiB used", has_about(&volume, 4)).await?;
+    ensure!(used >= FILE_BYTES.cast_signed(), "{used} bytes are used");
+    let taken = world.client().snapshot_ready("demo-snapshot", volume.id(), BOUND);
+    let snapshot = steps.step("take a snapshot of it", taken).await?.snapshot_id;
+    let restore = async {
+        let request = restored_volume("demo-restored", 6, &ext4, &snapshot);
+        let mut restored = world.on_node(done(world.client().create_volume(request)).await?, &ext4).await?;
+        done(restored.bring_up()).await.map(|()| restored)
+    };
+    let restored = steps.step("restore it into a volume of 6 GiB; attach, stage, publish", restore).await?;
+    let compare = async {
+        let file = restored.target.join("data");
+        let found = blocking(move || content::hash_file(&file)).await?;
+        ensure!(found == hash, "written {hash}, restored {found}");
+        has_about(&restored, 6).await
+    };
+    steps.step("same hash; the file system has grown to 6 GiB", compare).await?;
+    volumes.extend([volume, restored]);
+    Ok(snapshot)
+}
+
+async fn grow(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<()> {
+    let xfs = Access::Mount("xfs".to_owned());
+    let up = bring_up(world, "demo-xfs", 2, &xfs);
+    let mut volume = steps.step("create an xfs volume of 2 GiB; attach, stage, publish", up).await?;
+    let expand = async {
+        let file = volume.target.join("stream");
+        let writer = Writer::start(file.clone());
+        writer.progress().await?;
+        ensure!(done(volume.expand_in_ec2(4)).await?, "the controller requests no expansion on the node");
+        let capacity = done(volume.expand_on_node()).await?;
+        ensure!(capacity == 4 * GIB, "the node reports {capacity} bytes");
+        writer.progress().await?;
+        let hash = writer.end().await?;
+        let found = blocking(move || content::hash_file(&file)).await?;
+        ensure!(found == hash, "the data read differs from the last write");
+        has_about(&volume, 4).await
+    };
+    steps.step("expand it to 4 GiB online, during writes", expand).await?;
+    volumes.push(volume);
+    Ok(())
+}
+
+async fn raw_block(world: &mut World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<()> {
+    let up = bring_up(world, "demo-block", 1, &Access::Block);
+    let mut volume = steps.step("create a raw block volume of 1 GiB; attach, publish", up).await?;
+    let target = volume.target.clone();
+    let written = blocking(move || content::write_device(&target, 2, BLOCK_BYTES));
+    let written = steps.step("write 32 MiB to the device", written).await?;
+    steps.step("unpublish and detach it", done(volume.take_down())).await?;
+    steps.step("kill -9 the driver during the next attach", crash(world, &mut volume)).await?;
+    steps.step("restart the driver", world.start_driver()).await?;
+    volumes.push(volume);
+    volumes.iter_mut().for_each(|volume| volume.set_client(world.client()));
+    let volume = volumes.last_mut().context("the raw block volume")?;
+    let id = volume.id().to_owned();
+    steps.step("retry the attach", done(volume.attach())).await?;
+    let state = world.control().state().await?;
+    let attachments = &state.volume(&id).context("the volume in EC2")?.attachments;
+    ensure!(attachments.len() == 1 && attachments[0].state == "attached", "EC2 has {attachments:?}");
+    let again = async {
+        done(volume.stage()).await?;
+        done(volume.publish()).await?;
+        let target = volume.target.clone();
+        let found = blocking(move || content::hash_start(&target, BLOCK_BYTES)).await?;
+        ensure!(found == written, "the data of the raw block volume has changed");
+        Ok(())
+    };
+    steps.step("publish it again: the data is unchanged", again).await
+}
+
+/// Kills the driver while EC2 shows the volume as attaching.
+async fn crash(world: &mut World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
+    let id = volume.id().to_owned();
+    let attaching = |state: &State| {
+        state.volume(&id).is_some_and(|volume| volume.attachments.iter().any(|a| a.state == "attaching"))
+    };
+    tokio::select! {
+        answer = volume.attach() => anyhow::bail!("the attach finished too early: {answer:?}"),
+        state = world.control().until(BOUND, "the volume is attaching", attaching) => state?,
+    };
+    world.kill_driver()
+}
+
+async fn take_down(world: &World, steps: &Steps, volumes: &mut [VolumeOnNode], snapshot: &str) -> anyhow::Result<()> {
+    let down = async {
+        for volume in &*volumes {
+            done(volume.unpublish()).await?;
+            done(volume.unstage()).await?;
+        }
+        Ok(())
+    };
+    steps.step("unpublish and unstage all four volumes", down).await?;
+    // Concurrently, as an orchestrator does: each may have to wait until EC2's reads cannot be stale.
+    let detach = try_join_all(volumes.iter_mut().map(|volume| volume.detach()));
+    steps.step("detach them", done(detach)).await?;
+    let delete = async {
+        for volume in &*volumes {
+            done(world.client().delete_volume(volume.id())).await?;
+        }
+        done(world.client().delete_snapshot(snapshot)).await
+    };
+    steps.step("delete them and the snapshot", delete).await
 }

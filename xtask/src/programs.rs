@@ -1,4 +1,4 @@
-//! The simulator and the driver as processes, for the demo and the bench.
+//! The simulator and the driver as processes, for the bench.
 
 use std::collections::BTreeMap;
 use std::fs;

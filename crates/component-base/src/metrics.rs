@@ -1,5 +1,5 @@
-//! Metrics as text. The text format 0.0.4 equals the output of Prometheus' Go library byte for byte, because dashboards
-//! and scripts depend on it. OpenMetrics 1.0 is for clients that accept nothing else.
+//! Metrics in Prometheus' text format 0.0.4. The text equals the output of the Go library byte for byte, because
+//! dashboards and scripts depend on it.
 //!
 //! The encoder is our own. `metrics-exporter-prometheus` counts whole numbers only, while the reference counts seconds,
 //! and it has no histograms that a device counts by itself. `prometheus-client` prints only OpenMetrics, which has no
@@ -62,14 +62,8 @@ impl Desc {
     }
 }
 
-/// The format of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Prometheus' text format 0.0.4.
-    Text,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
+/// The media type of a page.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All samples of one metric.
 #[derive(Debug)]
@@ -100,16 +94,6 @@ pub enum Value {
     },
 }
 
-impl Format {
-    /// Returns the media type.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
-
 impl Sample {
     /// Returns a sample of a counter or gauge.
     pub fn number(labels: &[&str], value: f64) -> Self {
@@ -118,96 +102,47 @@ impl Sample {
 }
 
 /// Returns the page. Families are sorted by name, and samples by labels. A family without samples is left out.
-pub fn page(mut families: Vec<Family>, format: Format) -> String {
+pub fn page(mut families: Vec<Family>) -> String {
     families.sort_by_key(|family| family.desc.name);
-    let mut page = Page { text: String::new(), format };
+    let mut page = String::new();
     for family in families.iter_mut().filter(|family| !family.samples.is_empty()) {
         family.samples.sort_by(|one, other| one.labels.cmp(&other.labels));
-        page.family(family);
+        push_family(&mut page, family);
     }
-    if format == Format::OpenMetrics {
-        page.text.push_str("# EOF\n");
-    }
-    page.text
+    page
 }
 
-struct Page {
-    text: String,
-    format: Format,
-}
-
-impl Page {
-    fn family(&mut self, family: &Family) {
-        let desc = family.desc;
-        let name = self.family_name(desc);
-        self.text.push_str(&format!("# HELP {name} {}\n# TYPE {name} {}\n", self.help(desc), self.kind(desc)));
-        for sample in &family.samples {
-            let labels = Labels { desc, values: &sample.labels };
-            match &sample.value {
-                Value::Number(number) => self.line("", &labels, None, &self.number(*number)),
-                Value::Histogram { buckets, sum, count } => {
-                    for (bound, below) in buckets {
-                        self.line("_bucket", &labels, Some(&self.number(*bound)), &self.whole(*below));
-                    }
-                    self.line("_bucket", &labels, Some("+Inf"), &self.whole(*count));
-                    self.line("_sum", &labels, None, &self.number(*sum));
-                    self.line("_count", &labels, None, &self.whole(*count));
+fn push_family(page: &mut String, family: &Family) {
+    let desc = family.desc;
+    let help = desc.help.replace('\\', "\\\\").replace('\n', "\\n");
+    page.push_str(&format!("# HELP {} {help}\n# TYPE {} {}\n", desc.name, desc.name, desc.kind.as_str()));
+    for Sample { labels, value } in &family.samples {
+        let mut line = |suffix: &str, bound: Option<&str>, value: f64| {
+            let labels = label_text(desc, labels, bound);
+            page.push_str(&format!("{}{suffix}{labels} {}\n", desc.name, as_go_prints(value)));
+        };
+        match value {
+            Value::Number(number) => line("", None, *number),
+            Value::Histogram { buckets, sum, count } => {
+                for (bound, below) in buckets {
+                    line("_bucket", Some(&as_go_prints(*bound)), float(*below));
                 }
+                line("_bucket", Some("+Inf"), float(*count));
+                line("_sum", None, *sum);
+                line("_count", None, float(*count));
             }
         }
     }
-
-    /// OpenMetrics names a counter without `_total`, and its sample with it.
-    fn family_name(&self, desc: &Desc) -> &'static str {
-        let bare = desc.name.strip_suffix("_total").filter(|_| desc.kind == Kind::Counter);
-        bare.filter(|_| self.format == Format::OpenMetrics).unwrap_or(desc.name)
-    }
-
-    /// OpenMetrics requires `_total` in the name of a counter. Without it the type is `unknown`, as in Go's library.
-    fn kind(&self, desc: &Desc) -> &'static str {
-        let is_nameless = desc.kind == Kind::Counter && !desc.name.ends_with("_total");
-        if is_nameless && self.format == Format::OpenMetrics { "unknown" } else { desc.kind.as_str() }
-    }
-
-    fn help(&self, desc: &Desc) -> String {
-        let help = desc.help.replace('\\', "\\\\").replace('\n', "\\n");
-        if self.format == Format::OpenMetrics { help.replace('"', "\\\"") } else { help }
-    }
-
-    fn line(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: &str) {
-        let line = format!("{}{suffix}{} {value}\n", labels.desc.name, labels.text(bound));
-        self.text.push_str(&line);
-    }
-
-    fn number(&self, number: f64) -> String {
-        let text = as_go_prints(number);
-        let is_whole = number.is_finite() && !text.contains(['.', 'e']);
-        if self.format == Format::OpenMetrics && is_whole { text + ".0" } else { text }
-    }
-
-    fn whole(&self, number: u64) -> String {
-        match self.format {
-            Format::Text => as_go_prints(float(number)),
-            Format::OpenMetrics => number.to_string(),
-        }
-    }
 }
 
-struct Labels<'a> {
-    desc: &'static Desc,
-    values: &'a [String],
-}
-
-impl Labels<'_> {
-    fn text(&self, bound: Option<&str>) -> String {
-        let own = self.desc.labels.iter().copied().zip(self.values.iter().map(String::as_str));
-        let pair = |(name, value): (&str, &str)| {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            format!("{name}=\"{value}\"")
-        };
-        let pairs: Vec<String> = own.chain(bound.map(|bound| ("le", bound))).map(pair).collect();
-        if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
-    }
+fn label_text(desc: &Desc, values: &[String], bound: Option<&str>) -> String {
+    let own = desc.labels.iter().copied().zip(values.iter().map(String::as_str));
+    let pair = |(name, value): (&str, &str)| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("{name}=\"{value}\"")
+    };
+    let pairs: Vec<String> = own.chain(bound.map(|bound| ("le", bound))).map(pair).collect();
+    if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 
 /// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which stores only floats.
@@ -307,7 +242,7 @@ mod tests {
     /// without samples are left out.
     #[test]
     fn text_format_equals_go_library() {
-        let page = page(families(), Format::Text);
+        let page = page(families());
         assert_eq!(
             without_help(&page),
             r#"# TYPE aws_ebs_csi_api_request_duration_seconds histogram
@@ -324,27 +259,5 @@ cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1
 "#
         );
         assert!(page.starts_with("# HELP aws_ebs_csi_api_request_duration_seconds Time that"), "{page}");
-    }
-
-    /// OpenMetrics names counters without `_total` and their samples with it. A counter whose name lacks it has no
-    /// type. Bounds are floats, and the page ends with EOF.
-    #[test]
-    fn open_metrics_has_families_without_total_and_eof() {
-        assert_eq!(
-            without_help(&page(families(), Format::OpenMetrics)),
-            r#"# TYPE aws_ebs_csi_api_request_duration_seconds histogram
-aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="0.5"} 1
-aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="10.0"} 3
-aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="+Inf"} 4
-aws_ebs_csi_api_request_duration_seconds_sum{request="DeleteVolume"} 12.0
-aws_ebs_csi_api_request_duration_seconds_count{request="DeleteVolume"} 4
-# TYPE aws_ebs_csi_rpc_requests counter
-aws_ebs_csi_rpc_requests_total{code="Aborted",method="Probe"} 1.0
-aws_ebs_csi_rpc_requests_total{code="OK",method="a\\b\"c\nd"} 2e+06
-# TYPE cloudprovider_aws_api_request_errors unknown
-cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1.0
-# EOF
-"#
-        );
     }
 }

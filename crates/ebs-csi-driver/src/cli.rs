@@ -267,7 +267,7 @@ impl Role {
     /// Returns the subcommand with the flags of the mode, in the syntax of the reference's flags.
     fn command(self) -> Command {
         let (name, help) = self.mode();
-        let mut command = CommonFlags::augment_args(Command::new(name).about(help));
+        let mut command = CommonFlags::augment_args(Command::new(name));
         if self.calls_aws() {
             command = AwsFlags::augment_args(command);
         }
@@ -277,7 +277,8 @@ impl Role {
         if self.has_node() {
             command = NodeFlags::augment_args(command);
         }
-        as_in_go(command).override_usage(usage(name)).after_help(MODES)
+        // Last, because the comment of a group of flags replaces it.
+        as_in_go(command).about(help).override_usage(usage(name)).after_help(MODES)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::health::{self, HealthPages};
 use crate::kubernetes;
 use crate::machine::{Location, Sources};
 use crate::node::{self, NodeParts, System};
-use crate::observers::{Counting, EXPECTED_ACTIONS, pending_detaches, running};
+use crate::observers::{Counting, EXPECTED_ACTIONS, pending_detaches};
 use crate::version::{COMMIT, VERSION};
 
 /// Variables that the reference driver's SDK reads and this driver ignores.
@@ -81,7 +81,7 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Listener, Start
     let mut background = JoinSet::new();
     let pages = serve_pages(settings.http.as_ref(), config, "the driver is starting", &mut background).await?;
     let operations = [controller_operations.clone(), node_operations.clone()];
-    pages.metrics.set_operations(move || running(&operations));
+    pages.metrics.set_operations(move || operations.iter().flat_map(Operations::ages).collect());
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let (readiness, starting) = Readiness::starting();
     let (routes, opening) = server::startup_gate(IdentityService::new(driver, readiness));

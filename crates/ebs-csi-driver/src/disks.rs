@@ -56,7 +56,6 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 
 #[cfg(test)]
 mod tests {
-    use component_base::metrics::Format;
     use ebs_ec2::VolumeId;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
     use ebs_telemetry::Metrics;
@@ -98,7 +97,7 @@ mod tests {
     async fn each_log_page_field_reaches_its_metric() {
         let metrics = Metrics::default();
         metrics.set_disks(Recorded(page()));
-        let page = metrics.scrape(Format::Text).await;
+        let page = metrics.scrape().await;
         let of_it = r#"instance_id="i-1",volume_id="vol-0123456789abcdef0""#;
         for (name, value) in [
             ("read_ops_total", "1e+06"),

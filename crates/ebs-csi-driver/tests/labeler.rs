@@ -10,7 +10,6 @@ use anyhow::{Context, bail, ensure};
 use csi_proto::csi;
 use ebs_sim::api::{AttachVolume, BlockDeviceMapping, Call, CreateVolume, Reply, RunInstances, TerminateInstances};
 use ebs_sim::{Server, ServerConfig};
-use ebs_testkit::control::Control;
 use ebs_testkit::csi_client::CsiClient;
 use ebs_testkit::kube_api::{KubeApi, SharedKubeApi, Who};
 use ebs_testkit::process::{Ending, Process, ProcessSpec};
@@ -20,14 +19,12 @@ use serde_json::{Value, json};
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
-const LEASE: &str = "metadata-labeler-ebs-csi-aws-com";
 /// Timeout of steps that take some seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(180);
 
 /// A simulated EC2 and a namespace of the API server that this process's tests share.
 struct Place {
     sim: Server,
-    control: Control,
     kube: Arc<SharedKubeApi>,
     /// Credentials of the administrator.
     kubeconfig: PathBuf,
@@ -41,13 +38,12 @@ impl Place {
     async fn new(name: &str) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let sim = Server::start(ServerConfig::new(dir.path().join("sim"))).await.context("start the simulator")?;
-        let control = Control::new(sim.env().get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL")?);
         let kube = KubeApi::shared().await?;
         let namespace = format!("labeler-{name}");
         kube.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await?;
         kube.apply(&rights(&namespace)).await.context("the labeler's rights")?;
         let (kubeconfig, labelers) = (kube.kubeconfig(Who::Admin)?, kube.kubeconfig(Who::User(&namespace))?);
-        Ok(Self { sim, control, kube, kubeconfig, labelers, namespace, dir })
+        Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
 
     /// Starts the driver in a mode, with the simulator's environment and these variables on top.
@@ -157,25 +153,6 @@ impl Place {
                 bail!("{node} has {:?} and not {wanted:?}; the logs end:\n{}", self.labels(node).await?, self.logs())
             }
         }
-    }
-
-    async fn holder(&self) -> anyhow::Result<String> {
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{LEASE}", self.namespace);
-        let lease = self.kube.get(&path).await?;
-        Ok(lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)).unwrap_or_default())
-    }
-
-    async fn until_holder(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<String> {
-        let seen = async {
-            loop {
-                let holder = self.holder().await?;
-                if wanted(&holder) {
-                    return anyhow::Ok(holder);
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{what}; the logs end:\n{}", self.logs()))?
     }
 
     async fn until_logged(&self, log: &str, text: &str) -> anyhow::Result<()> {
@@ -300,72 +277,6 @@ async fn labels_count_interfaces_and_foreign_volumes() -> anyhow::Result<()> {
     place.finish(&nodes, &["labels-csi", "labels-in-tree"]).await
 }
 
-/// The labeler retries after throttles and errors of EC2.
-#[tokio::test]
-async fn labeler_retries_when_ec2_fails() -> anyhow::Result<()> {
-    let place = Place::new("refused").await?;
-    let instance = place.instance(2).await?;
-    place.node("refused-one", &format!("aws:///us-west-2a/{instance}")).await?;
-    place.control.refuse_all("RequestLimitExceeded", 503).await?;
-    let labeler = place.labeler("labeler")?;
-    place.until_logged("labeler", "describing the instances of nodes failed").await?;
-    ensure!(place.labels("refused-one").await?.0.is_none(), "a label out of nothing");
-    place.control.no_faults().await?;
-    place.until_labelled("refused-one", "2", "1").await?;
-    stopped(labeler).await?;
-    place.finish(&["refused-one"], &[]).await
-}
-
-/// One of two labelers is the leader. When it is killed, the other takes over after the lease has expired. When it is
-/// stopped, the other takes over at once. A leader that lost its lease exits with 1.
-#[tokio::test]
-async fn second_labeler_takes_over_from_a_stopped_or_killed_one() -> anyhow::Result<()> {
-    let place = Place::new("lease").await?;
-    let mut first = place.labeler("first")?;
-    let one = place.until_holder("nobody leads", |holder| !holder.is_empty()).await?;
-    let mut second = place.labeler("second")?;
-    place.until_logged("second", "another process is the leader").await?;
-    first.kill()?;
-    let two = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != one).await?;
-
-    // A leader that is suspended for longer than its lease is no longer the leader when it resumes.
-    let third = place.labeler("third")?;
-    place.until_logged("third", "another process is the leader").await?;
-    second.signal(rustix::process::Signal::STOP)?;
-    let three = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != two).await?;
-    second.signal(rustix::process::Signal::CONT)?;
-    let status = second.wait(BOUND).await?;
-    ensure!(status.code() == Some(1), "{status:?}\n{}", second.output()?);
-    ensure!(second.output()?.contains("is no longer the leader"), "{}", second.output()?);
-    ensure!(place.holder().await? == three, "the sleeper took the lease back");
-
-    stopped(third).await?;
-    ensure!(place.holder().await?.is_empty(), "the lease was not given back");
-    let fourth = place.labeler("fourth")?;
-    place.until_holder("a lease that was given back is not free", |holder| !holder.is_empty()).await?;
-    stopped(fourth).await?;
-    place.finish(&[], &[]).await
-}
-
-#[tokio::test]
-async fn labeler_without_kubernetes_names_what_it_needs() -> anyhow::Result<()> {
-    let dir = tempfile::tempdir()?;
-    let mut process = Process::spawn(ProcessSpec {
-        name: "labeler".to_owned(),
-        program: DRIVER.into(),
-        args: vec!["metadataLabeler".into()],
-        env: BTreeMap::from([("AWS_REGION".to_owned(), "us-west-2".to_owned())]),
-        log: dir.path().join("log"),
-    })?;
-    let code = process.wait(BOUND).await?.code();
-    let output = process.output()?;
-    ensure!(
-        code == Some(1) && output.contains("KUBERNETES_SERVICE_HOST") && output.contains("--kubeconfig"),
-        "{code:?} {output}"
-    );
-    Ok(())
-}
-
 /// A driver that serves a node with that name, using these metadata sources.
 struct Served {
     process: Process,
@@ -416,29 +327,6 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     stopped(by_labels.process).await?;
     stopped(labeler).await?;
     place.finish(&["node-one"], &[]).await
-}
-
-/// The driver exits with 1 and logs the reason of each source. With the source `kubernetes` it serves.
-#[tokio::test]
-async fn node_without_labels_reports_missing_metadata() -> anyhow::Result<()> {
-    let place = Place::new("unlabelled").await?;
-    place.node("unlabelled-one", "aws:///us-west-2a/i-0123456789abcdef0").await?;
-    let socket = place.dir.path().join("csi.sock");
-    let endpoint = format!("--endpoint=unix://{}", socket.display());
-    let env = [("CSI_NODE_NAME", "unlabelled-one"), ("AWS_EC2_METADATA_DISABLED", "true")];
-    let args = ["node", &endpoint, "--metadata-sources=imds,metadata-labeler"];
-    let mut process = place.spawn("driver", &args, &env)?;
-    let code = process.wait(BOUND).await?.code();
-    let output = process.output()?;
-    ensure!(code == Some(1), "{code:?}\n{output}");
-    for said in ["AWS_EC2_METADATA_DISABLED", ENIS, VOLUMES, "unlabelled-one"] {
-        ensure!(output.contains(said), "{said} is not in:\n{output}");
-    }
-    let served = Served::start(&place, "unlabelled-one", "imds,kubernetes", &env[1..]).await?;
-    let info = served.info().await?;
-    ensure!(info.node_id == "i-0123456789abcdef0" && info.max_volumes_per_node == 26, "{info:?}");
-    stopped(served.process).await?;
-    place.finish(&["unlabelled-one"], &[]).await
 }
 
 /// Its Node object shows that the machine is not an EC2 instance, and there is no metadata service. The driver serves

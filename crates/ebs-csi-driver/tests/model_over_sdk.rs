@@ -3,20 +3,17 @@
 //!
 //! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
 use ebs_ec2::{Observation, Observer};
-use ebs_model::{Failure, Options, caught, run};
+use ebs_model::{Failure, Options, caught, run, run_seeds};
 use ebs_sim::Ec2Service;
 use ebs_sim::port::SimEc2;
 
 /// The seeds of `make test`. They differ from the seeds over the port.
 const SEEDS: std::ops::Range<u64> = 20_000..20_300;
-/// Unoptimised futures are large, especially the SDK's.
-const STACK: usize = 32 << 20;
 
 struct Unseen;
 
@@ -65,24 +62,8 @@ fn model_rules_hold_through_sdk_and_wire() {
         (None, None) => SEEDS,
     };
     let options = Options { verbose: given.is_some(), ..Options::default() };
-    let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || !failed.lock().expect("no thread panics here").is_empty() {
-                        return;
-                    }
-                    let failure = one(seed, &options);
-                    failed.lock().expect("no thread panics here").extend(failure);
-                }
-            });
-            thread.expect("a thread starts");
-        }
-    });
-    let failed = failed.into_inner().expect("no thread panics here");
+    let (failed, _) = run_seeds(threads, seeds, |failed| !failed.is_empty(), |seed| one(seed, &options));
     if let Some(failure) = failed.first() {
         let again = "again: EBS_MODEL_SEED={} cargo test --workspace --test model_over_sdk";
         panic!("{failure}{}", again.replace("{}", &failure.seed.to_string()));

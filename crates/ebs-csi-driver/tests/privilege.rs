@@ -221,25 +221,6 @@ fn node_on_old_kernel_publishes_by_bind_and_remount() {
     });
 }
 
-/// The failure at the mount, and not before, proves that the profile applies to the node service.
-#[test]
-fn node_under_profile_without_mount_fails_at_mount() {
-    with_mounts(|| async {
-        let world = world().await?;
-        let rights = Rights { capabilities: capabilities()?, seccomp: Some(profile_without(&["mount"])?) };
-        let pod = NodePod::start(&world, &rights, None).await?;
-        let mut life = Life::of(&world, &pod, &Access::Mount("ext4".to_owned())).await?;
-        life.controller().attach().await.map_err(refused)?;
-        let status = life.node().stage().await.err().context("a stage without mount(2)")?;
-        ensure!(status.message().contains("not permitted"), "{status:?}");
-        life.controller().detach().await.map_err(refused)?;
-        world.client().delete_volume(life.volume.id()).await.map_err(refused)?;
-        drop(life);
-        pod.stop().await?;
-        world.finish().await
-    });
-}
-
 /// The profile has an allow list and rejects other calls. No call is listed twice, and every group has a reason.
 #[test]
 fn profile_is_allow_list_with_reasons_and_no_duplicates() {

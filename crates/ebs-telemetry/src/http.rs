@@ -1,6 +1,5 @@
 //! `/metrics`, `/healthz` and `/readyz`, in clear text or over TLS.
 
-mod accept;
 mod pages;
 mod tls;
 

@@ -15,7 +15,7 @@ pub use http::{Listen, Pages, Tls, TlsError, TlsFiles, serve};
 pub use logging::{LogConfig, LoggingError, init};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
-    NotGrownVolume, PendingDetach, RunningOperation, UnhealthyVolume, count_panics,
+    NotGrownVolume, PendingDetach, UnhealthyVolume, count_panics,
 };
 pub use readiness::Readiness;
 pub use traces::{BadAuthorities, BadTraceEndpoint, TraceExport, Traces, TracesError};

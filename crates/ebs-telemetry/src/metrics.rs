@@ -12,13 +12,12 @@ mod unhealthy;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use component_base::metrics::{Family, Format, Histograms, Numbers, page};
+use component_base::metrics::{Family, Histograms, Numbers, page};
 
 pub use detaches::PendingDetach;
 pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 pub use ec2_calls::CallEnd;
 pub use health::HealthFailure;
-pub use operations::RunningOperation;
 pub use panics::count_panics;
 pub use unhealthy::{NotGrownVolume, UnhealthyVolume};
 
@@ -45,7 +44,7 @@ pub struct Metrics {
     detaches: DetachCollector,
     unhealthy: Source<UnhealthyVolume>,
     not_grown: Source<NotGrownVolume>,
-    operations: Source<RunningOperation>,
+    operations: Source<(&'static str, Duration)>,
     disks: DiskCollector,
 }
 
@@ -109,8 +108,9 @@ impl Metrics {
         self.not_grown.get_or_init(|| Box::new(not_grown));
     }
 
-    /// Sets the source of running operations. Further calls have no effect.
-    pub fn set_operations(&self, source: impl Fn() -> Vec<RunningOperation> + Send + Sync + 'static) {
+    /// Sets the source of running operations: for each, the kind of object that it locks, from a closed set, and the
+    /// time since its start. Further calls have no effect.
+    pub fn set_operations(&self, source: impl Fn() -> Vec<(&'static str, Duration)> + Send + Sync + 'static) {
         self.operations.get_or_init(|| Box::new(source));
     }
 
@@ -160,16 +160,16 @@ impl Metrics {
 
     /// Returns the page in Prometheus' text format, without the statistics of disks.
     pub fn page(&self) -> String {
-        page(self.known(), Format::Text)
+        page(self.known())
     }
 
     /// Returns the whole page.
     ///
     /// Cancellation: the future may be dropped.
-    pub async fn scrape(&self, format: Format) -> String {
+    pub async fn scrape(&self) -> String {
         let mut families = self.known();
         families.extend(self.disks.families().await);
-        page(families, format)
+        page(families)
     }
 
     fn known(&self) -> Vec<Family> {

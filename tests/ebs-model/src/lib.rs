@@ -46,5 +46,5 @@ mod truth;
 mod world;
 
 pub use planted::Planted;
-pub use run::{Failure, caught, run, run_on_port};
+pub use run::{Failure, caught, run, run_on_port, run_seeds};
 pub use world::{Made, Options};

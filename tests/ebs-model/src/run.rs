@@ -1,14 +1,20 @@
 //! A whole run from one seed: setup, faults, the end of the faults, and the final checks.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ebs_ec2::Ec2;
 use ebs_sim::port::SimEc2;
 
+use crate::driver_process::lock;
 use crate::rng::Rng;
 use crate::world::{Checked, Made, Options, Violation, World};
+
+/// Unoptimised futures are large, especially the SDK's.
+const STACK: usize = 32 << 20;
 
 /// A violated rule.
 #[derive(Debug, Clone)]
@@ -32,7 +38,7 @@ impl fmt::Display for Failure {
 }
 
 /// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, a line each.
-/// Needs a stack of 16 MiB in an unoptimised build.
+/// Needs a large stack in an unoptimised build, as [`run_seeds`] has.
 ///
 /// # Errors
 /// As [`run`], and for a panic.
@@ -55,6 +61,38 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
             text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message");
         Err(Failure { seed, rule: format!("the run panicked: {text}"), trace: Vec::new() })
     })
+}
+
+/// Runs seeds with `one` on several threads, until all have run or `is_over` holds for the failures so far. Returns the
+/// failures, lowest seed first, and the number of runs.
+///
+/// # Panics
+/// The machine starts no thread.
+pub fn run_seeds(
+    threads: usize,
+    seeds: Range<u64>,
+    is_over: impl Fn(&[Failure]) -> bool + Sync,
+    one: impl Fn(u64) -> Option<Failure> + Sync,
+) -> (Vec<Failure>, u64) {
+    let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+                while !is_over(&lock(&failed)) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let failure = one(seed);
+                    lock(&failed).extend(failure);
+                }
+            });
+            thread.expect("a thread starts");
+        }
+    });
+    let mut failed = std::mem::take(&mut *lock(&failed));
+    failed.sort_by_key(|failure: &Failure| failure.seed);
+    (failed, next.into_inner().min(seeds.end) - seeds.start)
 }
 
 /// Runs one seed on the simulated EC2 and returns the events, a line each. `client` creates each driver process's

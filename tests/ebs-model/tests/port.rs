@@ -3,10 +3,9 @@
 //! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
 
-use ebs_model::{Failure, Options, Planted, run_on_port};
+use ebs_model::{Failure, Options, Planted, run_on_port, run_seeds};
 
 /// How many seeds `make test` runs.
 const SEEDS: u64 = 10_000;
@@ -14,42 +13,13 @@ const SEEDS: u64 = 10_000;
 const SEEDS_FOR_A_BUG: u64 = 2000;
 /// Lines of the trace in a failure; `EBS_MODEL_SEED` prints the whole trace.
 const LINES: usize = 60;
-const STACK: usize = 16 << 20;
 /// The run ends after this number of failures.
 const MOST_FAILURES: usize = 12;
 
 /// Runs the seeds on all cores until there are enough failures. Returns the failures, lowest seed first.
-fn failures(
-    seeds: std::ops::Range<u64>,
-    options: &Options,
-    enough: impl Fn(&[Failure]) -> bool + Sync,
-) -> Vec<Failure> {
-    let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+fn failures(seeds: Range<u64>, options: &Options, enough: impl Fn(&[Failure]) -> bool + Sync) -> Vec<Failure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            // Unoptimised futures are large.
-            let thread = std::thread::Builder::new().stack_size(STACK);
-            let seeds = thread.spawn_scoped(scope, || {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    let result = run_on_port(seed, options);
-                    let mut failed = failed.lock().expect("no thread panics here");
-                    failed.extend(result.err());
-                    if enough(&failed) {
-                        return;
-                    }
-                }
-            });
-            seeds.expect("a thread starts");
-        }
-    });
-    let mut failed = failed.into_inner().expect("no thread panics here");
-    failed.sort_by_key(|failure: &Failure| failure.seed);
-    failed
+    run_seeds(threads, seeds, enough, |seed| run_on_port(seed, options).err()).0
 }
 
 fn number(variable: &str) -> Option<u64> {

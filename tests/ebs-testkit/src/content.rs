@@ -78,31 +78,3 @@ pub fn hash_file(path: &Path) -> io::Result<String> {
 pub fn size_of(path: &Path) -> io::Result<u64> {
     File::open(path)?.seek(SeekFrom::End(0))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hash_matches_written_data_and_changes_with_any_byte() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("data");
-        let length = 200_001;
-        let written = write_file(&path, 7, length).unwrap();
-        assert_eq!(hash_file(&path).unwrap(), written);
-        assert_eq!(size_of(&path).unwrap(), length);
-        let mut file = OpenOptions::new().write(true).open(&path).unwrap();
-        file.seek(SeekFrom::Start(123_456)).unwrap();
-        file.write_all(b"!").unwrap();
-        assert_ne!(hash_file(&path).unwrap(), written);
-        assert!(hash_start(&path, length + 1).is_err());
-    }
-
-    #[test]
-    fn seeds_give_different_data() {
-        let (mut a, mut b) = ([0; 64], [0; 64]);
-        Pattern::new(1).fill(&mut a);
-        Pattern::new(2).fill(&mut b);
-        assert_ne!(a, b);
-    }
-}

@@ -43,12 +43,6 @@ pub struct Call {
     /// Service time in EC2 in milliseconds, if the simulator reports it.
     #[serde(default, rename = "ms")]
     pub service_ms: Option<f64>,
-    /// The policies of `deploy/iam` that allow it (`managed-v2`, `legacy-example+kms`), if the simulator audits.
-    #[serde(default)]
-    pub allowed_by: Vec<String>,
-    /// The reasons, if no policy allows it without additions.
-    #[serde(default)]
-    pub denied: Vec<String>,
 }
 
 impl Call {
@@ -71,18 +65,6 @@ impl Ledger {
     /// Returns the mutating calls, also failed ones, without dry runs.
     pub fn mutations(&self) -> Vec<&Call> {
         self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
-    }
-
-    /// Formats the calls that this policy of `deploy/iam` does not allow without additions. If the simulator does not
-    /// audit (`--audit-policies`), these are all calls.
-    pub fn beyond(&self, policy: &str) -> Vec<String> {
-        let calls = self.calls.iter().filter(|call| !call.allowed_by.iter().any(|allowed| allowed == policy));
-        let told = |call: &Call| {
-            let why =
-                if call.denied.is_empty() { "another policy allows it".to_owned() } else { call.denied.join("; ") };
-            format!("{policy} does not allow {} {:?}: {why}", call.action, call.parameters)
-        };
-        calls.map(told).collect()
     }
 
     /// Formats the number of calls by action: `CreateVolume 1, DescribeVolumes 2`.
@@ -227,11 +209,6 @@ impl Control {
         self.add_fault(json!({ "name": "refusal", "effect": effect })).await
     }
 
-    /// Makes EC2 close the connection of every call, without any effect, until the faults are cleared.
-    pub async fn break_connections(&self) -> anyhow::Result<()> {
-        self.add_fault(json!({ "name": "outage", "effect": { "kind": "lose-request" } })).await
-    }
-
     async fn add_fault(&self, rule: Value) -> anyhow::Result<()> {
         self.call(http::Method::POST, "/faults", rule.to_string().into_bytes()).await.map(drop)
     }
@@ -287,55 +264,4 @@ impl Control {
 
 fn milliseconds(time: Duration) -> anyhow::Result<u64> {
     u64::try_from(time.as_millis()).context("a time in milliseconds")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(action: &str, outcome: &str, dry_run: bool) -> Call {
-        Call {
-            seq: 1,
-            action: action.into(),
-            parameters: BTreeMap::new(),
-            outcome: outcome.into(),
-            dry_run,
-            service_ms: None,
-            allowed_by: Vec::new(),
-            denied: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn dry_runs_and_failed_calls_do_not_count_as_work() {
-        let calls = vec![
-            call("CreateVolume", "DryRunOperation", true),
-            call("CreateVolume", "VolumeLimitExceeded", false),
-            call("CreateVolume", "ok", false),
-            call("DescribeVolumes", "ok", false),
-        ];
-        let ledger = Ledger { next: 4, calls };
-        assert_eq!(ledger.done("CreateVolume"), 1);
-        assert_eq!(ledger.mutations().len(), 2);
-        assert_eq!(ledger.summary(), "CreateVolume 3, DescribeVolumes 1");
-    }
-
-    #[test]
-    fn unset_delay_is_not_sent() {
-        let timing = Timing { attach_ms: Some(5), ..Timing::default() };
-        assert_eq!(serde_json::to_string(&timing).unwrap(), r#"{"attach_ms":5}"#);
-    }
-
-    #[test]
-    fn call_is_beyond_a_policy_that_needs_additions_for_it() {
-        let allowed = |by: &[&str]| Call {
-            allowed_by: by.iter().map(|&name| name.to_owned()).collect(),
-            denied: vec!["no statement is about it".to_owned()],
-            ..call("CreateVolume", "ok", false)
-        };
-        let calls = vec![allowed(&["managed-v2", "legacy-example"]), allowed(&["managed-v2+kms"]), allowed(&[])];
-        let beyond = Ledger { next: 3, calls }.beyond("managed-v2");
-        assert_eq!(beyond.len(), 2);
-        assert!(beyond[0].contains("CreateVolume") && beyond[0].contains("no statement is about it"), "{}", beyond[0]);
-    }
 }

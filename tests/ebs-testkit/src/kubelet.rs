@@ -107,15 +107,6 @@ mod tests {
     use super::*;
     use crate::mount_namespace::in_mount_namespace;
 
-    /// The numbers are those of `isFinalError`.
-    #[test]
-    fn code_is_final_unless_the_kubelet_lists_it() {
-        let passing: Vec<i32> = (0..=16).filter(|code| !is_final(*code)).collect();
-        let (ok, canceled, deadline_exceeded, resource_exhausted, aborted, unavailable) = (0, 1, 4, 8, 10, 14);
-        assert_eq!(passing, [ok, canceled, deadline_exceeded, resource_exhausted, aborted, unavailable]);
-        assert!(is_final(Status::internal("").code()) && !is_final(Status::aborted("").code()));
-    }
-
     #[test]
     fn final_code_is_an_error_only_with_a_mount() {
         let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,6 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use rustix::mount::UnmountFlags;
@@ -17,9 +16,6 @@ use crate::process::run_tool;
 
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
-const FREE_LOOK: Duration = Duration::from_millis(50);
-/// The time limit for a detached device to become free.
-const FREE_BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopLeft {
@@ -54,15 +50,6 @@ impl Leftovers {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes everything, and waits until it is gone. An error does not prevent the removal of the rest.
-    pub async fn clean(&self) -> anyhow::Result<()> {
-        let mut first = self.release();
-        for left in &self.loops {
-            first = first.and(left.gone().await);
-        }
-        first
-    }
-
     /// Removes mounts (newest first), links and loop devices, without waiting: a device in use is detached with its
     /// last user. For tests that end in a panic, where nothing can be awaited.
     pub fn release(&self) -> anyhow::Result<()> {
@@ -80,13 +67,6 @@ impl Leftovers {
     }
 
     /// Finds and removes the leftovers, and returns them.
-    pub async fn clean_below(dir: &Path) -> anyhow::Result<Self> {
-        let found = Self::below(dir)?;
-        found.clean().await?;
-        Ok(found)
-    }
-
-    /// Like [`Leftovers::clean_below`], without waiting.
     pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.release()?;
@@ -132,20 +112,6 @@ impl LoopLeft {
             return Ok(());
         }
         run_tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
-    }
-
-    /// Waits until it is free. After a process was killed, the kernel unmounts its mounts only later, and a device is
-    /// detached with its last mount.
-    async fn gone(&self) -> anyhow::Result<()> {
-        let mut tick = tokio::time::interval(FREE_LOOK);
-        let free = async {
-            while self.is_there() {
-                tick.tick().await;
-            }
-        };
-        let within = tokio::time::timeout(FREE_BOUND, free).await;
-        let (device, backing) = (self.device.display(), self.backing.display());
-        within.with_context(|| format!("remove {device} on {backing}: still present; close its users"))
     }
 
     fn is_there(&self) -> bool {
@@ -255,42 +221,5 @@ mod tests {
     fn mount_point_with_a_blank_is_decoded() {
         let table = b"36 35 98:0 / /mnt/a\\040b rw shared:1 - ext4 /dev/x rw\n37 35 0:1 / /proc rw - proc proc rw\n";
         assert_eq!(mount_points(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/proc")]);
-    }
-
-    #[test]
-    fn only_leftovers_of_the_given_directory_are_removed() {
-        use crate::loop_device::LoopDevice;
-        crate::mount_namespace::in_mount_namespace(|| async {
-            let unique = std::process::id();
-            let volume = |letter: char| ebs_ec2::VolumeId::parse(&format!("vol-0left{letter}{unique}")).unwrap();
-            let (ours, theirs) =
-                (LoopDevice::new(&volume('a'), 1 << 20).unwrap(), LoopDevice::new(&volume('b'), 1 << 20).unwrap());
-            let links: Vec<PathBuf> = [(&ours, 'a'), (&theirs, 'b')]
-                .map(|(device, letter)| {
-                    let link = Path::new(BY_ID).join(format!("{LINK_PREFIX}{}", volume(letter).serial()));
-                    fs::create_dir_all(BY_ID).unwrap();
-                    std::os::unix::fs::symlink(format!("../../{}", device.name()), &link).unwrap();
-                    link
-                })
-                .into();
-            // The link of a volume that had our device before. Its owner has not removed the link yet.
-            let stale = Path::new(BY_ID).join(format!("{LINK_PREFIX}{}", volume('c').serial()));
-            std::os::unix::fs::symlink(format!("../../{}", ours.name()), &stale).unwrap();
-            let mounts = [ours.directory(), theirs.directory()].map(|dir| {
-                let at = dir.join("mnt");
-                fs::create_dir(&at).unwrap();
-                rustix::mount::mount("none", &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-                at
-            });
-            let found = Leftovers::clean_below(ours.directory()).await.unwrap();
-            assert_eq!(found.mounts, mounts[..1]);
-            assert_eq!(found.links, links[..1]);
-            assert_eq!(found.loops.iter().map(|l| l.device.as_path()).collect::<Vec<_>>(), [ours.path()]);
-            assert_eq!(Leftovers::below(ours.directory()).unwrap().to_string(), "nothing");
-            let others = Leftovers::below(theirs.directory()).unwrap();
-            assert_eq!((others.mounts.len(), others.loops.len(), others.links.len()), (1, 1, 1), "{others}");
-            others.clean().await.unwrap();
-            fs::remove_file(stale).unwrap();
-        });
     }
 }

@@ -7,15 +7,14 @@
 //! [`sanity`] runs csi-sanity against it.
 //!
 //! [`loop_device`] and [`mount_namespace`] provide separate disks and mounts, [`ext_damage`] damaged file systems,
-//! [`replaced_tool`] a fake tool, and [`memory_cgroup`] a memory limit. [`node_pod`] and [`containerd`] run the
-//! node service in a container, [`kube_api`] a Kubernetes API server, and [`collector`] a collector of traces.
-//! [`kubelet`] knows after which responses the kubelet forgets a mount.
+//! and [`replaced_tool`] a fake tool. [`node_pod`] runs the node service in a
+//! container, [`kube_api`] a Kubernetes API server, and [`collector`] a collector of traces. [`pages`] reads the driver's
+//! metrics, and [`kubelet`] knows after which responses the kubelet forgets a mount.
 //!
 //! The crate uses only the driver's command line, socket and environment. Product crates must not depend on it; only
 //! tests and `xtask` do.
 
 pub mod collector;
-pub mod containerd;
 pub mod content;
 pub mod control;
 pub mod csi_client;
@@ -24,10 +23,10 @@ pub mod kube_api;
 pub mod kubelet;
 pub mod leftovers;
 pub mod loop_device;
-pub mod memory_cgroup;
 pub mod mount_namespace;
 pub mod node_pod;
 pub mod on_node;
+pub mod pages;
 pub mod process;
 pub mod record;
 pub mod replaced_tool;

@@ -286,50 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn loop_device_has_the_exact_size_and_grows_in_place() {
-        let device = LoopDevice::new(&volume("vol-0f1x"), 3 * 512).unwrap();
-        let sectors = || std::fs::read_to_string(format!("/sys/block/{}/size", device.name())).unwrap();
-        assert_eq!(sectors().trim(), "3");
-        device.grow(1 << 20).unwrap();
-        assert_eq!(sectors().trim(), "2048");
-    }
-
-    /// This is detected even if the other device is gone again.
-    #[tokio::test]
-    async fn vanished_device_reports_reuse_of_its_number() {
-        let device = LoopDevice::new(&volume("vol-0f3x"), 1 << 20).unwrap();
-        let gone = device.vanish().await.unwrap();
-        // The kernel assigns the lowest free number, so sooner or later this one is assigned, to this test or to
-        // another process.
-        let mut others = Vec::new();
-        while !gone.number_was_reused() {
-            assert!(others.len() < 64, "{} was free all the time", device.name());
-            let other = LoopDevice::new(&volume("vol-0f4x"), 1 << 20).unwrap();
-            let got_it = other.name() == device.name();
-            others.push(other);
-            assert!(!got_it || gone.number_was_reused(), "{} was taken unseen", device.name());
-        }
-        drop(others);
-        assert!(gone.number_was_reused(), "it was another's in the meantime");
-    }
-
-    #[test]
-    fn fingerprint_changes_with_any_byte_and_its_position() {
-        let device = LoopDevice::new(&volume("vol-0f5x"), 1 << 40).unwrap();
-        let blank = device.fingerprint().unwrap();
-        let mut seen = vec![blank.clone()];
-        for offset in [0, 4095, 4096, (1 << 39) + 7, (1 << 40) - 1] {
-            device.write_at(&[1], offset).unwrap();
-            let now = device.fingerprint().unwrap();
-            assert!(!seen.contains(&now), "byte {offset} makes no difference");
-            assert_eq!(now, device.fingerprint().unwrap());
-            device.write_at(&[0], offset).unwrap();
-            seen.push(now);
-        }
-        assert_eq!(device.fingerprint().unwrap(), blank, "a page of zeros is as good as a hole");
-    }
-
-    #[test]
     fn panic_removes_device_and_file() {
         let device = LoopDevice::new(&volume("vol-0f2x"), 1 << 20).unwrap();
         let (name, backing) = (device.name().to_owned(), device.backing_file().to_owned());

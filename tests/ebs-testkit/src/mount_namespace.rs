@@ -87,23 +87,6 @@ mod tests {
     }
 
     #[test]
-    fn briefly_busy_mount_is_unmounted_when_it_is_free() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = directory.path().canonicalize().unwrap();
-        in_mount_namespace(move || async move {
-            rustix::mount::mount("none", &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-            let open = std::fs::File::create(at.join("held")).unwrap();
-            assert_eq!(rustix::mount::unmount(&at, UnmountFlags::empty()), Err(Errno::BUSY));
-            let released = async {
-                tokio::task::yield_now().await;
-                drop(open);
-            };
-            tokio::join!(unmount(&at), released);
-            assert!(!is_mounted("/proc/thread-self/mountinfo", &at));
-        });
-    }
-
-    #[test]
     #[should_panic(expected = "on purpose")]
     fn panic_of_the_test_is_propagated() {
         in_mount_namespace(|| async { panic!("on purpose") });

@@ -4,8 +4,7 @@
 //! A process holds the lock (`flock`) of its directory as long as the directory has contents. The kernel releases the
 //! lock when the process ends in any way; a child shares it only until its exec. So everything in a directory whose
 //! lock is free has no owner: processes that were recorded there by id and start time, mounts, loop devices by their
-//! backing files, and files. A directory that contains a held lock, for example of a suite that outlives its run,
-//! stays.
+//! backing files, and files.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -162,21 +161,14 @@ impl fmt::Display for Swept {
 /// A locked directory whose process has ended. The lock keeps other sweepers out.
 struct Abandoned {
     dir: PathBuf,
-    _locks: Vec<Lock>,
+    _lock: Lock,
 }
 
 impl Abandoned {
-    /// Locks the directory, unless it contains a held lock.
+    /// Locks the directory, unless its lock is held.
     fn take(dir: &Path) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
-        let mut locks = vec![Lock::free_of(&dir)?];
-        // The suites of a run have directories in the run's, and may outlive it.
-        for entry in fs::read_dir(&dir).ok()?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-                locks.push(Lock::free_of(&entry.path())?);
-            }
-        }
-        Some(Self { dir, _locks: locks })
+        Some(Self { _lock: Lock::free_of(&dir)?, dir })
     }
 
     fn sweep(self) -> Swept {
@@ -200,11 +192,9 @@ impl Abandoned {
         fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }
 
-    /// Returns the processes that the run and its suites have recorded. A truncated line is ignored.
+    /// Returns the processes that the run has recorded. A truncated line is ignored.
     fn processes(&self) -> Vec<ProcessRecord> {
-        let below = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let files = below.map(|path| path.join(PROCESSES)).chain([self.dir.join(PROCESSES)]);
-        let lines = files.filter_map(|file| fs::read_to_string(file).ok()).collect::<String>();
+        let lines = fs::read_to_string(self.dir.join(PROCESSES)).unwrap_or_default();
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::process::{Process, ProcessSpec};
@@ -18,8 +17,7 @@ pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// Volumes from CreateVolume to DeleteVolume: the next two parts.
-    Controller,
+    /// CreateVolume.
     Creation,
     /// Other calls for a volume, mostly attachments.
     Attachment,
@@ -40,9 +38,8 @@ impl Part {
     pub fn has(self, spec: &str) -> bool {
         match self {
             Self::Whole => true,
-            Self::Controller => spec.starts_with(CONTROLLER_SPECS),
-            Self::Creation => Self::Controller.has(spec) && spec.contains(CREATION_SPECS),
-            Self::Attachment => Self::Controller.has(spec) && !spec.contains(CREATION_SPECS),
+            Self::Creation => spec.starts_with(CONTROLLER_SPECS) && spec.contains(CREATION_SPECS),
+            Self::Attachment => spec.starts_with(CONTROLLER_SPECS) && !spec.contains(CREATION_SPECS),
             Self::Node => spec.starts_with(NODE_SPECS),
             Self::Other => ![CONTROLLER_SPECS, NODE_SPECS].iter().any(|specs| spec.starts_with(specs)),
         }
@@ -53,7 +50,6 @@ impl Part {
         let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
         match self {
             Self::Whole => Vec::new(),
-            Self::Controller => vec![("ginkgo.focus", specs(CONTROLLER_SPECS))],
             Self::Creation => vec![("ginkgo.focus", specs(&format!("{CONTROLLER_SPECS}.*{CREATION_SPECS}")))],
             Self::Attachment => {
                 vec![("ginkgo.focus", specs(CONTROLLER_SPECS)), ("ginkgo.skip", CREATION_SPECS.to_owned())]
@@ -78,8 +74,6 @@ pub struct SanitySpec {
     pub ec2_ids: bool,
     /// Whether to attach as many volumes as the node permits, and one more.
     pub attach_limit: bool,
-    /// The deadline after which a call is repeated, as sidecars do; `None` for no deadline.
-    pub call_timeout: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,20 +83,6 @@ pub struct SanityResult {
     pub failed: BTreeMap<String, String>,
     /// Names of the skipped specs, with the reasons.
     pub skipped: BTreeMap<String, String>,
-    /// The calls by method, such as `CreateVolume`.
-    pub calls: BTreeMap<String, Calls>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Calls {
-    /// Calls of the suite.
-    pub calls: u64,
-    /// Attempts, including repeated ones.
-    pub sent: u64,
-    /// Attempts that reached their deadline.
-    pub cut_off: u64,
-    /// Attempts that failed, by Go's name of the code: `DeadlineExceeded`.
-    pub refused: BTreeMap<String, u64>,
 }
 
 /// Part of each secret that the suite sends. No log of the driver may contain it.
@@ -139,8 +119,8 @@ pub fn program() -> anyhow::Result<PathBuf> {
 /// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
-    let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));
-    let flags = flags(spec, &report, &call_report)?;
+    let report = spec.dir.join("report.json");
+    let flags = flags(spec, &report)?;
     let mut process = Process::spawn(ProcessSpec {
         name: "csi-sanity".to_owned(),
         program: program.to_owned(),
@@ -154,8 +134,6 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     let mut result = parse(&text)?;
     // Specs of other parts are also reported as skipped.
     result.skipped.retain(|name, _| spec.part.has(name));
-    let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
-    result.calls = serde_json::from_slice(&calls).context("parse csi-sanity's report of calls")?;
     if status.success() != result.failed.is_empty() {
         bail!("csi-sanity exited with {status}, but reports {} failed specs", result.failed.len());
     }
@@ -163,7 +141,7 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
 }
 
 /// Returns the flags, including all optional ones that apply to an EBS driver.
-fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn flags(spec: &SanitySpec, report: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
     let file = |name: &str, lines: &[String]| {
         let path = spec.dir.join(name);
         std::fs::write(&path, lines.concat()).with_context(|| format!("write {}", path.display()))?;
@@ -186,22 +164,17 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
         ("csi.testvolumeaccesstype", spec.access.to_owned()),
         ("csi.testnodevolumeattachlimit", spec.attach_limit.to_string()),
         ("ec2-ids", spec.ec2_ids.to_string()),
-        ("call-report", call_report.display().to_string()),
         ("ginkgo.json-report", report.display().to_string()),
         ("ginkgo.no-color", "true".to_owned()),
         ("ginkgo.v", "true".to_owned()),
     ];
     flags.extend(spec.part.flags());
-    if let Some(timeout) = spec.call_timeout {
-        flags.push(("call-timeout", format!("{}ms", timeout.as_millis())));
-    }
     Ok(flags)
 }
 
 fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
     let suites: Vec<Value> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
-    let mut result =
-        SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
+    let mut result = SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new() };
     for spec in suites.iter().filter_map(|suite| suite["SpecReports"].as_array()).flatten() {
         let text = |field: &str| spec[field].as_str().unwrap_or_default();
         let kind = text("LeafNodeType");
@@ -218,27 +191,4 @@ fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
         }
     }
     Ok(result)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_is_split_into_passed_failed_and_skipped_specs() {
-        let report = br#"[{"SpecReports":[
-            {"ContainerHierarchyTexts":["Node Service","NodeX"],"LeafNodeType":"It","LeafNodeText":"works","State":"passed"},
-            {"ContainerHierarchyTexts":["Node Service"],"LeafNodeType":"It","LeafNodeText":"fails","State":"failed","Failure":{"Message":"no"}},
-            {"ContainerHierarchyTexts":null,"LeafNodeType":"It","LeafNodeText":"is not for us","State":"skipped","Failure":{"Message":"GetCapacity not supported"}},
-            {"ContainerHierarchyTexts":null,"LeafNodeType":"It","LeafNodeText":"comes later","State":"pending"},
-            {"ContainerHierarchyTexts":null,"LeafNodeType":"ReportAfterSuite","LeafNodeText":"","State":"passed"},
-            {"ContainerHierarchyTexts":["A"],"LeafNodeType":"It","LeafNodeText":"hangs","State":"timedout"}
-        ]}]"#;
-        let result = parse(report).unwrap();
-        assert_eq!(result.passed, ["Node Service / NodeX / works"]);
-        assert_eq!(result.failed["Node Service / fails"], "failed: no");
-        assert_eq!(result.failed["A / hangs"], "timedout: ");
-        assert_eq!(result.skipped["is not for us"], "GetCapacity not supported");
-        assert_eq!(result.skipped["comes later"], "pending in csi-sanity itself");
-    }
 }

@@ -27,6 +27,7 @@ use crate::process::{Ending, Process, ProcessSpec, log_tail};
 use crate::run_dir::OwnDir;
 
 pub use builder::WorldBuilder;
+pub use ebs_sim::iam::Shipped;
 
 /// The time limit of the driver's start, on a busy machine.
 pub const READY_BOUND: Duration = Duration::from_secs(120);
@@ -154,21 +155,6 @@ impl World {
     ) -> anyhow::Result<VolumeOnNode> {
         let node = self.client.node_info().await.context("NodeGetInfo")?.node_id;
         VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir()).context("the kubelet's directories")
-    }
-
-    /// Waits until the driver's log shows this number of requests in progress, with this method and object: begun, and
-    /// neither failed nor cancelled by their clients. A request that has succeeded still counts.
-    pub async fn until_in_hand(&self, rpc: &str, subject: &str, wanted: usize) -> anyhow::Result<()> {
-        let (rpc, subject) = (format!("rpc=\"{rpc}\""), format!("subject=\"{subject}\""));
-        let count = |log: &str, words: &str| {
-            log.lines().filter(|line| [words, &rpc, &subject].iter().all(|part| line.contains(part))).count()
-        };
-        let what = format!("{wanted} requests in hand with {rpc} and {subject}");
-        let in_hand = |log: &str| {
-            let ended = count(log, "\"the client stopped waiting\"") + count(log, "\"request failed\"");
-            count(log, "\"request\"").checked_sub(ended) == Some(wanted)
-        };
-        self.until_logged(&what, in_hand).await
     }
 
     /// Waits until `wanted` is true for the log, which all drivers of this world share.

@@ -73,26 +73,3 @@ impl Drop for Writer {
         self.stop.store(true, Ordering::SeqCst);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn writer_runs_until_its_end_and_returns_the_final_hash() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("stream");
-        let writer = Writer::start(path.clone());
-        writer.progress().await.unwrap();
-        writer.progress().await.unwrap();
-        let hash = writer.end().await.unwrap();
-        assert_eq!(content::hash_file(&path).unwrap(), hash);
-    }
-
-    #[tokio::test]
-    async fn failed_write_is_reported() {
-        let writer = Writer::start(PathBuf::from("/nonexistent/stream"));
-        assert!(writer.progress().await.is_err());
-        assert!(writer.end().await.unwrap_err().to_string().contains("writer failed"));
-    }
-}

@@ -292,23 +292,3 @@ impl Attached {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_file_without_its_mount_names_its_process() {
-        assert_eq!(owner_of_lost("/1/vol-0000045fa00000001.img"), Some(0x45fa));
-        for other in [
-            "/tmp/x/disks/1/vol-0000045fa00000001.img",
-            "/a/vol-0000045fa00000001.img",
-            "/1/vol-0abc.img",
-            "/1/vol-0000045fa00000001",
-            "/1/é00045fa00000001.img",
-            "",
-        ] {
-            assert_eq!(owner_of_lost(other), None, "{other}");
-        }
-    }
-}

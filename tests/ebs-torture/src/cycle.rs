@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use ebs_testkit::run_dir::OwnDir;
 use futures_util::future::{Either, join_all, select};
+use tokio::time::Instant;
 
 use crate::cut_disk::CutDisks;
 use crate::faults::Fault;
 use crate::node::Node;
-use crate::planted::{Planted, picture_of_sysfs};
+use crate::planted::Planted;
 use crate::settle;
 use crate::shared::{Counts, Place, Shared};
 use crate::volume::Volume;
@@ -70,10 +72,7 @@ pub(crate) struct Cycle {
 }
 
 /// Runs one cycle in a private mount namespace.
-///
-/// # Panics
-/// This process is not root.
-pub fn run(seed: u64, options: &Options) -> Outcome {
+fn run(seed: u64, options: &Options) -> Outcome {
     let found = Arc::new(Mutex::new(Outcome::default()));
     let (result, options) = (Arc::clone(&found), options.clone());
     in_mount_namespace(move || async move {
@@ -81,6 +80,37 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         *result.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
     });
     std::mem::take(&mut found.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Runs cycles from the first seed on several threads, until `count` have begun, the bound is over, or `ended` returns
+/// false. Returns the number of cycles.
+///
+/// # Panics
+/// This process is not root.
+pub fn run_seeds(
+    first: u64,
+    count: u64,
+    (threads, bound): (u64, Duration),
+    options: &Options,
+    ended: impl Fn(Outcome) -> bool + Sync,
+) -> u64 {
+    let (began, next, goes_on) = (Instant::now(), AtomicU64::new(0), AtomicBool::new(true));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(count) {
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) && began.elapsed() < bound {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    if !ended(run(first.wrapping_add(number), options)) {
+                        goes_on.store(false, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    next.into_inner().min(count)
 }
 
 async fn whole(seed: u64, options: &Options) -> Outcome {
@@ -134,7 +164,7 @@ impl Cycle {
 
     async fn all(&mut self) -> anyhow::Result<()> {
         for node in 0..NODES {
-            self.start(node).await?;
+            self.shared.nodes[node].start().await?;
         }
         for round in 0..6 + self.rng.below(10) {
             self.round(round < EARLY).await?;
@@ -145,7 +175,7 @@ impl Cycle {
         self.shared.tell("the faults end");
         for node in 0..NODES {
             self.shared.nodes[node].kill(false)?;
-            self.start(node).await?;
+            self.shared.nodes[node].start().await?;
         }
         let shared = &self.shared;
         let ends = join_all(self.volumes.iter_mut().map(|volume| settle::settle(volume, shared))).await;
@@ -154,15 +184,6 @@ impl Cycle {
             self.look_for_leftovers()?;
         }
         Ok(())
-    }
-
-    async fn start(&self, node: usize) -> anyhow::Result<()> {
-        let node = &self.shared.nodes[node];
-        let sys = match self.shared.planted {
-            Some(Planted::IdentityNotReadAgain) => Some(picture_of_sysfs(node.directory())?),
-            _ => None,
-        };
-        node.start(sys).await
     }
 
     /// Makes a step of every volume concurrently, and perhaps a fault.
@@ -196,7 +217,7 @@ impl Cycle {
                 self.boot(node).await?;
             }
             if self.shared.nodes[node].client().is_none() {
-                self.start(node).await?;
+                self.shared.nodes[node].start().await?;
             }
             let shared = &self.shared;
             for volume in self.volumes.iter_mut().filter(|volume| has_booted && volume.at == node) {

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use ebs_ec2::SplitMix64;
 
-use crate::node::Node;
-use crate::planted::{Planted, records};
+use crate::planted::records;
 use crate::shared::Shared;
 
 const LOOK: Duration = Duration::from_millis(1);
@@ -122,15 +121,11 @@ impl Fault {
                 let fate = if with_tools { "killed as well" } else { "left running" };
                 shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
                 shared.count("services killed");
-                if with_tools {
-                    lose_records(shared, node)?;
-                }
             }
             Blow::KillTool => {
                 if node.kill_a_tool() {
                     shared.tell(format!("kill -9 of a tool on node {index}"));
                     shared.count("tools killed under their service");
-                    lose_records(shared, node)?;
                 }
             }
             Blow::CutNode => {
@@ -154,18 +149,6 @@ impl Fault {
         }
         Ok(())
     }
-}
-
-/// For a planted bug: no record was ever written to the disk.
-fn lose_records(shared: &Shared, node: &Node) -> anyhow::Result<()> {
-    if shared.planted != Some(Planted::RecordNotKept) {
-        return Ok(());
-    }
-    for record in records(&node.state()) {
-        let _gone = std::fs::remove_file(record);
-        shared.tell("planted: the format record was never written to the disk");
-    }
-    Ok(())
 }
 
 /// Returns a duration below this number of milliseconds.

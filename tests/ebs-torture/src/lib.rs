@@ -38,7 +38,7 @@ pub mod vm;
 mod volume;
 mod writes;
 
-pub use cycle::{Failure, Options, Outcome, run};
+pub use cycle::{Failure, Options, Outcome, run_seeds};
 pub use planted::Planted;
 pub use service::{ServiceOptions, serve};
 pub use shared::{Counts, Exception, STAGED};

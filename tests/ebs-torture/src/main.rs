@@ -4,14 +4,13 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use ebs_testkit::run_dir::RunDir;
-use ebs_torture::{Counts, Options, Planted, ServiceOptions, run, serve, vm};
+use ebs_torture::{Counts, Options, Planted, ServiceOptions, run_seeds, serve, vm};
 use tokio::time::Instant;
 
 /// The node torture, for longer runs than in `make test`. Requires root.
@@ -57,8 +56,6 @@ enum Role {
         devices: PathBuf,
         #[arg(long, default_value = "/proc/sys/kernel/random/boot_id")]
         boot_id: PathBuf,
-        #[arg(long, default_value = "/sys")]
-        sys: PathBuf,
         #[arg(long)]
         parent: u32,
     },
@@ -77,8 +74,8 @@ enum Role {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
-        Some(Role::Serve { socket, state, devices, boot_id, sys, parent }) => {
-            let options = ServiceOptions { socket, state, devices, boot_id, sys };
+        Some(Role::Serve { socket, state, devices, boot_id, parent }) => {
+            let options = ServiceOptions { socket, state, devices, boot_id };
             lives(parent).and_then(|()| in_runtime(1, serve(&options))).map(|()| ExitCode::SUCCESS)
         }
         Some(Role::Disks { parent, mount, socket }) => {
@@ -123,31 +120,21 @@ fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (None, None, None) => 100,
     };
     let bound = arguments.seconds.map_or(Duration::MAX, Duration::from_secs);
-    let (began, next) = (Instant::now(), AtomicU64::new(0));
+    let began = Instant::now();
     let sum = Mutex::new((Counts::default(), Vec::new(), 0_u64));
     let tell = |line: String| drop(writeln!(std::io::stdout(), "{line}"));
-    std::thread::scope(|threads| {
-        for _ in 0..arguments.threads.min(count) {
-            threads.spawn(|| {
-                while began.elapsed() < bound {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let outcome = run(from.wrapping_add(number), &options);
-                    if let Some(failure) = &outcome.failure {
-                        tell(failure.to_string());
-                    }
-                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    sum.0.join(&outcome.counts);
-                    sum.1.extend(outcome.failure.map(|failure| failure.seed));
-                    sum.2 += 1;
-                    if sum.2.is_multiple_of(100) {
-                        tell(format!("{} cycles in {} s: {} failed", sum.2, began.elapsed().as_secs(), sum.1.len()));
-                    }
-                }
-            });
+    run_seeds(from, count, (arguments.threads, bound), &options, |outcome| {
+        if let Some(failure) = &outcome.failure {
+            tell(failure.to_string());
         }
+        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.0.join(&outcome.counts);
+        sum.1.extend(outcome.failure.map(|failure| failure.seed));
+        sum.2 += 1;
+        if sum.2.is_multiple_of(100) {
+            tell(format!("{} cycles in {} s: {} failed", sum.2, began.elapsed().as_secs(), sum.1.len()));
+        }
+        true
     });
     let (counts, failed, cycles) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     tell(summary(cycles, from, began.elapsed(), &counts));

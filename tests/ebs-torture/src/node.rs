@@ -109,22 +109,20 @@ impl Node {
         ebs_testkit::process::log_tail(&self.log(), 24)
     }
 
-    /// Starts the service and waits until it answers. `sys` belongs to a planted bug.
-    pub(crate) async fn start(&self, sys: Option<PathBuf>) -> anyhow::Result<()> {
+    /// Starts the service and waits until it answers.
+    pub(crate) async fn start(&self) -> anyhow::Result<()> {
         let socket = self.directory.join("csi.sock");
         let mut args: Vec<std::ffi::OsString> = Vec::new();
         if !self.grows_mounted {
             args.extend(["--bounding-set", "-sys_resource", "--"].map(Into::into));
             args.push(self.program.clone().into());
         }
-        let sys = sys.unwrap_or_else(|| PathBuf::from("/sys"));
         args.extend(["serve".into(), "--parent".into(), std::process::id().to_string().into()]);
         for (name, path) in [
             ("--socket", socket.clone()),
             ("--state", self.state()),
             ("--devices", self.devices.clone()),
             ("--boot-id", self.boot_id()),
-            ("--sys", sys),
         ] {
             args.extend([name.into(), path.into()]);
         }

@@ -15,10 +15,6 @@ pub enum Planted {
     RecordOutlivesRawPublish,
     /// A mount remains after the volume is unstaged.
     MountStaysBehind,
-    /// The record of a format is not durable when the service dies.
-    RecordNotKept,
-    /// The identity of a disk is read once, at the start of the service, and never again.
-    IdentityNotReadAgain,
     /// Unstage reports success although the volume is still mounted or bound elsewhere.
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
@@ -38,12 +34,10 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::RecordOutlivesRefusal,
         Self::RecordOutlivesRawPublish,
         Self::MountStaysBehind,
-        Self::RecordNotKept,
-        Self::IdentityNotReadAgain,
         Self::UnstageIgnoresUses,
         Self::ForceWithoutRecord,
         Self::GrowthDecidesAccess,
@@ -99,33 +93,4 @@ impl Keeper {
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }
-}
-
-/// Copies sysfs' present information about disks, for a service that never reads it again. Loop devices with a file are
-/// copied, all others are links to the real ones.
-pub(crate) fn picture_of_sysfs(at: &Path) -> anyhow::Result<PathBuf> {
-    let picture = at.join("sys");
-    if picture.exists() {
-        fs::remove_dir_all(&picture)?;
-    }
-    let (blocks, numbers) = (picture.join("block"), picture.join("dev/block"));
-    fs::create_dir_all(&blocks)?;
-    fs::create_dir_all(&numbers)?;
-    for entry in fs::read_dir("/sys/block")? {
-        let real = entry?.path().canonicalize()?;
-        let name = real.file_name().unwrap_or_default().to_owned();
-        let Ok(number) = fs::read_to_string(real.join("dev")) else { continue };
-        match fs::read_to_string(real.join("loop/backing_file")) {
-            Ok(file) => {
-                fs::create_dir_all(blocks.join(&name).join("loop"))?;
-                fs::write(blocks.join(&name).join("loop/backing_file"), file)?;
-                for attribute in ["dev", "size", "diskseq"] {
-                    let _gone = fs::copy(real.join(attribute), blocks.join(&name).join(attribute));
-                }
-            }
-            Err(_) => std::os::unix::fs::symlink(&real, blocks.join(&name))?,
-        }
-        std::os::unix::fs::symlink(blocks.join(&name), numbers.join(number.trim()))?;
-    }
-    Ok(picture)
 }

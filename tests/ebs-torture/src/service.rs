@@ -22,8 +22,6 @@ pub struct ServiceOptions {
     pub devices: PathBuf,
     /// The file with the boot id of this node. It changes with a power cut.
     pub boot_id: PathBuf,
-    /// The path of sysfs, or for a planted bug, of a copy that does not change.
-    pub sys: PathBuf,
 }
 
 struct Unobserved;
@@ -41,7 +39,6 @@ pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
         simulated_devices: Some(options.devices.clone()),
         late_device: Duration::ZERO,
         boot_id: options.boot_id.clone(),
-        sys: options.sys.clone(),
         ..MounterConfig::new(&options.state)
     };
     let mounter = Mounter::new(config).context("the mounter")?;

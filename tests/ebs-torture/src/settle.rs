@@ -9,24 +9,17 @@ use ebs_testkit::process::run_tool;
 use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
-use crate::planted::{Planted, records};
+use crate::planted::records;
 use crate::shared::{Exception, STAGED, Shared};
 use crate::truth::is_free;
 use crate::volume::Volume;
 
 /// How long the volume may take to reach its state after the faults.
 const SETTLE: Duration = Duration::from_secs(90);
-/// The same for a service that never reads a disk's identity again: it cannot find disks that were attached after its
-/// start, however long it waits.
-const SETTLE_WITHOUT_A_LOOK: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(40);
 /// How often a stage may fail before the torture checks whether an interrupted mkfs explains it.
 const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
-
-fn bound(shared: &Shared) -> Duration {
-    if shared.planted == Some(Planted::IdentityNotReadAgain) { SETTLE_WITHOUT_A_LOOK } else { SETTLE }
-}
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     // A disk that has lost power, or on which others have left something, needs another attachment. A kubelet also
@@ -89,7 +82,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     if node.is_file_system_at(&node.staging(&volume.id)).await? {
         return Ok(true);
     }
-    let deadline = Instant::now() + bound(shared);
+    let deadline = Instant::now() + SETTLE;
     while !is_free(volume.device()?).context("look at the device")? {
         if Instant::now() > deadline {
             volume.broken(shared, "the disk is still open although nothing is mounted and no fault is active");
@@ -102,7 +95,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
 
 /// Stages it until that succeeds or is rejected. Returns the text of the rejection.
 async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
-    let deadline = Instant::now() + bound(shared);
+    let deadline = Instant::now() + SETTLE;
     let mut failures = 0;
     loop {
         match volume.stage(shared, false, None).await? {
@@ -194,7 +187,7 @@ pub(crate) async fn until_done(
     what: &str,
     mut request: impl AsyncFnMut(&mut Volume, &Shared) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + bound(shared);
+    let deadline = Instant::now() + SETTLE;
     loop {
         match request(volume, shared).await? {
             Answer::Done => return Ok(()),

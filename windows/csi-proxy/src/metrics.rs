@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use component_base::metrics::{Desc, Family, Format, Histograms, Numbers, Sample, page};
+use component_base::metrics::{self, Desc, Family, Histograms, Numbers, Sample, page};
 
 use crate::figures::Figures;
 
@@ -86,7 +86,7 @@ impl Metrics {
 
     /// Returns `/metrics`.
     pub(crate) fn router(self: Arc<Self>) -> Router {
-        let page = async move || ([(CONTENT_TYPE, Format::Text.content_type())], self.page());
+        let page = async move || ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], self.page());
         Router::new().route("/metrics", get(page))
     }
 
@@ -101,7 +101,7 @@ impl Metrics {
             let samples = value.map(|value| Sample::number(&[], value)).into_iter().collect();
             Family { desc, samples }
         }));
-        page(families, Format::Text)
+        page(families)
     }
 }
 

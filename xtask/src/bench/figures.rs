@@ -169,8 +169,6 @@ mod tests {
             outcome: outcome.into(),
             dry_run: false,
             service_ms: Some(ms),
-            allowed_by: Vec::new(),
-            denied: Vec::new(),
         }
     }
 

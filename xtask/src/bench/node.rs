@@ -197,34 +197,3 @@ impl Turn {
         Ok(took.as_secs_f64())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::report::missed;
-    use super::*;
-
-    /// So `make bench` fails.
-    #[test]
-    fn slow_or_growing_node_misses_its_targets() {
-        let memory = |resident, own| Usage { resident, own, ..Usage::default() };
-        let good = NodeFigures {
-            turns: TURNS,
-            cpu_per_turn: 0.0,
-            stage_and_publish: 0.030,
-            kernel_and_blkid: 0.011,
-            memory_early: memory(11.6, 4.0),
-            memory_in_the_end: memory(11.9, 4.4),
-        };
-        assert_eq!(missed("node", &good.verdicts()), Vec::<String>::new());
-        for (bad, word) in [
-            (NodeFigures { stage_and_publish: 0.0312, ..good.clone() }, "added"),
-            (NodeFigures { memory_in_the_end: memory(12.1, 4.4), ..good.clone() }, "at the end"),
-            (NodeFigures { memory_early: memory(11.6, 3.8), ..good.clone() }, "since the first measurement"),
-        ] {
-            let missed = missed("node", &bad.verdicts());
-            assert!(missed.len() == 1 && missed[0].contains(word), "{missed:?}");
-            assert!(bad.text().contains("MISSED"));
-        }
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
-    }
-}

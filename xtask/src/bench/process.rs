@@ -245,38 +245,3 @@ async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> any
     }
     Ok([connected, answered, began.elapsed().as_secs_f64()])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// So `make bench` fails. The values of another driver are only printed.
-    #[test]
-    fn large_or_slow_process_misses_its_targets() {
-        let idle = |resident| Usage { resident, own: 2.0, ..Usage::default() };
-        let good = ProcessFigures {
-            ours: true,
-            mode: "node",
-            with_kubernetes: false,
-            to_socket: 0.003,
-            to_answer: 0.009,
-            to_ready: 0.030,
-            idle: idle(12.9),
-            after_calls: idle(11.0),
-            file_bytes: 14_900_000,
-        };
-        assert_eq!(good.missed(), Vec::<String>::new());
-        for (bad, word) in [
-            (ProcessFigures { idle: idle(13.1), ..good.clone() }, "idle"),
-            (ProcessFigures { to_answer: 0.011, ..good.clone() }, "reply"),
-            (ProcessFigures { file_bytes: 15_100_000, ..good.clone() }, "size"),
-        ] {
-            let missed = bad.missed();
-            assert!(missed.len() == 1 && missed[0].contains(word), "{missed:?}");
-            assert!(bad.text().contains("MISSED"));
-            assert_eq!(ProcessFigures { ours: false, ..bad }.missed(), Vec::<String>::new());
-        }
-        let controller = ProcessFigures { mode: "controller", idle: idle(15.9), ..good };
-        assert_eq!(controller.missed(), Vec::<String>::new());
-    }
-}

@@ -70,26 +70,3 @@ fn number(status: &str, label: &str) -> Option<f64> {
 pub(super) fn to_f64(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_found_after_a_name_with_brackets_and_blanks() {
-        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 7 5 0 0 20 0 1 0 987654 0 0";
-        assert_eq!(ticks(stat), Some(12));
-        assert_eq!(number("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000.0));
-        assert_eq!(number("Name:\tx\n", "VmHWM:"), None);
-    }
-
-    #[test]
-    fn listener_is_found_by_its_socket() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("s");
-        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(listener(&socket).unwrap(), std::process::id());
-        let usage = Usage::of(std::process::id()).unwrap();
-        assert!(usage.peak >= usage.resident && usage.resident > usage.own && usage.own > 0.05, "{usage:?}");
-    }
-}

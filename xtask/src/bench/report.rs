@@ -228,12 +228,4 @@ mod tests {
             assert!(expected.is_none_or(|text| missed[0].contains(text)), "{missed:?}");
         }
     }
-
-    #[test]
-    fn targets_of_the_steady_case_match_the_decisions() {
-        let targets = steady().targets;
-        assert_eq!((targets.mutating_per_life, targets.spare_per_life), (Some(4.08), Some(0.6)));
-        assert_eq!((targets.median_added, targets.p99_added), (Some(0.3), Some(1.0)));
-        assert_eq!((targets.throttled, targets.describes_per_life), (Some(0.02), Some(0.8)));
-    }
 }

@@ -38,28 +38,10 @@ fn help(mode: &str) -> String {
 }
 
 #[test]
-fn help_of_all_is_as_reviewed() {
-    insta::assert_snapshot!(help("all"));
-}
-
-#[test]
-fn help_of_node_is_as_reviewed() {
-    insta::assert_snapshot!(help("node"));
-}
-
-#[test]
-fn help_of_controller_is_as_reviewed() {
-    insta::assert_snapshot!(help("controller"));
-}
-
-#[test]
-fn help_of_metadata_labeler_is_as_reviewed() {
-    insta::assert_snapshot!(help("metadataLabeler"));
-}
-
-#[test]
-fn help_of_pre_stop_hook_is_as_reviewed() {
-    insta::assert_snapshot!(help("pre-stop-hook"));
+fn help_of_each_mode_is_as_reviewed() {
+    for mode in every_flag::ALL_MODES {
+        insta::assert_snapshot!(format!("help_of_{mode}"), help(mode));
+    }
 }
 
 #[test]
@@ -72,13 +54,6 @@ fn missing_mode_means_all() {
     assert_eq!(read("metadataLabeler").unwrap().role, Role::Labeler);
     assert_eq!(read("pre-stop-hook").unwrap().role, Role::PreStopHook);
     assert!(Flags::read([]).is_ok());
-}
-
-#[test]
-fn unknown_mode_is_usage_error() {
-    refused("controler", "controler");
-    refused("help", "help");
-    refused("metadatalabeler", "metadatalabeler");
 }
 
 /// The labeler and the hook take the flags of all modes, the labeler also takes the AWS flags, and neither serves CSI.
@@ -94,19 +69,6 @@ fn labeler_and_hook_do_not_serve_csi() {
     assert_eq!(hook.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
     refused("pre-stop-hook --user-agent-extra=x", "--user-agent-extra");
     refused("metadataLabeler --extra-tags=a=b", "--extra-tags");
-}
-
-/// A flag of another mode is rejected like an unknown flag.
-#[test]
-fn flag_of_another_mode_is_usage_error() {
-    refused("node --extra-tags=a=b", "--extra-tags");
-    refused("node --aws-sdk-debug-log", "--aws-sdk-debug-log");
-    refused("controller --volume-attach-limit=9", "--volume-attach-limit");
-    refused("controller --legacy-xfs", "--legacy-xfs");
-    refused("all --no-such-flag", "--no-such-flag");
-    for line in ["all -v=2", "all -v2", "all -v 2", "all --v 2", "all --v=2"] {
-        assert_eq!(read(line).expect(line).common.verbosity, 2);
-    }
 }
 
 #[test]
@@ -147,91 +109,11 @@ fn defaults_equal_reference_except_batching() {
     assert!(settings.http.is_none());
 }
 
-/// Booleans accept every Go spelling.
-#[test]
-fn boolean_takes_value_only_after_equals_sign() {
-    let batching = |line: &str| read(line).expect(line).controller.unwrap().batching;
-    assert!(batching("all") && batching("all --batching"));
-    assert!(batching("all --batching=T"));
-    assert!(!batching("all --batching=false"));
-    assert!(!batching("all --batching --batching=0"));
-    assert!(batching("all --batching false"), "a word after a bare boolean is no value");
-    refused("all --batching=yes", "--batching");
-}
-
 #[test]
 fn repeated_flag_overrides_and_repeated_map_merges() {
     let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
     assert_eq!(flags.common.verbosity, 4);
     assert_eq!(flags.controller.unwrap().extra_tags, ["a=1", "b=2"]);
-}
-
-#[test]
-fn value_may_be_next_argument_and_negative() {
-    let flags = read("node --endpoint unix:///x/y.sock --volume-attach-limit -1 -v 7").unwrap();
-    assert_eq!(flags.common.endpoint, "unix:///x/y.sock");
-    assert_eq!(flags.common.verbosity, 7);
-}
-
-#[test]
-fn arguments_of_reference_chart_are_accepted() {
-    for line in [
-        "node --endpoint=unix:/csi/csi.sock --csi-mount-point-prefix=/var/lib/kubelet/plugins/kubernetes.io/csi/ebs.csi.aws.com/ \
-         --logging-format=text --v=2 --reserved-volume-attachments=1 --metadata-sources=imds,kubernetes \
-         --legacy-xfs=true --http-endpoint=0.0.0.0:3302 --enable-otel-tracing=true --windows-host-process=true",
-        "controller --endpoint=unix:///var/lib/csi/sockets/pluginproxy/csi.sock --batching=true --extra-tags=a=b \
-         --k8s-tag-cluster-id=c --http-endpoint=0.0.0.0:3301 --deprecated-metrics=true --warn-on-invalid-tag=true \
-         --aws-sdk-debug-log=true --user-agent-extra=helm --logging-format=json --v=7 \
-         --modify-volume-request-handler-timeout=2s",
-    ] {
-        if let Err(refused) = checked(line) {
-            panic!("{line}: {refused}");
-        }
-    }
-}
-
-#[test]
-fn invalid_value_is_usage_error_that_names_flag() {
-    refused("all --v=-1", "--v");
-    refused("all --v=2147483648", "--v");
-    refused("all --logging-format=xml", "--logging-format");
-    refused("all --logging-format=json --vmodule=a=2", "--vmodule");
-    refused("all --vmodule=a", "--vmodule");
-    refused("all --log-flush-frequency=0", "--log-flush-frequency");
-    refused("all --log-text-split-stream", "split log streams");
-    refused("all --log-json-info-buffer-size=1Mi", "log buffers");
-    refused("all --log-json-info-buffer-size=much", "--log-json-info-buffer-size");
-    refused("all --shutdown-timeout=20", "--shutdown-timeout");
-    refused("all --modify-volume-request-handler-timeout=0", "--modify-volume-request-handler-timeout");
-    refused("all --endpoint=http://x", "--endpoint");
-    refused("all --endpoint=tcp://0.0.0.0:1", "loopback");
-    refused("all --endpoint-mode=rw", "--endpoint-mode");
-    refused("all --http-endpoint=3301", "--http-endpoint");
-    refused("all --metadata-sources=imds,,kubernetes", "--metadata-sources");
-    refused("all --metadata-sources=aws", "--metadata-sources");
-    refused("all --extra-tags=a", "--extra-tags");
-    refused("all --extra-tags=kubernetes.io/x=y", "--extra-tags");
-    refused("all --volume-attach-limit=5 --reserved-volume-attachments=1", "mutually exclusive");
-    refused("all --volume-attach-limit=-2", "--volume-attach-limit");
-    refused("node --endpoint=tcp://127.0.0.1:1", "--state-dir");
-    refused("node --state-dir=relative", "--state-dir");
-}
-
-#[test]
-fn flag_without_effect_is_logged() {
-    let said = |line: &str| checks::without_effect(&read(line).expect(line), Platform::Linux);
-    assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
-    for (flag, value) in [
-        ("--logtostderr", ""),
-        ("--log-flush-frequency", "=1s"),
-        ("--windows-host-process", ""),
-        ("--format-over-csi-proxy", ""),
-        ("--csi-mount-point-prefix", "=x"),
-    ] {
-        let said = said(&format!("all {flag}{value}"));
-        assert!(said.len() == 1 && said[0].starts_with(flag), "{flag}: {said:?}");
-    }
-    assert!(said("all word")[0].contains("\"word\" is ignored"));
 }
 
 /// Incomplete TLS settings are rejected instead of ignored.
@@ -258,12 +140,6 @@ fn relative_or_empty_mount_point_prefix_is_ignored() {
     assert_eq!((below("node"), below("node --csi-mount-point-prefix=x")), (None, None));
 }
 
-/// The check is made before the driver touches anything.
-#[test]
-fn too_long_socket_path_is_usage_error() {
-    refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
-}
-
 /// An empty list is accepted.
 #[test]
 fn metadata_sources_keep_order_and_ignore_case() {
@@ -274,13 +150,4 @@ fn metadata_sources_keep_order_and_ignore_case() {
     let split = "node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes,imds";
     assert_eq!(sources(split), [MetadataLabeler, Kubernetes, Imds]);
     assert_eq!(sources("node --metadata-sources="), []);
-}
-
-/// Invalid options, including logging options, exit with code 2 and name the flag.
-#[test]
-fn help_exits_with_0_and_invalid_option_with_2() {
-    assert_eq!(read("--help").unwrap_err().report(), 0);
-    assert_eq!(read("node -h").unwrap_err().report(), 0);
-    assert_eq!(read("--no-such-flag").unwrap_err().report(), 2);
-    assert_eq!(checked("all --metadata-sources=aws").unwrap_err().report(), 2);
 }

@@ -1,15 +1,13 @@
-//! The manifests for kustomize: each overlay builds what the chart renders, and a real API server accepts it.
+//! The manifests for kustomize: each overlay builds what the chart renders, which a real API server accepts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use ebs_testkit::kube_api::KubeApi;
 use serde_json::Value;
 
 use crate::cases::Case;
 use crate::objects::Rendered;
-use crate::on_a_cluster::{make_namespaces, minor, take};
 use crate::{chart, render, run};
 
 /// The purpose of an overlay.
@@ -98,22 +96,4 @@ async fn overlay_equals_chart_with_images_of_its_registry() -> anyhow::Result<()
         ensure!(!folder.path().is_dir() || seen.contains(&name), "the overlay {name} has no line in this test");
     }
     Ok(())
-}
-
-/// Validation is strict, covers every overlay for the server's version, and includes the Secret that accompanies them.
-#[tokio::test]
-async fn real_api_server_accepts_every_overlay() -> anyhow::Result<()> {
-    let api = KubeApi::shared().await?;
-    make_namespaces(&api).await?;
-    let minor = minor(&api).await?;
-    for Overlay { path, .. } in OVERLAYS.iter().filter(|overlay| minor >= 34 || overlay.path == "before-1.34") {
-        for object in build(&deploy().join("overlays/stable").join(path)).await?.all() {
-            take(object, &api).await.with_context(|| format!("overlay {path:?}"))?;
-        }
-    }
-    let secret: Value = serde_saphyr::from_str(&std::fs::read_to_string(deploy().join("secret.yaml"))?)?;
-    let data = &secret["stringData"];
-    ensure!(data.get("key_id").is_some() && data.get("access_key").is_some(), "not what the chart looks for: {data}");
-    ensure!(secret["metadata"]["name"] == "aws-secret", "not what the chart looks for");
-    take(&secret, &api).await
 }

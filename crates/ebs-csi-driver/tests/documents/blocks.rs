@@ -102,14 +102,3 @@ fn every_block_has_language_and_every_skip_has_reason() -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-#[test]
-fn search_finds_blocks_with_lines_and_reasons() -> anyhow::Result<()> {
-    let text = "a\n```sh\nb\nc\n```\n<!-- not run: it needs a disk -->\n```sh\nd\n```\n  ```yaml\n  e: 1\n  ```\n";
-    let found = blocks(text)?;
-    let found: Vec<_> = found.iter().map(|b| (b.line, b.language.as_str(), b.not_run.as_deref(), &*b.text)).collect();
-    let wanted = [(3, "sh", None, "b\nc\n"), (8, "sh", Some("it needs a disk"), "d\n"), (11, "yaml", None, "  e: 1\n")];
-    ensure!(found == wanted, "{found:?}");
-    ensure!(blocks("```sh\nnever closed\n").is_err(), "a block that is not closed");
-    Ok(())
-}

@@ -71,15 +71,3 @@ pub(crate) fn templated(text: &str) -> Vec<String> {
     let parts = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
     parts.map(|(inside, _)| inside.trim().trim_start_matches("$labels.").to_owned()).collect()
 }
-
-#[test]
-fn search_finds_metrics_and_labels_of_expression() {
-    let expression =
-        r#"sum by (le, method) (rate(ebs_a_bucket{method=~"x|}y{",code!="OK"}[5m])) / on(method) ebs_b > other{z="1"}"#;
-    let selected = selected(expression, &["ebs_"]);
-    let found: Vec<_> = selected.iter().map(|s| (s.metric.as_str(), s.labels.join(" "))).collect();
-    let wanted = [("ebs_a_bucket", "method code"), ("ebs_b", ""), ("other", "z")];
-    assert_eq!(found, wanted.map(|(metric, labels)| (metric, labels.to_owned())));
-    assert_eq!(grouped_by(expression), ["le", "method", "method"]);
-    assert_eq!(templated("{{ $labels.volume_id }} of {{request}}"), ["volume_id", "request"]);
-}

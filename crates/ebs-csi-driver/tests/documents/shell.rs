@@ -134,34 +134,3 @@ async fn skipped_block_is_valid_shell_and_names_existing_files() -> anyhow::Resu
     }
     Ok(())
 }
-
-/// A test fails when a block fails anywhere in its page. It also fails for a target that make does not have, a missing
-/// file, a value that the chart does not have, and an argument that EC2 does not have.
-#[tokio::test]
-async fn wrong_block_fails() -> anyhow::Result<()> {
-    let dir = clone_of_the_repository()?;
-    for wrong in [
-        "false\ntrue",
-        "make no-such-target",
-        "kubectl apply -f examples/no-such-example",
-        "kubectl frobnicate pods",
-        "docker build --file no-such-file .",
-        "helm upgrade --install ebs charts/aws-ebs-csi-driver --set controller.noSuchValue=1",
-        "aws iam create-role --no-such-argument x",
-        "aws iam create-role --role-name x --assume-role-policy-document file://no-such-file",
-        "aws-ebs-csi-driver controller --no-such-flag --version",
-    ] {
-        let (passed, said) = bash(&["-c", &format!("{HEAD}{wrong}")], dir.path()).await?;
-        ensure!(!passed, "{wrong}: {said}");
-    }
-    for right in [
-        "make demo",
-        "kubectl apply -f examples/dynamic",
-        "helm upgrade --install ebs charts/aws-ebs-csi-driver --wait --set controller.region=eu-central-1",
-        "role=$(aws iam get-role --role-name x --query Role.Arn --output text); [ -n \"$role\" ]",
-    ] {
-        let (passed, said) = bash(&["-c", &format!("{HEAD}{right}")], dir.path()).await?;
-        ensure!(passed, "{right}: {said}");
-    }
-    Ok(())
-}

@@ -1,8 +1,7 @@
-//! The container images: their content, their reproducible build, and the node service in a containerd. Needs root and the
-//! programs that `scripts/setup test` fetches. Every test that mounts has its own mount namespace.
+//! The container images: their content and their reproducible build. Needs the
+//! programs that `scripts/setup test` fetches.
 
 mod contents;
-mod in_containerd;
 mod on_arm64;
 mod reproducible;
 mod windows;

@@ -1,8 +1,6 @@
 //! The driver writes no secret. Each secret that it receives contains a canary, all of its output is enabled, and
 //! everything that it wrote or answered is searched.
 
-mod panics;
-
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -10,14 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use axum::Router;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use csi_proto::csi;
 use csi_proto::modify::ModifyVolumePropertiesRequest;
 use csi_proto::modify::modify_client::ModifyClient;
 use ebs_testkit::collector::Collector;
 use ebs_testkit::csi_client::{Access, CsiClient, GIB, new_volume};
+use ebs_testkit::pages::Pages;
 use ebs_testkit::world::{World, WorldBuilder, with_mounts};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
@@ -83,13 +83,11 @@ impl Said {
 
     /// Adds the log, the pages and the files of the driver, and the collector's data.
     async fn add_all_of(&mut self, world: &World, collector: &Collector) -> anyhow::Result<()> {
-        let log = std::fs::read_to_string(&world.driver_spec().log)?;
-        if let Some(address) = pages(&log) {
-            for page in ["/metrics", "/healthz", "/readyz"] {
-                self.add(page, get(&address, page).await?);
-            }
+        let pages = Pages::of(world, 1).await?;
+        for page in ["/metrics", "/healthz", "/readyz"] {
+            self.add(page, format!("{:?}", pages.get(page).await?));
         }
-        self.add("the log", log);
+        self.add("the log", std::fs::read_to_string(&world.driver_spec().log)?);
         self.add("the collector", without_headers(collector)?);
         self.add_files(&world.dir().join("csi"))
     }
@@ -140,19 +138,6 @@ fn without_headers(collector: &Collector) -> anyhow::Result<String> {
     Ok(messages.iter().map(|message| format!("{:?}{:?}", message.resource, message.spans)).collect())
 }
 
-fn pages(log: &str) -> Option<String> {
-    let line = log.lines().rfind(|line| line.contains("serving /metrics"))?;
-    line.split("address=").nth(1)?.split_whitespace().next().map(|address| address.trim_matches('"').to_owned())
-}
-
-async fn get(address: &str, path: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: driver\r\nConnection: close\r\n\r\n").as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
-}
-
 /// An HTTP server of this process that answers by method and path, and records the requests.
 struct Answers {
     address: String,
@@ -165,15 +150,17 @@ impl Answers {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let mut serving = JoinSet::new();
         let kept = Arc::clone(&asked);
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let kept = Arc::clone(&kept);
-                connections.spawn(async move { drop(one(stream, answer, &kept).await) });
-            }
+        let app = Router::new().fallback(move |method: Method, uri: Uri, headers: HeaderMap, body: String| {
+            let line = format!("{method} {uri} ");
+            kept.lock().expect("no test panics here").push(format!("{line}{headers:?}{body}"));
+            let found = answer(&line);
+            let status = if found.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            let headers = [("x-aws-ec2-metadata-token-ttl-seconds", "300")];
+            std::future::ready((status, headers, found.unwrap_or_default()))
         });
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { drop(axum::serve(listener, app).await) });
         Ok(Self { address, asked, _serving: serving })
     }
 
@@ -187,37 +174,6 @@ impl Answers {
         };
         tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{text} was never used: {:?}", self.asked))
     }
-}
-
-/// Serves one request of a connection, which then ends.
-async fn one(
-    mut stream: TcpStream,
-    answer: fn(&str) -> Option<String>,
-    kept: &Mutex<Vec<String>>,
-) -> std::io::Result<()> {
-    let mut bytes = Vec::new();
-    let whole = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-        (body.len() >= length.unwrap_or(0)).then_some(text)
-    };
-    let request = loop {
-        if let Some(request) = whole(&bytes) {
-            break request;
-        }
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Ok(());
-        }
-    };
-    let line = request.lines().next().unwrap_or_default().to_owned();
-    kept.lock().expect("no test panics here").push(request);
-    let (status, body) = answer(&line).map_or(("404 Not Found", String::new()), |body| ("200 OK", body));
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 300\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(format!("{head}{body}").as_bytes()).await
 }
 
 /// Calls every RPC with secrets on a volume through its whole life, including a few calls that fail.

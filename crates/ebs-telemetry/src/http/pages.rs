@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use component_base::metrics::CONTENT_TYPE;
 use tower_http::compression::CompressionLayer;
 
-use super::accept;
 use crate::rate::RateLimit;
 use crate::{Metrics, Readiness};
 
@@ -31,7 +31,7 @@ impl Pages {
     /// block a probe of the kubelet. The number of connections bounds the cost of probes.
     pub(super) fn router(self) -> Router {
         let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
-        let metrics = get(async move |state, headers| metrics(&limit, state, headers).await);
+        let metrics = get(async move |state| metrics(&limit, state).await);
         Router::new()
             .route("/metrics", metrics)
             .layer(CompressionLayer::new())
@@ -41,13 +41,11 @@ impl Pages {
     }
 }
 
-async fn metrics(limit: &RateLimit, State(pages): State<Pages>, headers: HeaderMap) -> Response {
+async fn metrics(limit: &RateLimit, State(pages): State<Pages>) -> Response {
     if !limit.admit() {
         return (StatusCode::TOO_MANY_REQUESTS, "too many requests\n").into_response();
     }
-    let format = accept::format(&headers);
-    let page = pages.metrics.scrape(format).await;
-    ([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")], page).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], pages.metrics.scrape().await).into_response()
 }
 
 async fn ready(State(pages): State<Pages>) -> impl IntoResponse {

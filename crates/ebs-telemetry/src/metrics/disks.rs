@@ -172,7 +172,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::metrics::{Format, Metrics};
+    use crate::metrics::Metrics;
 
     /// A node that counts its reads.
     #[derive(Clone, Default)]
@@ -196,7 +196,7 @@ mod tests {
     }
 
     async fn page(metrics: &Metrics) -> String {
-        metrics.scrape(Format::Text).await
+        metrics.scrape().await
     }
 
     /// Concurrent scrapes share one read, and its failure counts once. A second later the disks are read again.

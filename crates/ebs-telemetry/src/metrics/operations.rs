@@ -7,19 +7,10 @@ use component_base::metrics::{Family, Sample, float};
 
 use super::table;
 
-/// A running operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RunningOperation {
-    /// The kind of object that it locks, from a closed set.
-    pub kind: &'static str,
-    /// Time since its start.
-    pub age: Duration,
-}
-
 /// Returns the number of operations of each kind, and the age of the oldest.
-pub(super) fn families(running: Vec<RunningOperation>) -> [Family; 2] {
+pub(super) fn families(running: Vec<(&'static str, Duration)>) -> [Family; 2] {
     let mut kinds: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
-    for RunningOperation { kind, age } in running {
+    for (kind, age) in running {
         let (count, oldest) = kinds.entry(kind).or_default();
         *count += 1;
         *oldest = age.max(*oldest);

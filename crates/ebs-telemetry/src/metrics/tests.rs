@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
@@ -214,9 +214,9 @@ impl Disks for OneDisk {
     }
 }
 
-fn running() -> Vec<RunningOperation> {
+fn running() -> Vec<(&'static str, Duration)> {
     let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
-    ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
+    ages.map(|(kind, seconds)| (kind, Duration::from_secs(seconds))).to_vec()
 }
 
 #[test]
@@ -259,7 +259,7 @@ async fn full_page() -> String {
     metrics.note_health_check(Err(HealthFailure::Internal));
     metrics.note_certificate(true);
     tokio::time::advance(Duration::from_secs(61)).await;
-    metrics.scrape(Format::Text).await
+    metrics.scrape().await
 }
 
 /// Labels and types match the declarations.
@@ -288,10 +288,8 @@ async fn page_has_exactly_the_declared_metrics() {
 }
 
 #[test]
-fn labels_are_sorted_and_open_metrics_names_unique() {
+fn labels_are_sorted() {
     assert!(TABLE.iter().all(|row| row.desc.labels.is_sorted()));
-    let bare = |row: &Row| row.desc.name.strip_suffix("_total").unwrap_or(row.desc.name);
-    assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
 }
 
 #[test]

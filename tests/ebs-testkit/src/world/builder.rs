@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_ec2::ZoneName;
-use ebs_sim::iam::{Extra, Shipped};
+use ebs_sim::iam::Shipped;
 use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
 
 use super::{Baseline, TESTS_OWN_KEY, World};
@@ -30,9 +30,7 @@ pub struct WorldBuilder {
     max_lag: Duration,
     access_key: Option<AccessKey>,
     one_zone: bool,
-    by_name: bool,
     policy: Option<Shipped>,
-    extras: BTreeSet<Extra>,
     principal_tags: BTreeMap<String, String>,
 }
 
@@ -50,9 +48,7 @@ impl WorldBuilder {
             max_lag: Duration::ZERO,
             access_key: None,
             one_zone: false,
-            by_name: false,
             policy: None,
-            extras: BTreeSet::new(),
             principal_tags: BTreeMap::new(),
         }
     }
@@ -113,22 +109,10 @@ impl WorldBuilder {
         self
     }
 
-    /// Gives the driver a host name for the simulator's EC2, `localhost`, so that it uses the resolver as for AWS.
-    pub fn by_name(mut self) -> Self {
-        self.by_name = true;
-        self
-    }
-
     /// Sets the policy of `deploy/iam` that must allow all calls of the driver. By default, each call must be allowed
     /// by any of the three.
     pub fn under(mut self, policy: Shipped) -> Self {
         self.policy = Some(policy);
-        self
-    }
-
-    /// Declares that the test uses a feature for which the policies have an optional statement.
-    pub fn uses(mut self, extra: Extra) -> Self {
-        self.extras.insert(extra);
         self
     }
 
@@ -167,7 +151,6 @@ impl WorldBuilder {
         let sim = Server::start(config).await.context("start the simulator")?;
         let least_rights = sim.engine().least_rights().clone();
         least_rights.except(TESTS_OWN_KEY);
-        self.extras.into_iter().for_each(|extra| least_rights.declare(extra));
         self.policy.into_iter().for_each(|policy| least_rights.demand(policy));
         let sim_env = sim.env();
         let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
@@ -180,10 +163,6 @@ impl WorldBuilder {
             snapshots: state.snapshots.into_iter().map(|snapshot| snapshot.id).collect(),
         };
         let mut env = sim_env;
-        if self.by_name {
-            let endpoint = env.get_mut("AWS_EC2_ENDPOINT").context("the simulator's AWS_EC2_ENDPOINT")?;
-            *endpoint = endpoint.replace("127.0.0.1", "localhost");
-        }
         env.extend(self.env);
         env.retain(|name, _| !self.without_env.contains(name));
         let socket = path.join("csi/csi.sock");

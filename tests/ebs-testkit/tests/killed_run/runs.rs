@@ -194,22 +194,6 @@ async fn next_run_ends_recorded_processes_but_not_reused_ids() {
     assert!(!dir.exists());
 }
 
-/// A process that holds the lock of its directory is alive.
-#[test]
-fn run_with_a_living_suite_is_not_removed() {
-    let own = OwnDir::new("ebs-runs-").unwrap();
-    // The run has ended, so its lock is free.
-    let run = own.path().join("ebs-test-run");
-    fs::create_dir(&run).unwrap();
-    let suite = RunDir::claim_in(&run).unwrap();
-    fs::write(suite.path().join("file"), "of a suite that lives").unwrap();
-    assert!(RunDir::sweep(own.path()).is_empty());
-    assert!(suite.path().join("file").exists());
-    drop(suite);
-    assert_eq!(RunDir::sweep(own.path()).len(), 1);
-    assert!(!run.exists());
-}
-
 #[test]
 fn other_directories_are_not_removed() {
     let own = OwnDir::new("ebs-runs-").unwrap();

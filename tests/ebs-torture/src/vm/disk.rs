@@ -1,4 +1,4 @@
-//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps a disk's data until the run ends.
+//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps a disk's data while it is unplugged.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::machine::Machine;
 /// How long the guest may take to release a disk.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// The disks of a run, across all of its boots.
+/// The disks of a boot.
 #[derive(Debug)]
 pub(super) struct Disks {
     directory: PathBuf,
@@ -25,10 +25,10 @@ impl Disks {
         Self { directory: directory.to_owned() }
     }
 
-    /// Plugs a disk in. With `hangs`, its reads do not return, including reads of the partition table.
-    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, gib: u64, hangs: bool) -> anyhow::Result<()> {
+    /// Plugs a disk of 1 GiB in. With `hangs`, its reads do not return, including reads of the partition table.
+    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, hangs: bool) -> anyhow::Result<()> {
         let file = self.directory.join(serial);
-        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(gib << 30))?;
+        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(1 << 30))?;
         let node = json!({ "driver": "raw", "node-name": serial, "file": {
             "driver": "file", "filename": file, "discard": "unmap", "cache": { "no-flush": true } } });
         let device = json!({ "driver": "nvme", "id": serial, "drive": serial, "serial": serial });

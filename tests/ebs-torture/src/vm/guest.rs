@@ -15,16 +15,12 @@ mod confinement;
 mod disks;
 mod faults;
 mod labels;
-mod mapped;
 mod node;
-mod power;
 
 /// The serial line to the program outside.
 const LINE: &str = "/dev/ttyS1";
 /// The time limit of one test. The processor is emulated.
 const BOUND: Duration = Duration::from_secs(240);
-/// The test that ends in a power cut, and continues in a separate boot.
-const AFTER_THE_CUT: &str = "acknowledged_data_survives_a_power_cut";
 
 /// The tests of one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,40 +37,28 @@ const FIRST_KERNEL: &[Suite] = &[Suite::Everything];
 const EACH_KERNEL: &[Suite] = &[Suite::Everything, Suite::Kernel];
 const LABELS: &[Suite] = &[Suite::Labels];
 
-/// The first kernel whose NVMe target accepts serial numbers with letters.
-const SERIAL_NUMBERS: (u32, u32) = (5, 14);
-const ANY: (u32, u32) = (0, 0);
-
 type Run = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
-/// The name, the suites, the oldest kernel, and the test.
-type Test = (&'static str, &'static [Suite], (u32, u32), Run);
+/// The name, the suites, and the test.
+type Test = (&'static str, &'static [Suite], Run);
 
-/// In this order: the last but one of a suite under AppArmor checks the denials of all previous tests, and the last one
-/// never returns.
-static TESTS: [Test; 17] = [
-    ("ext4_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, ANY, |n| Box::pin(disks::life(n, "ext4"))),
-    ("xfs_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, ANY, |n| Box::pin(disks::life(n, "xfs"))),
-    ("raw_volume_keeps_its_data", FIRST_KERNEL, ANY, |n| Box::pin(disks::raw(n))),
-    ("disk_without_serial_number_in_sysfs_is_asked_itself", FIRST_KERNEL, ANY, |n| Box::pin(disks::asked_itself(n))),
-    ("disk_without_ebs_statistics_reports_its_nvme_status", FIRST_KERNEL, ANY, |n| Box::pin(disks::statistics(n))),
-    ("bind_is_never_visible_without_its_attributes", EACH_KERNEL, ANY, |n| Box::pin(binds::complete_at_once(n))),
-    ("mounted_ext4_grows_while_it_is_written", FIRST_KERNEL, SERIAL_NUMBERS, |n| Box::pin(disks::grows(n, "ext4"))),
-    ("mounted_xfs_grows_while_it_is_written", FIRST_KERNEL, SERIAL_NUMBERS, |n| Box::pin(disks::grows(n, "xfs"))),
-    ("disk_with_hanging_reads_delays_no_other_volume", FIRST_KERNEL, ANY, |n| Box::pin(faults::hangs(n))),
-    ("ext4_with_failing_writes_is_degraded_and_keeps_synced_data", EACH_KERNEL, ANY, |n| {
+/// In this order: the last of a suite under AppArmor checks the denials of all previous tests.
+static TESTS: [Test; 12] = [
+    ("ext4_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "ext4"))),
+    ("xfs_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "xfs"))),
+    ("disk_without_serial_number_in_sysfs_is_asked_itself", FIRST_KERNEL, |n| Box::pin(disks::asked_itself(n))),
+    ("disk_without_ebs_statistics_reports_its_nvme_status", FIRST_KERNEL, |n| Box::pin(disks::statistics(n))),
+    ("bind_is_never_visible_without_its_attributes", EACH_KERNEL, |n| Box::pin(binds::complete_at_once(n))),
+    ("disk_with_hanging_reads_delays_no_other_volume", FIRST_KERNEL, |n| Box::pin(faults::hangs(n))),
+    ("ext4_with_failing_writes_is_degraded_and_keeps_synced_data", EACH_KERNEL, |n| {
         Box::pin(faults::ext4_writes_fail(n))
     }),
-    ("xfs_with_failing_writes_is_reported_and_keeps_synced_data", FIRST_KERNEL, ANY, |n| {
+    ("xfs_with_failing_writes_is_reported_and_keeps_synced_data", FIRST_KERNEL, |n| {
         Box::pin(faults::xfs_writes_fail(n))
     }),
-    ("unreadable_disk_is_not_taken_for_blank", FIRST_KERNEL, SERIAL_NUMBERS, |n| Box::pin(faults::unreadable(n))),
-    ("vanished_disk_is_released_and_returns_with_its_data", FIRST_KERNEL, ANY, |n| Box::pin(faults::vanishes(n))),
-    ("profile_confines_the_node_and_denies_it_nothing", EACH_KERNEL, ANY, |n| Box::pin(confinement::enforced(n))),
-    (AFTER_THE_CUT, FIRST_KERNEL, ANY, |n| Box::pin(power::cut(n))),
-    ("ext4_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, ANY, |n| {
-        Box::pin(labels::of_mounts(n, "ext4"))
-    }),
-    ("xfs_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, ANY, |n| Box::pin(labels::of_mounts(n, "xfs"))),
+    ("vanished_disk_is_released_and_returns_with_its_data", FIRST_KERNEL, |n| Box::pin(faults::vanishes(n))),
+    ("profile_confines_the_node_and_denies_it_nothing", EACH_KERNEL, |n| Box::pin(confinement::enforced(n))),
+    ("ext4_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, |n| Box::pin(labels::of_mounts(n, "ext4"))),
+    ("xfs_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, |n| Box::pin(labels::of_mounts(n, "xfs"))),
 ];
 
 impl Suite {
@@ -118,16 +102,8 @@ pub async fn run() -> anyhow::Result<()> {
             return line.say(&Said::Done);
         }
     };
-    if let Ok(carried) = std::env::var("EBS_CARRIED") {
-        one(&node, AFTER_THE_CUT, power::after(&node, &carried)).await?;
-        return node.say(&Said::Done);
-    }
     let only = std::env::var("EBS_ONLY").unwrap_or_default();
-    for (name, _, oldest, test) in suite.tests(&only) {
-        if node::kernel()? < *oldest {
-            node.say(&Said::Note { text: format!("NOT RUN {name}: requires a kernel since {oldest:?}") })?;
-            continue;
-        }
+    for (name, _, test) in suite.tests(&only) {
         one(&node, name, test(&node)).await?;
     }
     node.say(&Said::Done)
@@ -145,17 +121,5 @@ async fn one(node: &Node, name: &str, test: impl Future<Output = anyhow::Result<
             let why = format!("{error:#}\n--- the driver's log ends:\n{log}\n--- denied by the profile:\n{denied}");
             node.say(&Said::Failed { test, why })
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tests_are_selected_by_parts_of_their_names() {
-        assert_eq!(Suite::Everything.tests("raw_volume,power").count(), 2);
-        assert_eq!(Suite::Kernel.tests("power").count(), 0);
-        assert_eq!(Suite::parse("Labels"), Some(Suite::Labels));
     }
 }

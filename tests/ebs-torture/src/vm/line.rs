@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
     /// Plug a disk in. It has the data from before it was last unplugged. `hangs`: its reads do not return.
-    Plug { serial: String, gib: u64, hangs: bool },
+    Plug { serial: String, hangs: bool },
     /// Unplug it, even if it is in use.
     Unplug { serial: String },
     /// Its writes fail from now on.
@@ -20,8 +20,6 @@ pub(super) enum Said {
     Heal { serial: String },
     /// Its reads return from now on.
     Release { serial: String },
-    /// Cut the power, boot again, and pass this text to the new boot.
-    CutPower { carried: String },
     /// A test has passed. No answer.
     Passed { test: String, seconds: u64 },
     /// A test has failed. No answer.
@@ -68,20 +66,6 @@ impl Line {
         match answer.error {
             None => Ok(()),
             Some(error) => bail!("{said:?}: {error}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn message_is_one_line() {
-        for said in [Said::Done, Said::Plug { serial: "vol0a\n".to_owned(), gib: 1, hangs: true }] {
-            let text = serde_json::to_string(&said).unwrap();
-            assert!(!text.contains('\n'));
-            assert_eq!(serde_json::from_str::<Said>(&text).unwrap(), said);
         }
     }
 }

@@ -31,10 +31,10 @@ pub(super) struct Boot {
     pub(super) directory: PathBuf,
 }
 
-/// A running machine. Dropping it is a power cut.
+/// A running machine. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Machine {
-    process: Process,
+    _process: Process,
     monitor: Monitor,
     console: PathBuf,
 }
@@ -93,16 +93,11 @@ impl Machine {
         let mut process = Process::spawn(spec).context("start QEMU (Debian package qemu-system-x86)")?;
         let line = connect(&line, &mut process).await?;
         let monitor = Monitor::greet(connect(&monitor, &mut process).await?)?;
-        Ok((Self { process, monitor, console }, line))
+        Ok((Self { _process: process, monitor, console }, line))
     }
 
     pub(super) fn monitor(&mut self) -> &mut Monitor {
         &mut self.monitor
-    }
-
-    /// Cuts the power: the guest loses its memory, and the data on its disks remains.
-    pub(super) fn cut_power(mut self) -> anyhow::Result<()> {
-        self.process.kill()
     }
 
     /// Returns the end of the kernel's console.

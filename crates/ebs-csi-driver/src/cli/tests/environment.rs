@@ -208,9 +208,3 @@ fn every_variable_read_is_in_the_table() {
     }
     assert!(read.contains("AWS_REGION") && read.contains("RUST_LOG"), "the search finds nothing any more: {read:?}");
 }
-
-#[test]
-fn search_for_variables_skips_comments_and_tests() {
-    let text = "// \"AWS_A\"\nf(\"AWS_B\");\ng(\"not AWS_C\");\n#[cfg(test)]\nmod tests { h(\"AWS_D\"); }";
-    assert_eq!(names_in(text), BTreeSet::from(["AWS_B".to_owned()]));
-}

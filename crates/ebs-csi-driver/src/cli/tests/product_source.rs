@@ -33,20 +33,3 @@ pub(super) fn product_files() -> Vec<PathBuf> {
     }
     files
 }
-
-/// Other code uses the constant. Exceptions are a tag whose name does not derive from it, and documentation.
-#[test]
-fn driver_name_is_defined_once() {
-    let known =
-        ["ebs-ec2/src/names.rs", "parameters/mutable_keys.rs", "parameters/volume_keys.rs", "ebs-driver/src/tags.rs"];
-    let mut found = Vec::new();
-    for path in product_files() {
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        if code_of(&text).contains("ebs.csi.aws.com") {
-            found.push(path.display().to_string());
-        }
-    }
-    assert!(found.iter().any(|path| path.ends_with(known[0])), "the search finds nothing: {found:?}");
-    found.retain(|path| !known.iter().any(|known| path.ends_with(known)));
-    assert_eq!(found, Vec::<String>::new(), "take the name from DriverName");
-}

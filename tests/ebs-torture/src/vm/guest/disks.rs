@@ -1,15 +1,13 @@
-//! Discovery, lifecycle and growth of disks.
+//! Discovery and lifecycle of disks.
 
 use anyhow::{Context, ensure};
 use ebs_ec2::VolumeId;
 use ebs_mounter::{DeviceQuery, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, refused};
-use ebs_testkit::writer::Writer;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
-use super::mapped::MappedDisk;
-use super::node::{Node, until};
+use super::node::Node;
 use crate::vm::line::Said;
 
 const DATA: u64 = 4 << 20;
@@ -37,22 +35,6 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     disk.plug()?;
     disk.bring_up().await?;
     ensure!(content::hash_file(&file)? == written, "the data differs");
-    disk.take_down().await?;
-    disk.unplug()
-}
-
-pub(super) async fn raw(node: &Node) -> anyhow::Result<()> {
-    let disk = node.volume(&Access::Block)?;
-    disk.plug()?;
-    disk.bring_up().await?;
-    let target = disk.volume.target.clone();
-    ensure!(content::size_of(&target)? == GIB.cast_unsigned(), "the device has another size");
-    let written = content::write_device(&target, 2, DATA)?;
-    disk.take_down().await?;
-    disk.unplug()?;
-    disk.plug()?;
-    disk.bring_up().await?;
-    ensure!(content::hash_start(&target, DATA)? == written, "the data differs");
     disk.take_down().await?;
     disk.unplug()
 }
@@ -92,26 +74,4 @@ pub(super) async fn statistics(node: &Node) -> anyhow::Result<()> {
     node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
     drop(device);
     disk.unplug()
-}
-
-/// EBS notifies the guest of the new size by an event, and so does the guest's own NVMe target.
-pub(super) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
-    let mut mapped = MappedDisk::plug(node, fs_type).await?;
-    mapped.disk.bring_up().await?;
-    let file = mapped.disk.volume.target.join("stream");
-    let writer = Writer::start(file.clone());
-    writer.progress().await?;
-    mapped.grow()?;
-    let size = std::path::Path::new("/sys/block").join(mapped.disk.name()?).join("size");
-    until("the disk is larger", || Ok(std::fs::read_to_string(&size)?.trim() == "6291456")).await?;
-    mapped.disk.volume.volume.capacity_bytes = 3 * GIB;
-    let now = mapped.disk.volume.expand_on_node().await.map_err(refused).context("expand")?;
-    ensure!(now == 3 * GIB, "{now} bytes");
-    writer.progress().await?;
-    let last = writer.end().await?;
-    ensure!(content::hash_file(&file)? == last, "the data read differs from the last write");
-    let (total, _) = mapped.disk.volume.stats().await.map_err(refused)?;
-    ensure!(total > 27 * GIB / 10, "{total} bytes after growth");
-    mapped.disk.take_down().await?;
-    mapped.unplug().await
 }

@@ -9,7 +9,6 @@ use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, CsiClient};
 use tokio::time::Instant;
 
-use super::mapped::MappedDisk;
 use super::node::{Disk, LEVEL, LOOK, Node, until};
 use crate::vm::line::Said;
 
@@ -26,7 +25,7 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
     quick.is_plugged().await?;
-    node.ask(&Said::Plug { serial: slow.serial.clone(), gib: 1, hangs: true })?;
+    node.ask(&Said::Plug { serial: slow.serial.clone(), hangs: true })?;
     slow.is_plugged().await?;
     let hung = async {
         let request = CsiClient::within(slow.volume.stage_request(), IMPATIENT);
@@ -144,27 +143,6 @@ pub(super) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
     ensure!(is_reported, "{health:?}");
     mended(&disk, &written).await?;
     disk.unplug()
-}
-
-/// A volume whose data cannot be read is not blank: it is rejected, and has its data when it is readable again.
-pub(super) async fn unreadable(node: &Node) -> anyhow::Result<()> {
-    let mapped = MappedDisk::plug(node, "ext4").await?;
-    let disk = &mapped.disk;
-    disk.bring_up().await?;
-    let file = disk.volume.target.join("data");
-    let written = content::write_file(&file, 7, DATA)?;
-    disk.take_down().await?;
-    mapped.fail()?;
-    std::fs::write("/proc/sys/vm/drop_caches", "3").context("drop caches")?;
-    for _attempt in 0..2 {
-        let status = disk.volume.stage().await.err().context("an unreadable disk was staged")?;
-        ensure!(status.message().contains("Input/output error"), "{status:?}");
-    }
-    mapped.heal()?;
-    disk.bring_up().await.context("after the errors")?;
-    ensure!(content::hash_file(&file)? == written, "the data differs");
-    disk.take_down().await?;
-    mapped.unplug().await
 }
 
 pub(super) async fn vanishes(node: &Node) -> anyhow::Result<()> {

@@ -97,12 +97,9 @@ impl Node {
 
     /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
     pub(super) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
-        self.volume_of(unused_volume_id().as_str(), access)
-    }
-
-    /// Like [`Node::volume`], with an existing id.
-    pub(super) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
-        let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
+        let id = unused_volume_id().to_string();
+        let serial = id.replace('-', "");
+        let volume = csi::Volume { volume_id: id, capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
         volume.publish_context = [
             ("devicePath", "/dev/xvdba"),
@@ -112,7 +109,7 @@ impl Node {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
-        Ok(Disk { node: self, serial: id.replace('-', ""), volume })
+        Ok(Disk { node: self, serial, volume })
     }
 }
 
@@ -142,11 +139,7 @@ impl Disk<'_> {
     }
 
     pub(super) fn plug(&self) -> anyhow::Result<()> {
-        self.plug_size(1)
-    }
-
-    pub(super) fn plug_size(&self, gib: u64) -> anyhow::Result<()> {
-        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib, hangs: false })
+        self.node.ask(&Said::Plug { serial: self.serial.clone(), hangs: false })
     }
 
     /// Makes its writes fail from now on.

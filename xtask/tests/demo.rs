@@ -1,0 +1,16 @@
+//! The demo, which proves the life of volumes from outside: ext4, xfs and raw block, restored, grown and after a crash.
+//! Needs root, and the driver beside xtask (`make test` builds it).
+
+use std::time::Duration;
+
+use ebs_testkit::process::run_tool;
+
+/// The time limit of the demo, on a busy machine.
+const BOUND: Duration = Duration::from_secs(900);
+
+#[test]
+fn demo_completes_every_step_and_leaves_nothing() {
+    let output = run_tool(env!("CARGO_BIN_EXE_xtask"), &["demo"], BOUND).unwrap();
+    assert_eq!(output.matches("  ✓ ").count(), 21, "{output}");
+    assert!(output.ends_with("no loop device, link, mount or process\n"), "{output}");
+}
