@@ -36,10 +36,8 @@ pub(crate) enum BadAddress {
 
 impl Address {
     /// Parses `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`, and on Windows also `C:\PATH`. The path is
-    /// not changed: without a root, it is relative to the working directory or drive.
-    ///
-    /// # Errors
-    /// [`BadAddress`], whose text is the end of a sentence.
+    /// not changed: without a root, it is relative to the working directory or drive. Errors: [`BadAddress`], whose
+    /// text is the end of a sentence.
     pub(crate) fn parse(text: &str, platform: Platform) -> Result<Self, BadAddress> {
         if platform.is_full_path(text) {
             return Self::local(platform.path(text));

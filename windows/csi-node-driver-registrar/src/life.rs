@@ -44,10 +44,7 @@ enum End {
     Failed(LifeError),
 }
 
-/// Runs until a signal requests the end.
-///
-/// # Errors
-/// [`LifeError`]: the process fails, so that it is restarted.
+/// Runs until a signal requests the end. Errors: [`LifeError`]: the process fails, so that it is restarted.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(), LifeError> {
     let (mut driver, name) = tokio::select! {
         met = meet(settings) => met?,

@@ -91,10 +91,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime.
-    ///
-    /// # Errors
-    /// [`ServeError::Socket`], [`ServeError::Tcp`].
+    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime. Errors: [`ServeError::Socket`],
+    /// [`ServeError::Tcp`].
     pub(crate) async fn bind(site: &Site, routes: Routes) -> Result<Self, ServeError> {
         let (listener, address, file) = match site {
             Site::Socket(path) => {
@@ -130,10 +128,8 @@ impl Server {
 
     /// Serves forever.
     ///
-    /// Cancellation: it can be called again, and connections continue meanwhile.
-    ///
-    /// # Errors
-    /// [`ServeError::Vanished`], [`ServeError::Accept`].
+    /// Cancellation: it can be called again, and connections continue meanwhile. Errors: [`ServeError::Vanished`],
+    /// [`ServeError::Accept`].
     pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
         let mut failures = 0;
         loop {

@@ -75,10 +75,8 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime.
-    ///
-    /// # Errors
-    /// [`SocketError`]. A file that is not a socket stays.
+    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime. Errors: [`SocketError`]. A
+    /// file that is not a socket stays.
     pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
         let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
         let found = find(path).map_err(|cause| failed("check for an existing file", cause))?;
@@ -98,10 +96,7 @@ impl SocketFile {
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
-    /// Checks the path.
-    ///
-    /// # Errors
-    /// The check failed.
+    /// Checks the path. Errors: the check failed.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(Standing::Ours),

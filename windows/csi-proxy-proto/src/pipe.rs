@@ -11,7 +11,6 @@ use crate::client::Dial;
 pub struct Pipes(());
 
 /// Returns the pipes of this machine.
-#[must_use]
 pub const fn pipes() -> Pipes {
     Pipes(())
 }

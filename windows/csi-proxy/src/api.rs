@@ -56,7 +56,6 @@ pub(crate) struct Method {
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
 }
 
-/// The methods of one version of a group.
 pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
     let table = match group {
         Group::Disk => disk::table(),

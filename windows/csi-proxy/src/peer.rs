@@ -8,7 +8,6 @@ pub struct Peer {
     /// Its process id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
     /// The path of its program.

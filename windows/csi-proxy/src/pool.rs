@@ -25,10 +25,8 @@ pub(crate) struct Pool {
 /// Why an operation did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
-    /// All threads are busy and the queue is full.
     #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done, retry later")]
     Full { threads: usize, queue: usize },
-    /// The deadline passed before its turn came.
     #[error("csi-proxy: the deadline passed while {threads} operations were running; nothing was done")]
     Late { threads: usize },
     #[error("the operation panicked")]

@@ -29,11 +29,7 @@ use crate::serve::OPERATIONS;
 ///
 /// It is a type and not a value because the service control manager's callback has no argument for it.
 pub trait MakeHost: 'static {
-    /// Creates the machine.
-    ///
-    /// # Errors
-    ///
-    /// A text for the log. The program ends.
+    /// Creates the machine. Errors: A text for the log. The program ends.
     fn make() -> Result<Arc<dyn Host>, String>;
 
     /// Returns the command line without the program's name.
@@ -52,7 +48,6 @@ const NAME: &str = "csi-proxy";
 const USAGE: u8 = 2;
 
 /// Runs the program to its end. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
-#[must_use]
 pub fn main<M: MakeHost>() -> ExitCode {
     let settings = match command::<M>() {
         Ok(Command::Run(settings)) => *settings,

@@ -6,28 +6,21 @@ use crate::flags::DEFAULT_PIPE_SECURITY;
 /// A descriptor that is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
-    /// Without a DACL every account has all rights.
     #[error("parse security descriptor {0:?}: list of rights (D:...) missing, which gives everyone all rights")]
     NoList(String),
-    /// An entry that cannot be parsed.
     #[error("parse security descriptor: invalid entry ({0})")]
     Entry(String),
-    /// The owner is a large group.
     #[error(
         "parse security descriptor: owner {who} could change the rights; choose another owner, or set --insecure-pipe-acl"
     )]
     Owner {
-        /// The group.
         who: &'static str,
     },
-    /// An entry gives write access to a large group.
     #[error(
         "parse security descriptor: entry ({entry}) lets {who} write to the pipes, and so to the node's storage; remove it, or set --insecure-pipe-acl"
     )]
     Insecure {
-        /// The entry as written.
         entry: String,
-        /// The group.
         who: &'static str,
     },
 }
@@ -82,11 +75,8 @@ const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 /// The system's SID.
 const SYSTEM: &str = "S-1-5-18";
 
-/// Rejects a descriptor that gives write access to a large group.
-///
-/// # Errors
-///
-/// The first such entry, an owner that is a large group, or a part that cannot be parsed.
+/// Rejects a descriptor that gives write access to a large group. Errors: the first such entry, an owner that is a
+/// large group, or a part that cannot be parsed.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
     // The owner may always change the rights (WRITE_DAC).

@@ -7,7 +7,6 @@
 //!
 //! This crate compiles on every system. The caller selects the machine of [`winstorage::Storage`], which may also be
 //! behind csi-proxy ([`OverProxy`]).
-#![warn(missing_docs)]
 
 mod disks;
 mod error;

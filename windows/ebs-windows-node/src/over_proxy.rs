@@ -63,10 +63,8 @@ pub struct OverProxy {
 }
 
 impl OverProxy {
-    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
-    ///
-    /// # Errors
-    /// A pipe does not exist or cannot be opened; the error names it.
+    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run. Errors: A
+    /// pipe does not exist or cannot be opened; the error names it.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);

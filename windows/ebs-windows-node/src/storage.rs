@@ -37,23 +37,16 @@ macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         /// The operations, as in [`Storage`]. All of them **block**: call them from a thread that may block.
         pub trait NodeStorage: Send + Sync {
-            /// Returns the entry at the path, without following it.
-            ///
-            /// # Errors
-            /// The path is not allowed, or the machine failed.
+            /// Returns the entry at the path, without following it. Errors: the path is not allowed, or the machine
+            /// failed.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
-            /// Returns the contents of a disk that is online. The same seed reads the same places.
-            ///
-            /// # Errors
-            /// The disk does not exist, or the machine failed.
+            /// Returns the contents of a disk that is online. The same seed reads the same places. Errors: the disk
+            /// does not exist, or the machine failed.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
             /// Blocks the calling thread for `time`.
             fn pause(&self, time: Duration);
             $(
                 $(#[$attribute])*
-                ///
-                /// # Errors
-                /// The operation was rejected, or the machine failed.
                 fn $name(&self, $($argument: $type),*) -> Result<$answer, Cause>;
             )+
         }
@@ -87,7 +80,6 @@ operations! {
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
     /// Returns the disk of a Windows volume.
     disk_number_of_volume(volume: &str) -> DiskNumber;
-    /// Returns the volume of a path.
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
     /// Creates a partition on an empty disk, and brings it online.
     partition_disk(disk: DiskNumber) -> ();

@@ -7,7 +7,6 @@
 //!
 //! Everything except `real` compiles and is tested on any system. `unsafe` is in `real` alone. This crate starts no
 //! programs.
-#![warn(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod directory;

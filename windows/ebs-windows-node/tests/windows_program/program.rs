@@ -17,7 +17,6 @@ const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 /// The driver with a fake machine.
 const FAKE: &str = "examples/aws-ebs-csi-driver-on-a-fake.exe";
 
-/// The driver.
 pub(crate) struct Driver {
     pub(crate) wine: Wine,
     address: String,

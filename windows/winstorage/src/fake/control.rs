@@ -16,10 +16,8 @@ use crate::types::WinPath;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Creates the machine that a test build's `--host=fake:FILE` names, and starts to accept requests. The file
-/// `FILE.port` contains its port.
-///
-/// # Errors
-/// The file cannot be read, or is not a valid description of a machine; see also [`listen`].
+/// `FILE.port` contains its port. Errors: the file cannot be read, or is not a valid description of a machine; see also
+/// [`listen`].
 pub fn described(file: &Path) -> Result<FakeHost, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
     let host = FakeHost::from_json(&text)?;
@@ -29,10 +27,8 @@ pub fn described(file: &Path) -> Result<FakeHost, String> {
     Ok(host)
 }
 
-/// Starts to accept requests. Writes the port to `port_file` when it is open.
-///
-/// # Errors
-/// The port cannot be opened, or the file cannot be written.
+/// Starts to accept requests. Writes the port to `port_file` when it is open. Errors: the port cannot be opened, or the
+/// file cannot be written.
 pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     std::fs::write(port_file, format!("{}\n", listener.local_addr()?.port()))?;
@@ -101,10 +97,8 @@ fn answer(host: &FakeHost, request: &str) -> Option<String> {
 pub struct Remote(Mutex<BufReader<TcpStream>>);
 
 impl Remote {
-    /// Connects to the process that has written `port_file`.
-    ///
-    /// # Errors
-    /// The file does not exist yet, or no process listens.
+    /// Connects to the process that has written `port_file`. Errors: the file does not exist yet, or no process
+    /// listens.
     pub fn connect(port_file: &Path) -> io::Result<Self> {
         let port = std::fs::read_to_string(port_file)?.trim().parse().map_err(io::Error::other)?;
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -112,10 +106,8 @@ impl Remote {
         Ok(Self(Mutex::new(BufReader::new(stream))))
     }
 
-    /// Sends a request and returns the reply, both without the line end.
-    ///
-    /// # Errors
-    /// The process has ended, or does not reply.
+    /// Sends a request and returns the reply, both without the line end. Errors: the process has ended, or does not
+    /// reply.
     pub fn ask(&self, request: &str) -> io::Result<String> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.get_mut().write_all(format!("{request}\n").as_bytes())?;

@@ -49,7 +49,6 @@ pub struct Description {
     pub faults: Vec<FaultDescription>,
 }
 
-/// A disk.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskDescription {
@@ -76,7 +75,6 @@ pub struct DiskDescription {
     partitions: Vec<PartitionDescription>,
 }
 
-/// A partition.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartitionDescription {
@@ -90,7 +88,6 @@ pub struct PartitionDescription {
     volume: Option<VolumeDescription>,
 }
 
-/// A volume.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeDescription {
@@ -105,15 +102,12 @@ pub struct VolumeDescription {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// `"directory"`
     Directory,
-    /// `"file"`
     File,
     /// `{"link": TARGET}`
     Link(String),
     /// `{"junction": TARGET}`
     Junction(String),
-    /// `{"mount_point": VOLUME}`
     MountPoint(VolumeGuid),
 }
 

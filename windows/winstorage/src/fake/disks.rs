@@ -137,7 +137,6 @@ impl FakeHost {
     }
 
     /// Returns whether the disk is attached and read-only.
-    #[must_use]
     pub fn is_read_only(&self, number: u32) -> bool {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_read_only)
     }
@@ -150,13 +149,11 @@ impl FakeHost {
     }
 
     /// Returns whether the disk is attached and online.
-    #[must_use]
     pub fn is_online(&self, number: u32) -> bool {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_online)
     }
 
     /// Returns the volumes of a disk, also those that Windows does not show.
-    #[must_use]
     pub fn volumes_of(&self, number: u32) -> Vec<VolumeGuid> {
         let state = self.state();
         let partitions = state.disks.disks.get(&number).into_iter().flat_map(|disk| &disk.partitions);
@@ -164,7 +161,6 @@ impl FakeHost {
     }
 
     /// Returns how often the volume was formatted.
-    #[must_use]
     pub fn formats(&self, volume: &VolumeGuid) -> usize {
         self.state().disks.volume(volume).map_or(0, |volume| volume.formats)
     }

@@ -47,7 +47,6 @@ impl Gate {
     }
 
     /// Waits until a call has reached the gate. Returns false if no call has within a minute.
-    #[must_use]
     pub fn wait_reached(&self) -> bool {
         self.wait(|state| state.is_reached)
     }

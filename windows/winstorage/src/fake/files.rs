@@ -80,7 +80,6 @@ impl FakeHost {
     }
 
     /// Returns the kind of the entry at `path`, following links in its parents, or `None` if it does not exist.
-    #[must_use]
     pub fn kind_at(&self, path: &str) -> Option<EntryKind> {
         let state = self.state();
         let path = WinPath::normalise(path)?;

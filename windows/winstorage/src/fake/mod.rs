@@ -62,25 +62,18 @@ pub(crate) struct State {
 
 impl FakeHost {
     /// Creates a machine with the drive `C:` and virtual time.
-    #[must_use]
     pub fn new() -> Self {
         Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
     }
 
     /// Creates the machine that a test build's `--host=fake:FILE` names from JSON, see [`Description`]. Its delays take
-    /// real time.
-    ///
-    /// # Errors
-    /// The text is not a valid description.
+    /// real time. Errors: the text is not a valid description.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let description: Description = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::from_description(&description)
     }
 
-    /// Creates the machine from a description in memory.
-    ///
-    /// # Errors
-    /// The description contradicts itself.
+    /// Creates the machine from a description in memory. Errors: the description contradicts itself.
     pub fn from_description(description: &Description) -> Result<Self, String> {
         let clock = if description.virtual_time { Clock::Virtual(Mutex::default()) } else { Clock::Real };
         let host = Self::from_state(description.state()?, clock);
@@ -108,7 +101,6 @@ impl FakeHost {
     }
 
     /// Returns every call so far: the step, a blank, the object.
-    #[must_use]
     pub fn log(&self) -> Vec<String> {
         locked(&self.inner.log).clone()
     }
@@ -119,7 +111,6 @@ impl FakeHost {
     }
 
     /// Returns how often `step` was called.
-    #[must_use]
     pub fn calls(&self, step: &str) -> usize {
         let is_it = |line: &&String| line.split(' ').next() == Some(step);
         locked(&self.inner.log).iter().filter(is_it).count()
@@ -131,7 +122,6 @@ impl FakeHost {
     }
 
     /// Returns whether the process has crashed and not restarted.
-    #[must_use]
     pub fn is_down(&self) -> bool {
         self.state().is_down
     }

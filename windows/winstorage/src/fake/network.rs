@@ -81,18 +81,15 @@ impl FakeHost {
     }
 
     /// Returns whether the share is mapped.
-    #[must_use]
     pub fn is_mapped(&self, root: &str) -> bool {
         self.state().shares.all.iter().any(|share| share.root.eq_ignore_ascii_case(root) && share.is_mapped)
     }
 
-    /// Adds a portal to the network.
     pub fn add_portal_to_network(&self, portal: FakePortal) {
         self.state().iscsi.portals.push(portal);
     }
 
     /// Returns the machine's CHAP secret.
-    #[must_use]
     pub fn chap_secret(&self) -> Option<Secret> {
         self.state().iscsi.chap_secret.clone()
     }

@@ -50,7 +50,6 @@ impl FakeHost {
     }
 
     /// Returns the value of `Win32_Service.State`.
-    #[must_use]
     pub fn service_state(&self, name: &str) -> Option<String> {
         let now = self.time();
         self.state().system.find(name, now).map(|running| running.service.state.clone())

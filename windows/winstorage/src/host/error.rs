@@ -6,11 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{step} of {object} failed: {answer}")]
 pub struct HostError {
-    /// `MSFT_Disk.Initialize`, `SetVolumeMountPointW`, …
     pub step: &'static str,
-    /// `disk 3`, a path, a volume.
     pub object: String,
-    /// Windows' error.
     pub answer: Answer,
 }
 
@@ -29,37 +26,31 @@ pub enum Answer {
 
 impl HostError {
     /// Creates the error of a failed Win32 call.
-    #[must_use]
     pub fn win32(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Win32(code) }
     }
 
     /// Creates the error of a WMI method that returned `code`.
-    #[must_use]
     pub fn method(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Method(code) }
     }
 
     /// Creates the error of an unexpected reply.
-    #[must_use]
     pub fn malformed(step: &'static str, object: impl fmt::Display, what: impl Into<String>) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Malformed(what.into()) }
     }
 
     /// Returns whether the code means that a file, path or volume does not exist.
-    #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self.answer, Answer::Win32(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND))
     }
 
     /// Returns whether the Win32 error is `code`.
-    #[must_use]
     pub fn is_win32(&self, code: u32) -> bool {
         self.answer == Answer::Win32(code)
     }
 
     /// Returns whether the WMI method returned `code`.
-    #[must_use]
     pub fn is_method(&self, code: u32) -> bool {
         self.answer == Answer::Method(code)
     }

@@ -10,9 +10,7 @@ use crate::types::{VolumeGuid, WinPath};
 /// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link (`IO_REPARSE_TAG_SYMLINK`).
     SymbolicLink {
@@ -26,7 +24,6 @@ pub enum EntryKind {
         /// The target without the prefix.
         target: String,
     },
-    /// A mount point of a volume (`\??\Volume{…}\`).
     MountPoint(VolumeGuid),
     /// Any other reparse point, by its tag.
     OtherReparse(u32),
@@ -45,80 +42,46 @@ pub struct Space {
 
 /// The file system as a whole.
 pub trait FsHost: Send + Sync {
-    /// Opens a path that the administrator has named, and **follows every link in it**.
-    ///
-    /// # Errors
-    /// The path does not exist ([`HostError::is_missing`]), or cannot be opened.
+    /// Opens a path that the administrator has named, and **follows every link in it**. Errors: the path does not exist
+    /// ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Opens the root directory of a volume.
-    ///
-    /// # Errors
-    /// The volume does not exist, or has no file system.
+    /// Opens the root directory of a volume. Errors: the volume does not exist, or has no file system.
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
-    ///
-    /// # Errors
-    /// An error other than "not found" and "invalid name", as for a share with stale credentials.
+    /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`). Errors: an error
+    /// other than "not found" and "invalid name", as for a share with stale credentials.
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
 }
 
 /// The free space of a volume. It is a trait of its own because a process in a container can do nothing else with the
 /// machine.
 pub trait SpaceHost: Send + Sync {
-    /// Returns the space of the volume with `path`, following mounts.
-    ///
-    /// # Errors
-    /// The path does not exist, or the query failed.
+    /// Returns the space of the volume with `path`, following mounts. Errors: the path does not exist, or the query
+    /// failed.
     fn space(&self, path: &WinPath) -> Result<Space, HostError>;
 }
 
 /// An open entry of the file system.
 pub trait FsEntry: Send {
-    /// Returns the kind of this entry.
-    ///
-    /// # Errors
-    /// The query failed, or the reparse data is invalid.
     fn kind(&self) -> Result<EntryKind, HostError>;
     /// Opens the entry `name` of this directory, without following it if it is a link. Returns `None` if it does not
-    /// exist.
-    ///
-    /// # Errors
-    /// This entry is not a directory, or the child cannot be opened.
+    /// exist. Errors: this entry is not a directory, or the child cannot be opened.
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError>;
-    /// Returns the names in this directory.
-    ///
-    /// # Errors
-    /// This entry is not a directory, or cannot be read.
+    /// Returns the names in this directory. Errors: this entry is not a directory, or cannot be read.
     fn children(&self) -> Result<Vec<String>, HostError>;
-    /// Creates a directory in this one.
-    ///
-    /// # Errors
-    /// The name already exists ([`super::code::ALREADY_EXISTS`]), or the directory cannot be written.
+    /// Creates a directory in this one. Errors: the name already exists ([`super::code::ALREADY_EXISTS`]), or the
+    /// directory cannot be written.
     fn create_directory(&self, name: &str) -> Result<Box<dyn FsEntry>, HostError>;
     /// Creates a symbolic link in this directory, flagged as a link to a directory if `is_directory` is set.
-    ///
-    /// # Errors
-    /// As for [`Self::create_directory`].
     fn create_link(&self, name: &str, target: &str, is_directory: bool) -> Result<(), HostError>;
-    /// Removes this entry without following it. A directory must be empty.
-    ///
-    /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`], or the entry cannot be removed.
+    /// Removes this entry without following it. A directory must be empty. Errors: [`super::code::DIR_NOT_EMPTY`], or
+    /// the entry cannot be removed.
     fn remove(self: Box<Self>) -> Result<(), HostError>;
     /// Returns whether the target of this link or mount point exists. **Follows it**, and returns nothing else about
-    /// the target.
-    ///
-    /// # Errors
-    /// An error other than "not found".
+    /// the target. Errors: an error other than "not found".
     fn leads_somewhere(&self) -> Result<bool, HostError>;
-    /// Makes this empty directory a mount point of `volume`.
-    ///
-    /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`], also if it already is a mount point.
+    /// Makes this empty directory a mount point of `volume`. Errors: [`super::code::DIR_NOT_EMPTY`], also if it already
+    /// is a mount point.
     fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError>;
-    /// Makes this mount point an empty directory.
-    ///
-    /// # Errors
-    /// This entry is not a mount point.
+    /// Makes this mount point an empty directory. Errors: this entry is not a mount point.
     fn unmount(&self) -> Result<(), HostError>;
 }

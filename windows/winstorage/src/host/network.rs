@@ -25,11 +25,9 @@ pub struct Mapping {
     pub object: ObjectPath,
     /// `RemotePath`
     pub root: String,
-    /// Its status.
     pub status: MappingStatus,
 }
 
-/// A mapping to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMapping {
     /// `\\host\share`
@@ -43,19 +41,10 @@ pub struct NewMapping {
 /// SMB shares that every session of the machine sees.
 pub trait SmbHost: Send + Sync {
     /// Returns the mapping of `root` (`\\host\share`), if it exists.
-    ///
-    /// # Errors
-    /// The query failed.
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError>;
     /// Maps a share.
-    ///
-    /// # Errors
-    /// The method failed.
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
     /// Removes a mapping, even with open files.
-    ///
-    /// # Errors
-    /// The method failed.
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
 }
 
@@ -64,7 +53,6 @@ pub trait SmbHost: Send + Sync {
 pub struct Portal {
     /// Of its WMI object.
     pub object: ObjectPath,
-    /// Its address.
     pub address: PortalAddress,
 }
 
@@ -93,7 +81,6 @@ pub struct Session {
 /// The authentication of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
-    /// `NONE`
     None,
     /// `ONEWAYCHAP`
     OneWayChap,
@@ -116,68 +103,32 @@ pub struct TargetLogin {
     pub secret: Option<Secret>,
 }
 
-/// iSCSI.
 pub trait IscsiHost: Send + Sync {
     /// Returns all portals that are registered on the machine.
-    ///
-    /// # Errors
-    /// The query failed, or returned an invalid portal.
     fn portals(&self) -> Result<Vec<Portal>, HostError>;
     /// Returns the portal at this address, if it is registered on the machine.
-    ///
-    /// # Errors
-    /// The query failed.
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError>;
     /// Registers a portal on the machine.
-    ///
-    /// # Errors
-    /// The method failed.
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError>;
     /// Unregisters a portal from the machine.
-    ///
-    /// # Errors
-    /// The method failed.
     fn remove_portal(&self, portal: &Portal) -> Result<(), HostError>;
     /// Returns the targets that a portal offers.
-    ///
-    /// # Errors
-    /// The query failed.
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError>;
-    /// Returns the sessions with a target.
-    ///
-    /// # Errors
-    /// The query failed.
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError>;
     /// Returns the numbers of the disks of a target's connections.
-    ///
-    /// # Errors
-    /// A query failed.
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
     /// Logs in.
-    ///
-    /// # Errors
-    /// The method failed.
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
     /// Closes a session.
-    ///
-    /// # Errors
-    /// The method failed.
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
     /// Makes a session not persistent, so that it ends with the next restart.
-    ///
-    /// # Errors
-    /// The method failed.
     fn unregister(&self, session: &Session) -> Result<(), HostError>;
     /// Sets the machine-wide secret with which targets authenticate themselves.
-    ///
-    /// # Errors
-    /// The method failed.
     fn set_chap_secret(&self, secret: &Secret) -> Result<(), HostError>;
 }
 
 impl Authentication {
     /// Returns the name of the type in the WMI method.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "NONE",

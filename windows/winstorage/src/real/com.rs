@@ -24,7 +24,6 @@ pub struct ComWmi {
 
 impl ComWmi {
     /// Creates the connections, with or without packet privacy.
-    #[must_use]
     pub fn new(encrypt: bool) -> Self {
         Self { encrypt }
     }

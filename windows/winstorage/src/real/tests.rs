@@ -87,7 +87,6 @@ fn drive_of_windows_has_a_volume_and_space() {
     assert!(Win32.elapsed() - before >= std::time::Duration::from_millis(20));
 }
 
-/// A device reports its number.
 #[test]
 fn device_reports_its_number() {
     assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());

@@ -11,11 +11,9 @@ use crate::types::{Component, VolumeGuid};
 use crate::{Empty, Storage, StorageError, WayError};
 
 impl Storage {
-    /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
-    ///
-    /// # Errors
-    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The directory does not exist, is
-    /// not empty, is a mount point of another volume, or is behind a link. The host failed.
+    /// Makes an empty directory a mount point of the volume. Succeeds if it already is. Errors: A field is empty or
+    /// invalid; the volume does not exist or belongs to Windows. The directory does not exist, is not empty, is a mount
+    /// point of another volume, or is behind a link. The host failed.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
             return Err(StorageError::Empty(Empty::MountVolumeId));
@@ -43,10 +41,8 @@ impl Storage {
     }
 
     /// Flushes the volume and makes its mount point an empty directory. Succeeds if the directory is not a mount point.
-    ///
-    /// # Errors
-    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist, is a
-    /// mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
+    /// Errors: A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist,
+    /// is a mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
     /// mounted.
     pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;

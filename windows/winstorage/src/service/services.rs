@@ -59,7 +59,6 @@ pub enum ServiceStatus {
     ContinuePending = 5,
     /// It is about to pause.
     PausePending = 6,
-    /// It is paused.
     Paused = 7,
 }
 
@@ -72,17 +71,12 @@ const NOT_ACTIVE: u32 = 5;
 
 impl Storage {
     /// Returns the serial number of the machine's firmware.
-    ///
-    /// # Errors
-    /// The host failed.
     pub fn bios_serial_number(&self) -> Result<String, StorageError> {
         Ok(self.host.bios_serials()?.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the properties of a service.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, Windows returned an unknown value, or the host failed.
+    /// Returns the properties of a service. Errors: the name is invalid, the service does not exist, Windows returned
+    /// an unknown value, or the host failed.
     pub fn service(&self, name: &str) -> Result<ServiceInfo, StorageError> {
         let name = ServiceName::parse(name)?;
         let row = self.row(&name)?;
@@ -94,11 +88,8 @@ impl Storage {
         Ok(ServiceInfo { status: status(&name, &row), display_name: row.display_name, start_type })
     }
 
-    /// Starts a service and waits until it runs.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, Windows rejected the start, the service did not run within 30
-    /// s, or the host failed.
+    /// Starts a service and waits until it runs. Errors: the name is invalid, the service does not exist, Windows
+    /// rejected the start, the service did not run within 30 s, or the host failed.
     pub fn start_service(&self, name: &str) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Running {
@@ -111,11 +102,9 @@ impl Storage {
         self.until(&name, ServiceStatus::Running, "to become running")
     }
 
-    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, dependents are running (without `force`), a service did not
-    /// stop within 30 s, or the host failed.
+    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too. Errors: the name is
+    /// invalid, the service does not exist, dependents are running (without `force`), a service did not stop within 30
+    /// s, or the host failed.
     pub fn stop_service(&self, name: &str, force: bool) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Stopped {

@@ -21,11 +21,8 @@ enum Step {
 }
 
 impl Storage {
-    /// Returns the volume of a mount point, or of a link to one.
-    ///
-    /// # Errors
-    /// The path is empty or not allowed, does not exist, is not a mount point, contains a link or leads out of the
-    /// working directories, or the host failed.
+    /// Returns the volume of a mount point, or of a link to one. Errors: the path is empty or not allowed, does not
+    /// exist, is not a mount point, contains a link or leads out of the working directories, or the host failed.
     pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty(Empty::TargetPath));
@@ -48,10 +45,8 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive.
-    ///
-    /// # Errors
-    /// As [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
+    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive. Errors: as
+    /// [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
     pub fn closest_volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty(Empty::TargetPath));

@@ -32,7 +32,6 @@ pub enum Value {
     U32(u32),
     /// `uint64`; COM carries it as text.
     U64(u64),
-    /// `string`
     Text(String),
     /// `string` that is not printed.
     Secret(Secret),
@@ -41,10 +40,8 @@ pub enum Value {
 /// An error of WMI before a method could return a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WmiError {
-    /// An `HRESULT`.
     #[error("HRESULT {0:#010x}")]
     Com(u32),
-    /// A reply that cannot be parsed.
     #[error("{0}")]
     Malformed(String),
 }
@@ -54,60 +51,36 @@ pub enum WmiError {
 pub enum On<'a> {
     /// The class itself.
     Class,
-    /// One object.
     Object(&'a ObjectPath),
 }
 
 /// WMI, blocking, from any thread.
 pub trait Wmi: Send + Sync {
-    /// Returns the objects that a query finds.
-    ///
-    /// # Errors
-    /// WMI rejected it.
+    /// Returns the objects that a query finds. Errors: WMI rejected it.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
     /// Runs an `ASSOCIATORS OF` query, which returns the objects of `result` that `association` ties to `object`.
-    ///
-    /// # Errors
-    /// WMI rejected it.
+    /// Errors: WMI rejected it.
     fn associators(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
         self.query(namespace, wql)
     }
 
     /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
-    /// the method.
-    ///
-    /// # Errors
-    /// WMI rejected the call.
+    /// the method. Errors: WMI rejected the call.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
 /// Calls outside of WMI: files, devices, drive letters, time.
 pub trait Native: FsHost + SpaceHost {
     /// See [`crate::host::DiskHost::device_number`].
-    ///
-    /// # Errors
-    /// As there.
     fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
     /// See [`crate::host::DiskHost::device_ids`].
-    ///
-    /// # Errors
-    /// As there.
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
     /// See [`crate::host::DiskHost::read_disk`].
-    ///
-    /// # Errors
-    /// As there.
     fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     /// See [`crate::host::VolumeHost::volume_of_drive`].
-    ///
-    /// # Errors
-    /// As there.
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// Returns the drive of `%SystemRoot%`.
-    ///
-    /// # Errors
-    /// Windows does not report it.
+    /// Returns the drive of `%SystemRoot%`. Errors: Windows does not report it.
     fn system_drive(&self) -> Result<char, HostError>;
     /// See [`crate::host::SystemHost::elapsed`].
     fn elapsed(&self) -> Duration;
@@ -124,7 +97,6 @@ pub struct WmiHost<W, N> {
 
 impl<W: Wmi, N: Native> WmiHost<W, N> {
     /// Combines both.
-    #[must_use]
     pub fn new(wmi: W, native: N) -> Self {
         Self { wmi, native }
     }

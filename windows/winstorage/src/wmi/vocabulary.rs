@@ -9,7 +9,6 @@ use crate::host::ObjectPath;
 pub enum Namespace {
     /// Disks, partitions, volumes, iSCSI.
     Storage,
-    /// SMB.
     Smb,
     /// The rest.
     Cim,
@@ -117,15 +116,11 @@ calls! {
     UNREGISTER_SESSION: IscsiSession, "MSFT_iSCSISession.Unregister";
     /// Sets the machine's CHAP secret.
     SET_CHAP_SECRET: IscsiSession, "MSFT_iSCSISession.SetCHAPSecret";
-    /// Starts a service.
     START_SERVICE: Service, "Win32_Service.StartService";
-    /// Stops a service.
     STOP_SERVICE: Service, "Win32_Service.StopService";
 }
 
 impl Namespace {
-    /// Returns its path.
-    #[must_use]
     pub fn path(self) -> &'static str {
         match self {
             Self::Storage => r"Root\Microsoft\Windows\Storage",
@@ -137,7 +132,6 @@ impl Namespace {
 
 impl Class {
     /// Returns its name in WMI.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Disk => "MSFT_Disk",
@@ -154,8 +148,6 @@ impl Class {
         }
     }
 
-    /// Returns its namespace.
-    #[must_use]
     pub fn namespace(self) -> Namespace {
         match self {
             Self::SmbGlobalMapping => Namespace::Smb,
@@ -167,19 +159,16 @@ impl Class {
 
 impl Call {
     /// `MSFT_Disk.Initialize`
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.name
     }
 
     /// `MSFT_Disk`
-    #[must_use]
     pub fn class(self) -> Class {
         self.class
     }
 
     /// `Initialize`
-    #[must_use]
     pub fn method(self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
@@ -239,7 +228,6 @@ pub(super) fn service(name: &str) -> String {
     format!("SELECT Name, DisplayName, State, StartMode FROM Win32_Service WHERE Name = {}", literal(name))
 }
 
-/// Returns the path of a service, which is its name.
 pub(super) fn service_path(name: &str) -> ObjectPath {
     ObjectPath(format!("Win32_Service.Name=\"{}\"", name.replace('\\', r"\\").replace('"', "\\\"")))
 }

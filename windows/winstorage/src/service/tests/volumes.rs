@@ -120,7 +120,6 @@ fn a_resize_is_tried_again_while_the_volume_is_held() {
     assert_eq!(host.calls("resize_partition"), 5);
 }
 
-/// Used bytes are those that are not free.
 #[test]
 fn used_bytes_are_those_that_are_not_free() {
     let (host, storage) = machine();
@@ -133,7 +132,6 @@ fn used_bytes_are_those_that_are_not_free() {
     assert_eq!(host.calls("flush"), 1);
 }
 
-/// A volume on several disks has no disk number.
 #[test]
 fn a_volume_on_several_disks_has_no_number() {
     let half = |number: u32| {
