@@ -1,6 +1,6 @@
 //! The enabled groups and versions: all, unless `--api-groups` lists some.
 
-use csi_proxy_proto::{Group, Version, served};
+use csi_proto::csi_proxy::{Group, Version, served};
 
 /// A selection of groups and versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct ApiGroups(Vec<(Group, Version)>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadApiGroups {
     #[error(transparent)]
-    Group(#[from] csi_proxy_proto::UnknownGroup),
+    Group(#[from] csi_proto::csi_proxy::UnknownGroup),
     #[error(transparent)]
-    Version(#[from] csi_proxy_proto::BadVersion),
+    Version(#[from] csi_proto::csi_proxy::BadVersion),
     #[error("group {group} has no version {version}")]
     NotServed {
         group: Group,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use component_base::http::{ClearText, HttpEndpoint, serve_on};
-use csi_proxy_proto::{Group, Version, pipe_name};
+use csi_proto::csi_proxy::{Group, Version, pipe_name};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use csi_proxy_proto::{Group, Version};
+use csi_proto::csi_proxy::{Group, Version};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -231,10 +231,10 @@ impl Call {
 
     async fn once(&self, work: &Work, deadline: Option<Duration>, began: Instant) -> Result<Vec<u8>, Failure> {
         let shared = &self.service.shared;
-        let (storage, version, work) = (Arc::clone(&shared.storage), self.service.version, Arc::clone(work));
+        let (storage, work) = (Arc::clone(&shared.storage), Arc::clone(work));
         let run = move |_| {
             let patience = deadline::patience(deadline, began.elapsed());
-            work(&Around { storage: &storage, version, patience })
+            work(&Around { storage: &storage, patience })
         };
         let left = deadline.map(|deadline| deadline.saturating_sub(began.elapsed()));
         match shared.pool.run(left, run).await {

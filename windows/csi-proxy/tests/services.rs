@@ -4,9 +4,6 @@
 
 #[path = "services/calls.rs"]
 mod calls;
-#[cfg(target_os = "linux")]
-#[path = "services/clients.rs"]
-mod clients;
 #[path = "services/life.rs"]
 mod life;
 #[path = "services/machine.rs"]
@@ -19,7 +16,7 @@ mod wire;
 use std::collections::BTreeSet;
 
 use calls::{CALLS, Scenario};
-use csi_proxy_proto::{Group, Version, served};
+use csi_proto::csi_proxy::{Group, Version, served};
 use machine::{machine, serve};
 use protox::prost_reflect::MethodDescriptor;
 use serde_json::Value;
@@ -169,7 +166,7 @@ async fn missing_portal_is_invalid_argument() {
 /// Neither the other pipes nor the group's own service have this call.
 #[tokio::test]
 async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
-    use csi_proxy_proto::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
+    use csi_proto::csi_proxy::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
     let host = machine();
     let running = serve(host.clone(), "disk,volume/v1").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;

@@ -13,7 +13,7 @@ mod handles;
 #[path = "windows/program.rs"]
 mod program;
 
-use csi_proxy_proto::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
+use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
 use program::{Program, alone, connected, eventually};
 use std::ffi::OsString;
 use tokio::net::windows::named_pipe::ClientOptions;

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proxy_proto::contents::v1::{self as contents, disk_contents_client::DiskContentsClient};
-use csi_proxy_proto::disk::v1::{self as disk, disk_client::DiskClient};
-use csi_proxy_proto::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
-use csi_proxy_proto::volume::v1::{self as volume, volume_client::VolumeClient};
-use csi_proxy_proto::{ConnectError, Dial, Group, Version, connect, says_not_mounted};
+use csi_proto::csi_proxy::contents::v1::{self as contents, disk_contents_client::DiskContentsClient};
+use csi_proto::csi_proxy::disk::v1::{self as disk, disk_client::DiskClient};
+use csi_proto::csi_proxy::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
+use csi_proto::csi_proxy::volume::v1::{self as volume, volume_client::VolumeClient};
+use csi_proto::csi_proxy::{ConnectError, Dial, Group, Version, connect, says_not_mounted};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;

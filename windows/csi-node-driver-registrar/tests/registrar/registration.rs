@@ -106,3 +106,27 @@ async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<
     registrar.wait(BOUND).await?;
     Ok(())
 }
+
+/// grpc-go 1.20 sends the path of the socket as authority. The recorded calls are for a driver: each has a reply, and none
+/// is reset.
+#[tokio::test]
+async fn path_as_authority_is_accepted() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let _registrar = sandbox.start("registrar", &[])?;
+    let socket = FakeKubelet::watching(&sandbox.registration()).meet().await?.socket;
+    let mut connection = UnixStream::connect(socket)?;
+    connection.set_read_timeout(Some(BOUND))?;
+    connection.write_all(include_bytes!("../../../../crates/grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin"))?;
+    let mut replies = 0;
+    while replies < 6 {
+        let mut head = [0; 9];
+        connection.read_exact(&mut head)?;
+        let [high, middle, low, kind, ..] = head;
+        let mut payload = vec![0; usize::try_from(u32::from_be_bytes([0, high, middle, low]))?];
+        connection.read_exact(&mut payload)?;
+        ensure!(kind != 3, "a stream was reset: {payload:?}");
+        replies += usize::from(kind == 1);
+    }
+    Ok(())
+}

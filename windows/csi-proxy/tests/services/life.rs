@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
-use csi_proxy_proto::Group;
+use csi_proto::csi_proxy::Group;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::{Effect, Gate};

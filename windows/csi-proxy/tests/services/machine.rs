@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use csi_proxy::{ApiGroups, AuditSink, Figures, Parts, Peer, Proxy, ProxyError, Transport};
-use csi_proxy_proto::{Dial, Group, Version};
+use csi_proto::csi_proxy::{Dial, Group, Version};
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -163,7 +163,7 @@ pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
 
 impl Running {
     pub(crate) async fn channel(&self, group: Group, version: Version) -> tonic::transport::Channel {
-        csi_proxy_proto::connect(&self.pipes, group, &[version]).await.unwrap().channel
+        csi_proto::csi_proxy::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
     /// Waits for the end of the proxy.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_proxy_proto::{ConnectError, Group, connect};
+use csi_proto::csi_proxy::{ConnectError, Group, connect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 use tonic::Code;

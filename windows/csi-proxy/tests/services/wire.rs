@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Buf, BufMut};
-use csi_proxy_proto::{Group, Version};
+use csi_proto::csi_proxy::{Group, Version};
 use protox::prost::Message;
 use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};

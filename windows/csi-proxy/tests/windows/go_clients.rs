@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
 
-use csi_proxy_proto::{Group, served};
+use csi_proto::csi_proxy::{Group, served};
 
 use super::BLANK;
 use super::program::{Files, Program, alone, connected, eventually, go_clients};
@@ -67,7 +67,7 @@ async fn every_call_of_the_go_module_is_served() {
     }
     assert!(wrong.is_empty(), "not served:\n{}", wrong.join("\n"));
     assert!(text.contains("volume/v1 FormatVolume OK"), "no version has formatted the volume:\n{text}");
-    let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
+    let rows = include_str!("../../../../crates/csi-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
     let all: BTreeSet<String> =
         rows.filter(|row: &Vec<&str>| row[3] == "request").map(|row| row[..3].join("/")).collect();
     assert_eq!(calls, all);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use csi_proxy::{ApiGroups, Figures, Parts, Peer, Proxy, Transport};
-use csi_proxy_proto::Dial;
+use csi_proto::csi_proxy::Dial;
 use ebs_windows_node::{OverProxy, Unproven};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use anyhow::Context;
-use csi_proxy_proto::{Dial, Group, connect, pipe_name};
+use csi_proto::csi_proxy::{Dial, Group, connect, pipe_name};
 use ebs_windows_node::{OverProxy, Unproven};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};

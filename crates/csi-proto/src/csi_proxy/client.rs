@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::served::{Group, pipe_name};
-use crate::version::Version;
+use crate::csi_proxy::served::{Group, pipe_name};
+use crate::csi_proxy::version::Version;
 
 /// Windows' error for a missing pipe: the proxy does not serve the version, or does not run.
 const FILE_NOT_FOUND: i32 = 2;

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
 
-use crate::client::Dial;
+use crate::csi_proxy::client::Dial;
 
 /// Opens Windows' named pipes.
 #[derive(Debug, Clone, Copy)]

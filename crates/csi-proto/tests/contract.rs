@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_proxy_proto::{Group, Version, served};
+use csi_proto::csi_proxy::{Group, Version, served};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 

@@ -8,9 +8,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::system::v1alpha1::system_client::SystemClient;
-use crate::system::v1alpha1::system_server::{System, SystemServer};
-use crate::system::v1alpha1::{
+use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
+use crate::csi_proxy::system::v1alpha1::system_server::{System, SystemServer};
+use crate::csi_proxy::system::v1alpha1::{
     GetBiosSerialNumberRequest, GetBiosSerialNumberResponse, GetServiceRequest, GetServiceResponse,
     StartServiceRequest, StartServiceResponse, StopServiceRequest, StopServiceResponse,
 };
