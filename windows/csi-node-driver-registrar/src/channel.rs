@@ -15,7 +15,7 @@ use crate::stream::{Heard, LinkState};
 const FRAME_HEAD: usize = 9;
 
 /// Connects to `address`. The channel reconnects when it is used after the connection was lost. `state` follows the
-/// connection. Errors: the system's error of the connection.
+/// connection.
 pub(crate) async fn channel(address: &Address, state: watch::Sender<LinkState>) -> Result<Channel, Error> {
     let address = address.clone();
     let connector = service_fn(move |_uri| {

@@ -96,7 +96,7 @@ impl SocketFile {
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
-    /// Checks the path. Errors: the check failed.
+    /// Checks the path.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(Standing::Ours),

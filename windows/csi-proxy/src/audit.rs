@@ -119,7 +119,7 @@ pub struct IntoFile {
 }
 
 impl IntoFile {
-    /// Opens the file for appending. Failed writes go to `log`. Errors: the file cannot be opened.
+    /// Opens the file for appending. Failed writes go to `log`.
     pub fn open(path: &Path, log: Output) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Self { file: Mutex::new(file), log })

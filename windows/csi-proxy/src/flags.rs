@@ -148,7 +148,7 @@ pub enum BadCommandLine {
 }
 
 /// Parses the command line without the program's name. If a flag is repeated, the last value counts, except that
-/// `working-dir` accumulates. Errors: the first invalid argument.
+/// `working-dir` accumulates.
 pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
     let mut arguments = arguments.into_iter().map(Into::into).peekable();
     if arguments.next_if(|first| first.to_str() == Some(selftest::WORD)).is_some() {

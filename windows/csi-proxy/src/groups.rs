@@ -21,8 +21,7 @@ pub enum BadApiGroups {
 }
 
 impl ApiGroups {
-    /// Parses `disk,volume/v1,…`; an empty text enables everything. Errors: the first part with an unknown group, or a
-    /// version that the group lacks.
+    /// Parses `disk,volume/v1,…`; an empty text enables everything.
     pub fn parse(text: &str) -> Result<Self, BadApiGroups> {
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {

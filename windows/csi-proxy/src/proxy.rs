@@ -37,8 +37,7 @@ pub trait Transport {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it. Errors: the pipe
-    /// already exists, or cannot be created.
+    /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it.
     fn listen(
         &self,
         pipe: &str,

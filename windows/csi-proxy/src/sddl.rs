@@ -75,8 +75,7 @@ const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 /// The system's SID.
 const SYSTEM: &str = "S-1-5-18";
 
-/// Rejects a descriptor that gives write access to a large group. Errors: the first such entry, an owner that is a
-/// large group, or a part that cannot be parsed.
+/// Rejects a descriptor that gives write access to a large group.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
     // The owner may always change the rights (WRITE_DAC).

@@ -61,8 +61,7 @@ pub(crate) fn usage() -> String {
     component_base::flags::command::<Flags>("csi-proxy selftest").about(about).render_help().to_string()
 }
 
-/// Runs all steps, and writes a line for each and the total to `out`. Errors: A text. Either nothing was done, because
-/// the disk is not spare or the directory exists, or some steps have failed.
+/// Runs all steps, and writes a line for each and the total to `out`.
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
     let directory = directory.ok_or_else(|| format!("directory {:?} is not an absolute path", asked.directory))?;

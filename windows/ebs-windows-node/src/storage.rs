@@ -37,11 +37,9 @@ macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         /// The operations, as in [`Storage`]. All of them **block**: call them from a thread that may block.
         pub trait NodeStorage: Send + Sync {
-            /// Returns the entry at the path, without following it. Errors: the path is not allowed, or the machine
-            /// failed.
+            /// Returns the entry at the path, without following it.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
-            /// Returns the contents of a disk that is online. The same seed reads the same places. Errors: the disk
-            /// does not exist, or the machine failed.
+            /// Returns the contents of a disk that is online. The same seed reads the same places.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
             /// Blocks the calling thread for `time`.
             fn pause(&self, time: Duration);

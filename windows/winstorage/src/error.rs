@@ -98,7 +98,6 @@ pub enum StorageError {
     /// The lookup of the closest volume failed. Clients know the text with its cause.
     #[error("error getting the closest volume for the path={path}, err={}", .cause.text())]
     Closest {
-        /// As the client wrote it.
         path: String,
         cause: Box<StorageError>,
     },

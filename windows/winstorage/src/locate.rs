@@ -86,8 +86,7 @@ impl DiskSearch {
         Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
     }
 
-    /// Checks the disks that are attached now. Errors: several disks match the volume, or no disk has matched for some
-    /// seconds.
+    /// Checks the disks that are attached now.
     pub fn look(
         &mut self,
         ids: &BTreeMap<DiskNumber, DiskIds>,

@@ -17,13 +17,11 @@ pub enum PathError {
     NotAbsolute(String),
     #[error("path: {path} is not within the working directories: {directories}")]
     Outside {
-        /// As the client wrote it.
         path: String,
         directories: Directories,
     },
     #[error("path contains the component {component:?}, which {reason}: {path}")]
     Component {
-        /// As the client wrote it.
         path: String,
         component: String,
         reason: &'static str,

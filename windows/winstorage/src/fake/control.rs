@@ -12,7 +12,6 @@ use super::FakeHost;
 use crate::host::{Answer, HostError, Space, SpaceHost};
 use crate::types::WinPath;
 
-/// The longest wait for a reply, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Creates the machine that a test build's `--host=fake:FILE` names, and starts to accept requests. The file
@@ -27,8 +26,6 @@ pub fn described(file: &Path) -> Result<FakeHost, String> {
     Ok(host)
 }
 
-/// Starts to accept requests. Writes the port to `port_file` when it is open. Errors: the port cannot be opened, or the
-/// file cannot be written.
 pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     std::fs::write(port_file, format!("{}\n", listener.local_addr()?.port()))?;
@@ -92,13 +89,10 @@ fn answer(host: &FakeHost, request: &str) -> Option<String> {
     })
 }
 
-/// A fake machine of another process.
 #[derive(Debug)]
 pub struct Remote(Mutex<BufReader<TcpStream>>);
 
 impl Remote {
-    /// Connects to the process that has written `port_file`. Errors: the file does not exist yet, or no process
-    /// listens.
     pub fn connect(port_file: &Path) -> io::Result<Self> {
         let port = std::fs::read_to_string(port_file)?.trim().parse().map_err(io::Error::other)?;
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -106,8 +100,7 @@ impl Remote {
         Ok(Self(Mutex::new(BufReader::new(stream))))
     }
 
-    /// Sends a request and returns the reply, both without the line end. Errors: the process has ended, or does not
-    /// reply.
+    /// Sends a request and returns the reply, both without the line end.
     pub fn ask(&self, request: &str) -> io::Result<String> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.get_mut().write_all(format!("{request}\n").as_bytes())?;

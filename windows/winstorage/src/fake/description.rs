@@ -25,27 +25,19 @@ use crate::types::{PortalAddress, VolumeGuid, WinPath};
 
 const GIB: u64 = 1 << 30;
 
-/// A machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Description {
     /// The clock advances only by waits, without real time.
     pub virtual_time: bool,
-    /// Attached disks.
     pub disks: Vec<DiskDescription>,
-    /// Entries of the file system, by path.
     pub tree: BTreeMap<String, Entry>,
-    /// Shares on the network.
     pub shares: Vec<FakeShare>,
-    /// iSCSI portals on the network.
     pub portals: Vec<FakePortal>,
-    /// Addresses of the portals that are registered on the machine.
     pub known_portals: Vec<(String, u16)>,
-    /// Installed services.
     pub services: Vec<FakeService>,
     /// The serial number of the firmware.
     pub bios_serial: String,
-    /// Injected faults.
     pub faults: Vec<FaultDescription>,
 }
 
@@ -98,7 +90,6 @@ pub struct VolumeDescription {
     used: u64,
 }
 
-/// An entry of the file system.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -111,13 +102,10 @@ pub enum Entry {
     MountPoint(VolumeGuid),
 }
 
-/// An injected fault.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultDescription {
-    /// The name of the trait's method.
     pub step: String,
-    /// Number of calls before the fault.
     pub skip: usize,
     delay_ms: Option<u64>,
     win32: Option<u32>,

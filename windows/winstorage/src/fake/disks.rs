@@ -13,12 +13,10 @@ use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 pub(super) const MIB: u64 = 1 << 20;
 /// Bytes that GPT and alignment use at both ends of a disk.
 const OVERHEAD: u64 = 2 * MIB;
-/// Microsoft Reserved.
 pub(super) const RESERVED: u64 = 16 * MIB;
 /// Offset of a GPT from either end, in bytes.
 const SECTOR: u64 = 512;
 
-/// Return codes of `MSFT_Disk`'s methods.
 pub(super) mod result {
     pub(in super::super) const NOT_INITIALIZED: u32 = 41000;
     pub(in super::super) const ALREADY_INITIALIZED: u32 = 41001;
@@ -34,13 +32,10 @@ pub(super) mod result {
 pub enum Late {
     /// Its partitions, and everything on them.
     Partitions,
-    /// The volumes of its partitions.
     Volumes,
-    /// The file systems of its volumes, which look unformatted.
     FileSystems,
 }
 
-/// A disk of the machine.
 #[derive(Debug, Clone)]
 pub(super) struct FakeDisk {
     pub(super) serial: String,
@@ -51,7 +46,6 @@ pub(super) struct FakeDisk {
     pub(super) size: u64,
     pub(super) is_boot: bool,
     pub(super) is_system: bool,
-    /// Set by Windows' SAN policy, or because the disk collides with another disk.
     pub(super) is_read_only: bool,
     /// It has the signature of another disk, so it goes online only when it is writable.
     pub(super) collides: bool,
@@ -80,7 +74,6 @@ pub(super) struct FakeVolume {
     pub(super) is_formatted: bool,
     pub(super) size: u64,
     pub(super) used: u64,
-    /// Number of formats since the machine was created.
     pub(super) formats: usize,
 }
 
@@ -90,9 +83,7 @@ pub(super) struct Disks {
     pub(super) volumes: Vec<FakeVolume>,
     /// Disks that the next rescan finds.
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
-    /// Detached disks.
     pub(super) away: Vec<FakeDisk>,
-    /// The time of the current step.
     pub(super) now: Duration,
     next_volume: u64,
 }
@@ -113,14 +104,12 @@ impl FakeHost {
         self.state().disks.disks.remove(&number);
     }
 
-    /// Changes the size of the disk itself.
     pub fn set_disk_size(&self, number: u32, size: u64) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
             disk.size = size;
         }
     }
 
-    /// Gives the disk's last partition a drive letter.
     pub fn set_drive_letter(&self, number: u32, letter: char) {
         let mut state = self.state();
         let partition = state.disks.disks.get_mut(&number).and_then(|disk| disk.partitions.last_mut());
@@ -141,14 +130,12 @@ impl FakeHost {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_read_only)
     }
 
-    /// Delays a part of the disk by `after` once it has gone online.
     pub fn show_late(&self, number: u32, what: Late, after: Duration) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
             disk.late = Some((what, after));
         }
     }
 
-    /// Returns whether the disk is attached and online.
     pub fn is_online(&self, number: u32) -> bool {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_online)
     }
@@ -160,7 +147,6 @@ impl FakeHost {
         partitions.filter_map(|partition| partition.volume.clone()).collect()
     }
 
-    /// Returns how often the volume was formatted.
     pub fn formats(&self, volume: &VolumeGuid) -> usize {
         self.state().disks.volume(volume).map_or(0, |volume| volume.formats)
     }
@@ -209,7 +195,6 @@ impl Disks {
         self.volumes.iter().find(|volume| volume.id == *id)
     }
 
-    /// Creates a volume with a new id.
     pub(super) fn new_volume(&mut self, size: u64) -> VolumeGuid {
         self.next_volume += 1;
         let text = format!(r"\\?\Volume{{00000000-0000-4000-8000-{:012x}}}\", self.next_volume);

@@ -16,7 +16,6 @@ const TOO_MANY_LINKS: u32 = 1921;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
-    /// By lower-case name: the original name and the node.
     Directory(BTreeMap<String, (String, Node)>),
     Link {
         target: String,
@@ -31,17 +30,13 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     nodes: Vec<Kind>,
-    /// Root directories of drives, by letter.
     drives: BTreeMap<char, Node>,
-    /// Root directories of volumes.
     volumes: Vec<(VolumeGuid, Node)>,
 }
 
-/// An open entry of the file system.
 struct Open {
     host: FakeHost,
     node: Node,
-    /// The name in errors and the log.
     name: String,
 }
 
@@ -54,7 +49,6 @@ impl FakeHost {
         self.place(path, Kind::Directory(BTreeMap::new()));
     }
 
-    /// Creates a file, with its parents.
     pub fn add_file(&self, path: &str) {
         self.place(path, Kind::File);
     }
@@ -64,17 +58,14 @@ impl FakeHost {
         self.place(path, Kind::Link { target: target.to_owned(), is_directory: true });
     }
 
-    /// Creates a junction, with its parents.
     pub fn add_junction(&self, path: &str, target: &str) {
         self.place(path, Kind::Junction(target.to_owned()));
     }
 
-    /// Creates a mount point, with its parents.
     pub fn add_mount_point(&self, path: &str, volume: &VolumeGuid) {
         self.place(path, Kind::Mount(volume.clone()));
     }
 
-    /// Creates a reparse point with this tag, with its parents.
     pub fn add_reparse_point(&self, path: &str, tag: u32) {
         self.place(path, Kind::Other(tag));
     }
@@ -87,7 +78,6 @@ impl FakeHost {
         state.files.shown(node)
     }
 
-    /// Renames or moves an entry, open or not, as another process would.
     pub fn rename(&self, from: &str, to: &str) {
         let mut state = self.state();
         let (from, to) = (WinPath::normalise(from), WinPath::normalise(to));
@@ -116,7 +106,6 @@ impl FakeHost {
 }
 
 impl Files {
-    /// Creates an entry at a path, with its parents.
     pub(super) fn place(&mut self, path: &WinPath, kind: Kind) {
         let mut at = self.drive(path.drive());
         let Some((last, above)) = path.components().split_last() else { return };
@@ -190,7 +179,6 @@ impl Files {
         }
     }
 
-    /// Returns the directory that a node leads to.
     fn entered(&mut self, node: Node) -> Result<Node, u32> {
         match self.nodes[node].clone() {
             Kind::Directory(_) => Ok(node),
@@ -249,7 +237,6 @@ impl Files {
 }
 
 impl State {
-    /// Creates a machine whose disk 0 holds Windows on `C:`.
     pub(super) fn with_system_disk() -> Self {
         let mut state = Self::default();
         state.add_system_disk();

@@ -25,7 +25,6 @@ pub use faults::{Effect, Gate};
 pub use network::{FakePortal, FakeShare, FakeTarget};
 pub use system::FakeService;
 
-/// The fake machine. Clones share its state.
 #[derive(Clone)]
 pub struct FakeHost {
     inner: Arc<Inner>,
@@ -42,13 +41,11 @@ struct Inner {
 /// The clock of the machine.
 #[derive(Debug)]
 enum Clock {
-    /// Advances by waits, without real time.
     Virtual(Mutex<Duration>),
     /// The clock of the machine that runs the test.
     Real,
 }
 
-/// The whole state of the machine.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     disks: disks::Disks,
@@ -61,7 +58,6 @@ pub(crate) struct State {
 }
 
 impl FakeHost {
-    /// Creates a machine with the drive `C:` and virtual time.
     pub fn new() -> Self {
         Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
     }
@@ -73,7 +69,6 @@ impl FakeHost {
         Self::from_description(&description)
     }
 
-    /// Creates the machine from a description in memory. Errors: the description contradicts itself.
     pub fn from_description(description: &Description) -> Result<Self, String> {
         let clock = if description.virtual_time { Clock::Virtual(Mutex::default()) } else { Clock::Real };
         let host = Self::from_state(description.state()?, clock);
@@ -105,18 +100,15 @@ impl FakeHost {
         locked(&self.inner.log).clone()
     }
 
-    /// Forgets the calls so far.
     pub fn clear_log(&self) {
         locked(&self.inner.log).clear();
     }
 
-    /// Returns how often `step` was called.
     pub fn calls(&self, step: &str) -> usize {
         let is_it = |line: &&String| line.split(' ').next() == Some(step);
         locked(&self.inner.log).iter().filter(is_it).count()
     }
 
-    /// Restarts the process after an [`Effect::CrashAfter`].
     pub fn restart(&self) {
         self.state().is_down = false;
     }
@@ -130,7 +122,6 @@ impl FakeHost {
         locked(&self.inner.state)
     }
 
-    /// Runs a step: logs it, applies a pending fault, and acts.
     fn step<T>(
         &self,
         step: &'static str,

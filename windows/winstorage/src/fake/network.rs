@@ -11,52 +11,37 @@ use crate::types::{PortalAddress, Secret};
 const EXISTS: u32 = 0x8007_00B7;
 /// `ERROR_LOGON_FAILURE`
 const LOGON_FAILURE: u32 = 1326;
-/// The return code of iSCSI methods for a missing object.
 const NOT_FOUND: u32 = 0xEFFF_0003;
 
-/// A share of a server.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeShare {
-    /// `\\host\share`
     pub root: String,
     /// The required `user:password` in Windows' escaping; without it, any credential is accepted.
     pub credential: Option<String>,
     /// The number of a mapping's status.
     pub status: u32,
-    /// A mapping already exists.
     pub is_mapped: bool,
-    /// A mapping exists, but its credentials are no longer valid.
     pub is_stale: bool,
 }
 
-/// A portal on the network.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakePortal {
-    /// IP address or host name.
     pub address: String,
-    /// TCP port.
     pub port: u16,
-    /// The targets that it offers.
     pub targets: Vec<FakeTarget>,
 }
 
-/// A target of a portal.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeTarget {
-    /// Its name.
     pub iqn: String,
-    /// The required secret.
     pub secret: Option<String>,
     /// The numbers of the disks that a login attaches.
     pub disks: Vec<u32>,
-    /// A session already exists.
     pub is_connected: bool,
-    /// Its session is persistent.
     pub is_persistent: bool,
-    /// The target is connected without a session.
     pub has_no_session: bool,
 }
 
@@ -67,20 +52,16 @@ pub(super) struct Shares {
 
 #[derive(Debug, Default)]
 pub(super) struct Iscsi {
-    /// The portals on the network.
     pub(super) portals: Vec<FakePortal>,
-    /// The portals that are registered on the machine.
     pub(super) known: Vec<PortalAddress>,
     pub(super) chap_secret: Option<Secret>,
 }
 
 impl FakeHost {
-    /// Adds a share to the network.
     pub fn add_share(&self, share: FakeShare) {
         self.state().shares.all.push(share);
     }
 
-    /// Returns whether the share is mapped.
     pub fn is_mapped(&self, root: &str) -> bool {
         self.state().shares.all.iter().any(|share| share.root.eq_ignore_ascii_case(root) && share.is_mapped)
     }
@@ -89,7 +70,6 @@ impl FakeHost {
         self.state().iscsi.portals.push(portal);
     }
 
-    /// Returns the machine's CHAP secret.
     pub fn chap_secret(&self) -> Option<Secret> {
         self.state().iscsi.chap_secret.clone()
     }

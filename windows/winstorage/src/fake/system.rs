@@ -12,13 +12,10 @@ const NOT_ACTIVE: u32 = 5;
 const RUNNING_ALREADY: u32 = 10;
 const DISABLED: u32 = 14;
 
-/// A service of the machine.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeService {
-    /// The name that identifies it.
     pub name: String,
-    /// The name for people.
     pub display_name: String,
     /// `Running`, `Stopped`, …
     pub state: String,
@@ -39,17 +36,14 @@ pub(super) struct System {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) service: FakeService,
-    /// The state of the current transition, and when the service reaches it.
     pub(super) ahead: Option<(&'static str, Duration)>,
 }
 
 impl FakeHost {
-    /// Installs a service.
     pub fn add_service(&self, service: FakeService) {
         self.state().system.services.push(Running { service, ahead: None });
     }
 
-    /// Returns the value of `Win32_Service.State`.
     pub fn service_state(&self, name: &str) -> Option<String> {
         let now = self.time();
         self.state().system.find(name, now).map(|running| running.service.state.clone())

@@ -5,7 +5,6 @@ use super::disks::{FakeDisk, Late, MIB, RESERVED, place, result};
 use crate::host::{HostError, ObjectPath, Partition, VolumeHost, VolumeRow, code};
 use crate::types::VolumeGuid;
 
-/// Bytes that an empty NTFS uses.
 const EMPTY_NTFS: u64 = 30 * MIB;
 
 impl VolumeHost for FakeHost {

@@ -15,20 +15,16 @@ pub struct DiskRow {
 /// The properties of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
-    /// Of its WMI object.
     pub object: ObjectPath,
     pub number: DiskNumber,
-    /// Its partition table.
     pub style: PartitionStyle,
     /// `SerialNumber`, verbatim; empty if Windows reports no number.
     pub serial: String,
-    /// `IsOffline`
     pub is_offline: bool,
     /// Why the disk is offline, if it is.
     pub offline_reason: Option<OfflineReason>,
     /// `IsReadOnly`: Windows refuses to write to it.
     pub is_read_only: bool,
-    /// Bytes.
     pub size: u64,
     /// Windows booted from it.
     pub is_boot: bool,
@@ -70,24 +66,17 @@ impl std::fmt::Display for OfflineReason {
 pub enum PartitionStyle {
     /// 0: no partition table.
     Raw,
-    /// 1
     Mbr,
-    /// 2
     Gpt,
 }
 
 /// A partition of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `DiskNumber`
     pub disk: DiskNumber,
-    /// `PartitionNumber`
     pub number: PartitionNumber,
-    /// What it is for.
     pub kind: PartitionKind,
-    /// Bytes.
     pub size: u64,
     /// `IsOffline`: between its creation and `Online`.
     pub is_offline: bool,
@@ -105,18 +94,14 @@ pub struct Partition {
 pub enum PartitionKind {
     /// Microsoft Reserved, which Windows creates when it initialises a disk.
     Reserved,
-    /// Basic data.
     Data,
-    /// Anything else.
     Other,
 }
 
 /// A row of `MSFT_Volume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRow {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `UniqueId`
     pub id: VolumeGuid,
     /// `FileSystemType` is a known file system.
     pub is_formatted: bool,
@@ -136,14 +121,11 @@ pub trait DiskHost: Send + Sync {
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
     /// Returns the device and serial number of every disk.
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
-    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`). Errors: the device
-    /// cannot be opened, or the query failed.
+    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
     fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`]. Errors: the
-    /// device cannot be opened, or has no such property.
+    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096. Errors: the
-    /// disk cannot be opened or read.
+    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
     fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
     /// Returns the disk that holds `%SystemRoot%`.
@@ -163,7 +145,6 @@ pub trait DiskHost: Send + Sync {
     fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
     /// Returns all partitions of the disk, or the one with this number, including reserved ones.
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError>;
-    /// Brings the partition online.
     fn online_partition(&self, partition: &Partition) -> Result<(), HostError>;
     /// Returns the maximum size of the partition and its file system, in bytes.
     fn largest_size(&self, partition: &Partition) -> Result<u64, HostError>;
@@ -183,6 +164,6 @@ pub trait VolumeHost: Send + Sync {
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
     /// Writes the cache of the volume to the disk.
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// Returns the volume with a drive letter. Errors: no volume has the letter.
+    /// Returns the volume with a drive letter.
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
 }

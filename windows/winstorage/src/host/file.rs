@@ -34,7 +34,6 @@ pub enum EntryKind {
 pub struct Space {
     /// Free for the caller, within its quota.
     pub available: u64,
-    /// The size of the volume.
     pub total: u64,
     /// Free without regard to quotas.
     pub free: u64,
@@ -45,18 +44,16 @@ pub trait FsHost: Send + Sync {
     /// Opens a path that the administrator has named, and **follows every link in it**. Errors: the path does not exist
     /// ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Opens the root directory of a volume. Errors: the volume does not exist, or has no file system.
+    /// Opens the root directory of a volume.
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`). Errors: an error
-    /// other than "not found" and "invalid name", as for a share with stale credentials.
+    /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
 }
 
 /// The free space of a volume. It is a trait of its own because a process in a container can do nothing else with the
 /// machine.
 pub trait SpaceHost: Send + Sync {
-    /// Returns the space of the volume with `path`, following mounts. Errors: the path does not exist, or the query
-    /// failed.
+    /// Returns the space of the volume with `path`, following mounts.
     fn space(&self, path: &WinPath) -> Result<Space, HostError>;
 }
 
@@ -64,9 +61,9 @@ pub trait SpaceHost: Send + Sync {
 pub trait FsEntry: Send {
     fn kind(&self) -> Result<EntryKind, HostError>;
     /// Opens the entry `name` of this directory, without following it if it is a link. Returns `None` if it does not
-    /// exist. Errors: this entry is not a directory, or the child cannot be opened.
+    /// exist.
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError>;
-    /// Returns the names in this directory. Errors: this entry is not a directory, or cannot be read.
+    /// Returns the names in this directory.
     fn children(&self) -> Result<Vec<String>, HostError>;
     /// Creates a directory in this one. Errors: the name already exists ([`super::code::ALREADY_EXISTS`]), or the
     /// directory cannot be written.
@@ -77,11 +74,11 @@ pub trait FsEntry: Send {
     /// the entry cannot be removed.
     fn remove(self: Box<Self>) -> Result<(), HostError>;
     /// Returns whether the target of this link or mount point exists. **Follows it**, and returns nothing else about
-    /// the target. Errors: an error other than "not found".
+    /// the target.
     fn leads_somewhere(&self) -> Result<bool, HostError>;
     /// Makes this empty directory a mount point of `volume`. Errors: [`super::code::DIR_NOT_EMPTY`], also if it already
     /// is a mount point.
     fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError>;
-    /// Makes this mount point an empty directory. Errors: this entry is not a mount point.
+    /// Makes this mount point an empty directory.
     fn unmount(&self) -> Result<(), HostError>;
 }

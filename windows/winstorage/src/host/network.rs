@@ -12,7 +12,6 @@ pub struct ObjectPath(pub String);
 /// `MSFT_SmbGlobalMapping.Status`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MappingStatus {
-    /// 0
     Ok,
     /// 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6 unavailable, or an unknown status.
     Bad(u32),
@@ -21,9 +20,7 @@ pub enum MappingStatus {
 /// An existing mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `RemotePath`
     pub root: String,
     pub status: MappingStatus,
 }
@@ -34,7 +31,6 @@ pub struct NewMapping {
     pub root: String,
     /// `user:password` in Windows' escaping; `None` for the machine's own credentials.
     pub credential: Option<Secret>,
-    /// Encrypt the traffic.
     pub require_privacy: bool,
 }
 
@@ -42,7 +38,6 @@ pub struct NewMapping {
 pub trait SmbHost: Send + Sync {
     /// Returns the mapping of `root` (`\\host\share`), if it exists.
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError>;
-    /// Maps a share.
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
     /// Removes a mapping, even with open files.
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
@@ -51,7 +46,6 @@ pub trait SmbHost: Send + Sync {
 /// A portal that is registered on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portal {
-    /// Of its WMI object.
     pub object: ObjectPath,
     pub address: PortalAddress,
 }
@@ -59,20 +53,15 @@ pub struct Portal {
 /// An iSCSI target that a portal offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `NodeAddress`
     pub iqn: String,
-    /// `IsConnected`
     pub is_connected: bool,
 }
 
 /// A session with a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `SessionIdentifier`
     pub identifier: String,
     /// `IsPersistent`: Windows restores it after a restart.
     pub is_persistent: bool,
@@ -82,20 +71,15 @@ pub struct Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
     None,
-    /// `ONEWAYCHAP`
     OneWayChap,
-    /// `MUTUALCHAP`
     MutualChap,
 }
 
 /// The parameters of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetLogin {
-    /// The portal of the target.
     pub portal: PortalAddress,
-    /// Its name.
     pub iqn: Iqn,
-    /// The type of authentication.
     pub authentication: Authentication,
     /// `None` if the client sent no user. An empty name would be sent as such.
     pub user: Option<String>,
@@ -117,7 +101,6 @@ pub trait IscsiHost: Send + Sync {
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError>;
     /// Returns the numbers of the disks of a target's connections.
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
-    /// Logs in.
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
     /// Closes a session.
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;

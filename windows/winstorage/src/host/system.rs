@@ -8,7 +8,6 @@ use crate::types::ServiceName;
 /// A row of `Win32_Service`, with Windows' values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRow {
-    /// `DisplayName`
     pub display_name: String,
     /// `State`: `Running`, `Stop Pending`, …
     pub state: String,

@@ -56,8 +56,7 @@ const TABLE: u64 = 64 << 10;
 
 impl Storage {
     /// Returns the contents of a disk that is online. `seed` selects the places that are read, so the same seed repeats
-    /// the same reads. Errors: the disk does not exist, is offline or belongs to Windows, or the host failed. A failed
-    /// read never counts as blank.
+    /// the same reads. A failed read never counts as blank.
     pub fn disk_contents(&self, number: DiskNumber, seed: &str) -> Result<Contents, StorageError> {
         let disk = self.changeable_disk("use of the disk", number)?;
         self.contents(&disk, seed)

@@ -43,7 +43,7 @@ impl Storage {
         Ok(all)
     }
 
-    /// Returns the disk with the page 83 identifier `name`. Errors: no disk has it, or the list of disks failed.
+    /// Returns the disk with the page 83 identifier `name`.
     pub fn disk_number_by_name(&self, name: &str) -> Result<DiskNumber, StorageError> {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
@@ -51,7 +51,7 @@ impl Storage {
     }
 
     /// Returns the disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`. Waits some seconds
-    /// for a late disk. Errors: no disk or several disks match the volume, or the host failed.
+    /// for a late disk.
     pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
         let mut search = DiskSearch::new(volume, device);
         loop {
@@ -72,8 +72,7 @@ impl Storage {
         }
     }
 
-    /// Like [`Self::disk_of_ebs_volume`], but only for the disks that are visible now, without waiting. Errors: several
-    /// disks match the volume, or the host failed.
+    /// Like [`Self::disk_of_ebs_volume`], but only for the disks that are visible now, without waiting.
     pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
         let places = self.list_disk_locations().unwrap_or_else(|error| {
             warn!(%error, "failed to read the locations of disks");
@@ -86,8 +85,8 @@ impl Storage {
     }
 
     /// Creates a GPT with one basic-data partition on a blank disk. A disk that has a partition stays unchanged. Before
-    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set. Errors: the disk
-    /// does not exist, is offline, not blank or belongs to Windows, or the host failed. A repeated call continues.
+    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set. A repeated call
+    /// continues.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
@@ -116,7 +115,7 @@ impl Storage {
         Ok(self.host.rescan()?)
     }
 
-    /// Returns the size of the disk in bytes. Errors: the disk does not exist, or the host failed.
+    /// Returns the size of the disk in bytes.
     pub fn disk_size(&self, number: DiskNumber) -> Result<u64, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
     }
@@ -125,8 +124,7 @@ impl Storage {
     /// state.
     ///
     /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another
-    /// disk's. The latter go online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437). Errors:
-    /// the disk does not exist, belongs to Windows and should go offline, or the host failed.
+    /// disk's. The latter go online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
         let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
         if online {
@@ -158,7 +156,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Returns whether the disk is online. Errors: the disk does not exist, or the host failed.
+    /// Returns whether the disk is online.
     pub fn disk_state(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
     }

@@ -7,22 +7,19 @@ use crate::path::Allowed;
 use crate::{Storage, StorageError, WayError};
 
 impl Storage {
-    /// Returns whether a path exists. A dangling link exists. Errors: the path is not allowed, contains a link, or the
-    /// host failed.
+    /// Returns whether a path exists. A dangling link exists.
     pub fn path_exists(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check(path)?;
         Ok(self.walk(&allowed, MountPoints::Crossed)?.entry().is_some())
     }
 
-    /// Creates a directory with its parents. Succeeds if it exists. Errors: the path is not allowed, contains a link or
-    /// a file, or the host failed.
+    /// Creates a directory with its parents. Succeeds if it exists.
     pub fn mkdir(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         self.make_directories(&allowed)
     }
 
-    /// Creates the symbolic link `link` to `source`. Succeeds if it already has this target. Errors: A path is not
-    /// allowed or contains a link, another entry exists at `link`, or the host failed.
+    /// Creates the symbolic link `link` to `source`. Succeeds if it already has this target.
     pub fn create_symlink(&self, source: &str, link: &str) -> Result<(), StorageError> {
         let link = self.paths.check(link)?;
         let source = self.paths.check(source)?;
@@ -34,8 +31,7 @@ impl Storage {
         self.link(&link, &source.path.to_string(), is_directory)
     }
 
-    /// Returns whether the path is a link or mount point whose target exists. Errors: the path is not allowed, does not
-    /// exist or contains a link, or the host failed.
+    /// Returns whether the path is a link or mount point whose target exists.
     pub fn is_symlink(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check_unlike_reference(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
@@ -56,9 +52,7 @@ impl Storage {
         }
     }
 
-    /// Returns the space of the path's volume. Follows a link in the last component if its target is allowed. Errors:
-    /// the path is not allowed, does not exist, contains a link or leads out of the working directories, or the host
-    /// failed.
+    /// Returns the space of the path's volume. Follows a link in the last component if its target is allowed.
     pub fn space(&self, path: &str) -> Result<Space, StorageError> {
         let mut allowed = self.paths.check_unlike_reference(path)?;
         for _ in 0..HOPS {

@@ -19,15 +19,13 @@ pub struct Login {
 const LONGEST_SECRET: usize = 16;
 
 impl Storage {
-    /// Registers a portal on the machine. Succeeds if it is registered. Errors: the address or port is invalid, or the
-    /// host failed.
+    /// Registers a portal on the machine. Succeeds if it is registered.
     pub fn add_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         if self.host.portal(&portal)?.is_some() { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
     }
 
-    /// Unregisters a portal. Succeeds if it is not registered. Errors: the address or port is invalid, or the host
-    /// failed.
+    /// Unregisters a portal. Succeeds if it is not registered.
     pub fn remove_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         match self.host.portal(&portal)? {
@@ -41,15 +39,13 @@ impl Storage {
         Ok(self.host.portals()?.into_iter().map(|portal| portal.address).collect())
     }
 
-    /// Returns the names of the targets that a portal offers. Errors: the address or port is invalid, the portal is not
-    /// registered, or the host failed.
+    /// Returns the names of the targets that a portal offers.
     pub fn discover_target_portal(&self, address: &str, port: u32) -> Result<Vec<String>, StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         Ok(self.targets(&portal)?.into_iter().map(|target| target.iqn).collect())
     }
 
-    /// Logs in to a target. Succeeds if it is connected. Errors: A field is invalid, the portal or target is not found,
-    /// or the host failed.
+    /// Logs in to a target. Succeeds if it is connected.
     pub fn connect_target(&self, address: &str, port: u32, iqn: &str, login: &Login) -> Result<(), StorageError> {
         let authentication = authentication(login.auth_type)?;
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
@@ -61,8 +57,7 @@ impl Storage {
         Ok(self.host.connect(&TargetLogin { portal, iqn, authentication, user, secret })?)
     }
 
-    /// Logs out of a target permanently. Succeeds if it is not connected or has no session. Errors: A field is invalid,
-    /// the portal or target is not found, or the host failed.
+    /// Logs out of a target permanently. Succeeds if it is not connected or has no session.
     pub fn disconnect_target(&self, address: &str, port: u32, iqn: &str) -> Result<(), StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -78,8 +73,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Returns the numbers of a target's disks in decimal; empty if the target is not connected. Errors: A field is
-    /// invalid, the portal or target is not found, or the host failed.
+    /// Returns the numbers of a target's disks in decimal; empty if the target is not connected.
     pub fn target_disks(&self, address: &str, port: u32, iqn: &str) -> Result<Vec<String>, StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -89,8 +83,7 @@ impl Storage {
         Ok(self.host.target_disks(&target)?.iter().map(ToString::to_string).collect())
     }
 
-    /// Sets the machine-wide secret with which targets authenticate themselves. Errors: its length is invalid for
-    /// initiators, or the host failed.
+    /// Sets the machine-wide secret with which targets authenticate themselves.
     pub fn set_mutual_chap_secret(&self, secret: &Secret) -> Result<(), StorageError> {
         let length = secret.expose().len();
         if !(1..=LONGEST_SECRET).contains(&length) {

@@ -8,7 +8,6 @@ use crate::{Storage, StorageError};
 /// The entry at a path, without following it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
     Missing,
     File,
     Directory {
@@ -26,7 +25,7 @@ pub enum Found {
 }
 
 impl Storage {
-    /// Returns the entry at the path. Errors: the path is not allowed or contains a link, or the host failed.
+    /// Returns the entry at the path.
     pub fn look(&self, path: &str) -> Result<Found, StorageError> {
         let allowed = self.paths.check(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Refused)?.entry() else { return Ok(Found::Missing) };

@@ -11,9 +11,7 @@ use crate::types::{Component, VolumeGuid};
 use crate::{Empty, Storage, StorageError, WayError};
 
 impl Storage {
-    /// Makes an empty directory a mount point of the volume. Succeeds if it already is. Errors: A field is empty or
-    /// invalid; the volume does not exist or belongs to Windows. The directory does not exist, is not empty, is a mount
-    /// point of another volume, or is behind a link. The host failed.
+    /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
             return Err(StorageError::Empty(Empty::MountVolumeId));

@@ -9,8 +9,7 @@ use crate::host::Disk;
 use crate::{Storage, StorageError};
 
 impl Storage {
-    /// Proves that a disk without partitions is blank, unless `--allow-reformat` is set. Errors: it is not blank, is
-    /// offline, could not be read, or was replaced by another disk meanwhile.
+    /// Proves that a disk without partitions is blank, unless `--allow-reformat` is set.
     pub(super) fn prove_blank_disk(&self, operation: &'static str, disk: &Disk) -> Result<(), StorageError> {
         if self.policy.allow_reformat {
             return Ok(());

@@ -14,8 +14,7 @@ const ROUNDS: u32 = 3;
 
 impl Storage {
     /// Removes a file, an empty directory, or a link itself. With `force`, removes a directory with its contents, and
-    /// succeeds if the path does not exist. Errors: the path is not allowed, is a working directory, does not exist or
-    /// is not empty (without `force`), is behind a link, or the host failed.
+    /// succeeds if the path does not exist.
     pub fn rmdir(&self, path: &str, force: bool) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {
@@ -35,8 +34,7 @@ impl Storage {
         }
     }
 
-    /// Removes the contents of a directory; the directory stays. Errors: the path is not allowed, is not a directory (a
-    /// link to one does not count), is behind a link, or the host failed.
+    /// Removes the contents of a directory; the directory stays.
     pub fn rmdir_contents(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {

@@ -18,8 +18,7 @@ impl Storage {
     /// Grows the volume's partition and file system to `size` bytes, or to the maximum if `size` is 0, and returns the
     /// size of the partition afterwards. Does not grow by less than 100 MiB, and never shrinks.
     ///
-    /// While another service holds the volume, repeats the resize for at most `patience`. Errors: the size is negative,
-    /// the id is invalid, the volume does not exist, belongs to Windows or has several partitions, or the host failed.
+    /// While another service holds the volume, repeats the resize for at most `patience`.
     pub fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, StorageError> {
         if volume.is_empty() {
             return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));

@@ -30,15 +30,10 @@ struct Dependents {
 /// When Windows starts a service, with the numbers of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartType {
-    /// By the boot loader.
     Boot = 0,
-    /// By the kernel.
     System = 1,
-    /// With the machine.
     Automatic = 2,
-    /// When asked.
     Manual = 3,
-    /// Never.
     Disabled = 4,
 }
 
@@ -47,17 +42,11 @@ pub enum StartType {
 pub enum ServiceStatus {
     /// Windows reports no known state.
     Unknown = 0,
-    /// It does not run.
     Stopped = 1,
-    /// It is about to run.
     StartPending = 2,
-    /// It is about to stop.
     StopPending = 3,
-    /// It runs.
     Running = 4,
-    /// It is about to continue.
     ContinuePending = 5,
-    /// It is about to pause.
     PausePending = 6,
     Paused = 7,
 }
@@ -75,8 +64,7 @@ impl Storage {
         Ok(self.host.bios_serials()?.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the properties of a service. Errors: the name is invalid, the service does not exist, Windows returned
-    /// an unknown value, or the host failed.
+    /// Returns the properties of a service.
     pub fn service(&self, name: &str) -> Result<ServiceInfo, StorageError> {
         let name = ServiceName::parse(name)?;
         let row = self.row(&name)?;
@@ -88,8 +76,7 @@ impl Storage {
         Ok(ServiceInfo { status: status(&name, &row), display_name: row.display_name, start_type })
     }
 
-    /// Starts a service and waits until it runs. Errors: the name is invalid, the service does not exist, Windows
-    /// rejected the start, the service did not run within 30 s, or the host failed.
+    /// Starts a service and waits until it runs.
     pub fn start_service(&self, name: &str) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Running {
@@ -102,9 +89,7 @@ impl Storage {
         self.until(&name, ServiceStatus::Running, "to become running")
     }
 
-    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too. Errors: the name is
-    /// invalid, the service does not exist, dependents are running (without `force`), a service did not stop within 30
-    /// s, or the host failed.
+    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too.
     pub fn stop_service(&self, name: &str, force: bool) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Stopped {

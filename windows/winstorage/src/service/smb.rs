@@ -29,8 +29,7 @@ struct Remote {
 }
 
 impl Storage {
-    /// Maps a share for the whole machine, and links it. Keeps a mapping that works, and replaces a broken one. Errors:
-    /// A path is empty or invalid (before any change), or the host failed.
+    /// Maps a share for the whole machine, and links it. Keeps a mapping that works, and replaces a broken one.
     pub fn new_smb_global_mapping(&self, wanted: &SmbMapping) -> Result<(), StorageError> {
         let remote = remote(&wanted.remote_path)?;
         let local = match wanted.local_path.as_str() {
@@ -51,8 +50,7 @@ impl Storage {
         })
     }
 
-    /// Removes a mapping. Succeeds if it does not exist. Errors: the path is empty or is not a share, or the host
-    /// failed.
+    /// Removes a mapping. Succeeds if it does not exist.
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
         let Some(mapping) = self.host.mapping(&remote.root)? else {

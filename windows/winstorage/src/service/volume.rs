@@ -15,7 +15,7 @@ pub struct VolumeStats {
 
 impl Storage {
     /// Returns the volumes on a disk, or on one partition of it, in the order of the partitions. An empty list is not
-    /// an error. Errors: the disk does not exist, or the host failed.
+    /// an error.
     pub fn list_volumes_on_disk(
         &self,
         disk: DiskNumber,
@@ -32,16 +32,14 @@ impl Storage {
         Ok(volumes)
     }
 
-    /// Returns whether the volume has a file system that Windows knows. Errors: the id is invalid, the volume does not
-    /// exist, or the host failed.
+    /// Returns whether the volume has a file system that Windows knows.
     pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(row.is_formatted)
     }
 
     /// Creates an empty NTFS on a blank volume. Before the format, the bytes of its disk must prove that it is blank,
-    /// unless `--allow-reformat` is set. Errors: the id is invalid, the volume does not exist, belongs to Windows, is
-    /// already formatted or not blank, or the host failed.
+    /// unless `--allow-reformat` is set.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
@@ -58,15 +56,13 @@ impl Storage {
         Ok(self.host.format_ntfs(&ours.row)?)
     }
 
-    /// Returns the size and usage of the volume's file system in bytes. Errors: the id is invalid, the volume does not
-    /// exist, or the host failed.
+    /// Returns the size and usage of the volume's file system in bytes.
     pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
     }
 
-    /// Returns the disk of the volume. Errors: the id is invalid, the volume does not exist or has several disks, or
-    /// the host failed.
+    /// Returns the disk of the volume.
     pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
         let volume = volume_id(volume)?;
         let row = self.row_of_volume(&volume)?;
@@ -79,8 +75,7 @@ impl Storage {
         Ok(first)
     }
 
-    /// Flushes the volume's cache to the disk. Errors: the id is invalid, the volume does not exist, or the host
-    /// failed.
+    /// Flushes the volume's cache to the disk.
     pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(self.host.flush(&row)?)

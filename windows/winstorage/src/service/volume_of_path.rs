@@ -21,8 +21,7 @@ enum Step {
 }
 
 impl Storage {
-    /// Returns the volume of a mount point, or of a link to one. Errors: the path is empty or not allowed, does not
-    /// exist, is not a mount point, contains a link or leads out of the working directories, or the host failed.
+    /// Returns the volume of a mount point, or of a link to one.
     pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty(Empty::TargetPath));

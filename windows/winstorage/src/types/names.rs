@@ -44,7 +44,6 @@ impl ServiceName {
         is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Service(text.to_owned()))
     }
 
-    /// As the client wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,7 +59,6 @@ impl Iqn {
         is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Iqn(text.to_owned()))
     }
 
-    /// As the client wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -21,7 +21,6 @@ impl Component {
         Self(name.to_owned())
     }
 
-    /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

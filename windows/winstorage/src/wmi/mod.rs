@@ -24,7 +24,6 @@ pub use vocabulary::{Call, Class, Namespace};
 pub enum Value {
     /// Not set.
     Null,
-    /// `boolean`
     Bool(bool),
     /// `uint16`
     U16(u16),
@@ -56,17 +55,16 @@ pub enum On<'a> {
 
 /// WMI, blocking, from any thread.
 pub trait Wmi: Send + Sync {
-    /// Returns the objects that a query finds. Errors: WMI rejected it.
+    /// Returns the objects that a query finds.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
     /// Runs an `ASSOCIATORS OF` query, which returns the objects of `result` that `association` ties to `object`.
-    /// Errors: WMI rejected it.
     fn associators(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
         self.query(namespace, wql)
     }
 
     /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
-    /// the method. Errors: WMI rejected the call.
+    /// the method.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
@@ -80,7 +78,7 @@ pub trait Native: FsHost + SpaceHost {
     fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     /// See [`crate::host::VolumeHost::volume_of_drive`].
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// Returns the drive of `%SystemRoot%`. Errors: Windows does not report it.
+    /// Returns the drive of `%SystemRoot%`.
     fn system_drive(&self) -> Result<char, HostError>;
     /// See [`crate::host::SystemHost::elapsed`].
     fn elapsed(&self) -> Duration;

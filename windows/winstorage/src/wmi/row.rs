@@ -23,12 +23,12 @@ impl Row {
         self.values.insert(name.to_ascii_lowercase(), value);
     }
 
-    /// Returns `__PATH`. Errors: the object has no path.
+    /// Returns `__PATH`.
     pub fn path(&self) -> Result<ObjectPath, String> {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
 
-    /// Returns a number of any width, also from text. Errors: it is missing or not a number.
+    /// Returns a number of any width, also from text.
     pub fn number(&self, name: &str) -> Result<u64, String> {
         let number = match self.value(name) {
             Value::U16(number) => Some(u64::from(*number)),

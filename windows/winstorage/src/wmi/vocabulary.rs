@@ -88,7 +88,6 @@ calls! {
     OFFLINE_DISK: Disk, "MSFT_Disk.Offline";
     /// Makes the disk read-only or writable.
     SET_DISK_ATTRIBUTES: Disk, "MSFT_Disk.SetAttributes";
-    /// Brings the partition online.
     ONLINE_PARTITION: Partition, "MSFT_Partition.Online";
     /// Returns the smallest and largest size.
     SUPPORTED_SIZE: Partition, "MSFT_Partition.GetSupportedSize";
@@ -100,7 +99,6 @@ calls! {
     FLUSH: Volume, "MSFT_Volume.Flush";
     /// Rescans the disks.
     UPDATE_CACHE: StorageSetting, "MSFT_StorageSetting.UpdateHostStorageCache";
-    /// Maps a share.
     CREATE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Create";
     /// Ends a mapping.
     REMOVE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Remove";
@@ -108,7 +106,6 @@ calls! {
     NEW_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.New";
     /// Unregisters a portal.
     REMOVE_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.Remove";
-    /// Logs in.
     CONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Connect";
     /// Logs out.
     DISCONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Disconnect";
@@ -168,7 +165,6 @@ impl Call {
         self.class
     }
 
-    /// `Initialize`
     pub fn method(self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
