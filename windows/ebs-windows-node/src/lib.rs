@@ -79,5 +79,9 @@ impl WindowsNode {
     }
 }
 
+// The files that unit tests share with `tests/` name the crate.
+#[cfg(test)]
+extern crate self as ebs_windows_node;
+
 #[cfg(test)]
 mod tests;

@@ -225,6 +225,11 @@ fn bytes(call: &'static str, count: i64) -> Result<u64, ProxyError> {
     u64::try_from(count).map_err(|_| ProxyError::Odd { call, what: format!("{count} bytes") })
 }
 
+/// Replaces the proxy's "not found" by the storage's own error.
+fn or_missing<T>(answer: Result<T, ProxyError>, missing: StorageError) -> Result<T, Cause> {
+    answer.map_err(|error| if error.says("not found") { missing.into() } else { error.into() })
+}
+
 impl NodeStorage for OverProxy {
     fn look(&self, path: &str, role: Role) -> Result<Found, Cause> {
         if !self.exists(path)? {
@@ -269,11 +274,9 @@ impl NodeStorage for OverProxy {
     fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, Cause> {
         let call = "GetDiskNumberFromVolumeID";
         let request = volume::GetDiskNumberFromVolumeIdRequest { volume_id: volume.to_owned() };
-        match self.wait(call, QUICKLY, self.volumes.clone().get_disk_number_from_volume_id(request)) {
-            Ok(found) => Ok(DiskNumber(found.disk_number)),
-            Err(error) if error.says("not found") => Err(StorageError::VolumeNotFound(guid(call, volume)?).into()),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.wait(call, QUICKLY, self.volumes.clone().get_disk_number_from_volume_id(request));
+        let guid = guid(call, volume)?;
+        Ok(DiskNumber(or_missing(found, StorageError::VolumeNotFound(guid))?.disk_number))
     }
 
     fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, Cause> {
@@ -294,32 +297,24 @@ impl NodeStorage for OverProxy {
 
     fn partition_disk(&self, disk: DiskNumber) -> Result<(), Cause> {
         let request = disk::PartitionDiskRequest { disk_number: disk.0 };
-        self.wait("PartitionDisk", SLOWLY, self.disks.clone().partition_disk(request))?;
-        Ok(())
+        Ok(self.wait("PartitionDisk", SLOWLY, self.disks.clone().partition_disk(request)).map(drop)?)
     }
 
     fn format_volume(&self, volume: &str) -> Result<(), Cause> {
         let request = volume::FormatVolumeRequest { volume_id: volume.to_owned() };
-        self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request))?;
-        Ok(())
+        Ok(self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request)).map(drop)?)
     }
 
     fn disk_state(&self, disk: DiskNumber) -> Result<bool, Cause> {
         let request = disk::GetDiskStateRequest { disk_number: disk.0 };
-        match self.wait("GetDiskState", QUICKLY, self.disks.clone().get_disk_state(request)) {
-            Ok(state) => Ok(state.is_online),
-            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
-            Err(error) => Err(error.into()),
-        }
+        let state = self.wait("GetDiskState", QUICKLY, self.disks.clone().get_disk_state(request));
+        Ok(or_missing(state, StorageError::DiskNotFound(disk))?.is_online)
     }
 
     fn set_disk_state(&self, disk: DiskNumber, online: bool) -> Result<(), Cause> {
         let request = disk::SetDiskStateRequest { disk_number: disk.0, is_online: online };
-        match self.wait("SetDiskState", QUICKLY, self.disks.clone().set_disk_state(request)) {
-            Ok(_done) => Ok(()),
-            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
-            Err(error) => Err(error.into()),
-        }
+        let done = self.wait("SetDiskState", QUICKLY, self.disks.clone().set_disk_state(request));
+        or_missing(done, StorageError::DiskNotFound(disk)).map(drop)
     }
 
     fn disk_size(&self, disk: DiskNumber) -> Result<u64, Cause> {
@@ -329,8 +324,7 @@ impl NodeStorage for OverProxy {
     }
 
     fn rescan(&self) -> Result<(), Cause> {
-        self.wait("Rescan", QUICKLY, self.disks.clone().rescan(disk::RescanRequest {}))?;
-        Ok(())
+        Ok(self.wait("Rescan", QUICKLY, self.disks.clone().rescan(disk::RescanRequest {})).map(drop)?)
     }
 
     fn volume_stats(&self, volume: &str) -> Result<VolumeStats, Cause> {
@@ -360,8 +354,7 @@ impl NodeStorage for OverProxy {
 
     fn mkdir(&self, path: &str) -> Result<(), Cause> {
         let request = filesystem::MkdirRequest { path: path.to_owned() };
-        self.wait("Mkdir", QUICKLY, self.files.clone().mkdir(request))?;
-        Ok(())
+        Ok(self.wait("Mkdir", QUICKLY, self.files.clone().mkdir(request)).map(drop)?)
     }
 
     fn rmdir(&self, path: &str, force: bool) -> Result<(), Cause> {
@@ -369,20 +362,17 @@ impl NodeStorage for OverProxy {
             return Err(StorageError::Missing { path: path.to_owned() }.into());
         }
         let request = filesystem::RmdirRequest { path: path.to_owned(), force };
-        self.wait("Rmdir", QUICKLY, self.files.clone().rmdir(request))?;
-        Ok(())
+        Ok(self.wait("Rmdir", QUICKLY, self.files.clone().rmdir(request)).map(drop)?)
     }
 
     fn mount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
         let request = volume::MountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
-        self.wait("MountVolume", QUICKLY, self.volumes.clone().mount_volume(request))?;
-        Ok(())
+        Ok(self.wait("MountVolume", QUICKLY, self.volumes.clone().mount_volume(request)).map(drop)?)
     }
 
     fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
         let request = volume::UnmountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
-        self.wait("UnmountVolume", SLOWLY, self.volumes.clone().unmount_volume(request))?;
-        Ok(())
+        Ok(self.wait("UnmountVolume", SLOWLY, self.volumes.clone().unmount_volume(request)).map(drop)?)
     }
 
     fn create_symlink(&self, source: &str, link: &str) -> Result<(), Cause> {
@@ -394,8 +384,7 @@ impl NodeStorage for OverProxy {
             return Err(StorageError::Way(WayError::Exists { path: link.to_owned() }).into());
         }
         let request = filesystem::CreateSymlinkRequest { source_path: source.to_owned(), target_path: link.to_owned() };
-        self.wait("CreateSymlink", QUICKLY, self.files.clone().create_symlink(request))?;
-        Ok(())
+        Ok(self.wait("CreateSymlink", QUICKLY, self.files.clone().create_symlink(request)).map(drop)?)
     }
 
     fn space(&self, path: &str) -> Result<Space, Cause> {

@@ -66,8 +66,7 @@ async fn disk_location_counts_only_without_nitro() {
         "location": "Bus 0 : Adapter 0 : Port 0 : Target 26 : LUN 0"}]}"#;
     for (instance_type, is_found) in [("m5.large", false), ("m4.large", true)] {
         let host = FakeHost::from_json(json).unwrap();
-        host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
-        let world = World { node: service(&host, instance_type), host };
+        let world = World::on(with_directories(host), instance_type);
         assert_eq!(world.stage().await.is_ok(), is_found, "{instance_type}");
         if is_found {
             world.publish().await.unwrap();
@@ -133,7 +132,7 @@ async fn volume_that_windows_does_not_show_yet_is_unavailable() {
         r#"{{"virtual_time": true, "disks": [{{"number": 1, "serial": "{SERIAL}", "size": 10737418240, "style": "gpt", "partitions": [{partition}]}}]}}"#
     );
     let host = FakeHost::from_json(&json).unwrap();
-    let world = World { node: service(&host, "m5.large"), host };
+    let world = World::on(host, "m5.large");
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "Unavailable");
     assert!(refused.message().contains("does not appear in Windows yet"), "{refused}");

@@ -19,7 +19,7 @@ use tower::Service;
 use winstorage::Policy;
 use winstorage::fake::FakeHost;
 
-use crate::proxied;
+use super::proxied;
 
 /// Pipes in memory, by name.
 #[derive(Clone)]
