@@ -15,8 +15,8 @@ pub enum StorageError {
     #[error(transparent)]
     Way(#[from] WayError),
     /// A field that the operation needs and that the client left out.
-    #[error("{}", .0.text())]
-    Empty(Empty),
+    #[error("{0}")]
+    Empty(&'static str),
     #[error(transparent)]
     VolumeId(#[from] VolumeIdError),
     #[error(transparent)]
@@ -186,36 +186,6 @@ pub enum WayError {
         path: String,
         limit: usize,
     },
-}
-
-/// Required fields, each with the error text of the reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Empty {
-    /// The volume of MountVolume.
-    MountVolumeId,
-    /// The path of MountVolume.
-    MountTargetPath,
-    /// The volume of every other operation.
-    VolumeId,
-    /// The path of UnmountVolume.
-    UnmountTargetPath,
-    /// The path whose volume is requested.
-    TargetPath,
-    /// The share of an SMB mapping.
-    RemotePath,
-}
-
-impl Empty {
-    fn text(self) -> &'static str {
-        match self {
-            Self::MountVolumeId => "MountVolumeRequest.VolumeId is empty",
-            Self::MountTargetPath => "MountVolumeRequest.TargetPath is empty",
-            Self::VolumeId => "volume id empty",
-            Self::UnmountTargetPath => "target path empty",
-            Self::TargetPath => "target path is empty",
-            Self::RemotePath => "remote path is empty",
-        }
-    }
 }
 
 impl StorageError {

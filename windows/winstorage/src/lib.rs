@@ -26,5 +26,5 @@ pub mod service;
 pub mod types;
 pub mod wmi;
 
-pub use error::{Empty, StorageError, WayError};
+pub use error::{StorageError, WayError};
 pub use service::{Policy, Storage};

@@ -104,23 +104,8 @@ mod tests {
 
     #[test]
     fn malformed_version_is_rejected() {
-        let bad = [
-            "",
-            "v",
-            "v0",
-            "v01",
-            "V1",
-            "1",
-            "v1alpha",
-            "v1alpha0",
-            "v1alpha01",
-            "v1rc1",
-            "v1beta1x",
-            " v1",
-            "v1 ",
-            "v-1",
-        ];
-        for text in bad.into_iter().chain(["v1alphabeta1", "v1beta1alpha1", "v99999999999"]) {
+        let bad = "|v|v0|v01|V1|1|v1alpha|v1alpha0|v1alpha01|v1rc1|v1beta1x| v1|v1 |v-1|v1alphabeta1|v1beta1alpha1|v99999999999";
+        for text in bad.split('|') {
             assert!(text.parse::<Version>().is_err(), "{text:?} was taken");
         }
     }

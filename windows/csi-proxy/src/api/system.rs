@@ -1,7 +1,5 @@
 //! Group system.
 
-use winstorage::service::{ServiceStatus, StartType};
-
 use super::{Table, rows};
 
 pub(super) fn table() -> Table {
@@ -18,23 +16,8 @@ pub(super) fn table() -> Table {
             |around, name: String| around.storage.service(&name),
             |service| m::GetServiceResponse {
                 display_name: service.display_name,
-                start_type: i32::from(match service.start_type {
-                    StartType::Boot => m::StartType::Boot,
-                    StartType::System => m::StartType::System,
-                    StartType::Automatic => m::StartType::Automatic,
-                    StartType::Manual => m::StartType::Manual,
-                    StartType::Disabled => m::StartType::Disabled,
-                }),
-                status: i32::from(match service.status {
-                    ServiceStatus::Unknown => m::ServiceStatus::Unknown,
-                    ServiceStatus::Stopped => m::ServiceStatus::Stopped,
-                    ServiceStatus::StartPending => m::ServiceStatus::StartPending,
-                    ServiceStatus::StopPending => m::ServiceStatus::StopPending,
-                    ServiceStatus::Running => m::ServiceStatus::Running,
-                    ServiceStatus::ContinuePending => m::ServiceStatus::ContinuePending,
-                    ServiceStatus::PausePending => m::ServiceStatus::PausePending,
-                    ServiceStatus::Paused => m::ServiceStatus::Paused,
-                }),
+                start_type: service.start_type as i32,
+                status: service.status as i32,
             };
     });
     table

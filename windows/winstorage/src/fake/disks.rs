@@ -278,25 +278,6 @@ impl DiskHost for FakeHost {
         })
     }
 
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        self.step("device_number", device, |state| by_device(state, "device_number", device).map(|(number, _)| number))
-    }
-
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        self.step("device_ids", device, |state| {
-            let (_, disk) = by_device(state, "device_ids", device)?;
-            Ok(descriptor(&disk.page83))
-        })
-    }
-
-    fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        self.step("read_disk", &format!("disk {number} {offset}"), |state| {
-            let disk = state.disks.disks.get(&number.0);
-            let gone = || HostError::win32("read_disk", format!("disk {number}"), code::FILE_NOT_FOUND);
-            Ok(disk.ok_or_else(gone)?.read(offset, length))
-        })
-    }
-
     fn disk(&self, number: DiskNumber) -> Result<Option<Disk>, HostError> {
         self.step("disk", &format!("disk {number}"), |state| {
             Ok(state.disks.disks.get(&number.0).map(|disk| Disk {
@@ -448,7 +429,7 @@ fn device(number: u32) -> String {
     format!(r"\\?\fake#disk{number}")
 }
 
-fn by_device<'a>(state: &'a State, step: &'static str, name: &str) -> Result<(DiskNumber, &'a FakeDisk), HostError> {
+pub(super) fn by_device<'a>(state: &'a State, step: &'static str, name: &str) -> Result<(DiskNumber, &'a FakeDisk), HostError> {
     let found = state.disks.disks.iter().find(|(number, _)| device(**number) == name);
     let (number, disk) = found.ok_or_else(|| HostError::win32(step, name, code::FILE_NOT_FOUND))?;
     Ok((DiskNumber(*number), disk))
@@ -456,7 +437,7 @@ fn by_device<'a>(state: &'a State, step: &'static str, name: &str) -> Result<(Di
 
 /// Builds a device id descriptor with one identifier, binary if the text is hex, else ASCII. An empty text makes a
 /// descriptor without identifiers.
-fn descriptor(page83: &str) -> Vec<u8> {
+pub(super) fn descriptor(page83: &str) -> Vec<u8> {
     let (code_set, bytes) = match hex::decode(page83) {
         Ok(bytes) => (1_u32, bytes),
         Err(_) => (2, page83.as_bytes().to_vec()),

@@ -1,10 +1,12 @@
 //! The file system. Nodes have numbers, so an open entry stays the same node whatever happens to its name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::disks::{by_device, descriptor};
 use super::{FakeHost, State};
-use crate::host::{EntryKind, FsEntry, FsHost, HostError, Space, SpaceHost, code};
-use crate::types::{VolumeGuid, WinPath};
+use crate::host::{EntryKind, FsEntry, HostError, NativeHost, Space, SpaceHost, code};
+use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
 
@@ -244,7 +246,7 @@ impl State {
     }
 }
 
-impl FsHost for FakeHost {
+impl NativeHost for FakeHost {
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
         let name = path.to_string();
         self.step("open", &name, |state| {
@@ -272,6 +274,46 @@ impl FsHost for FakeHost {
             }
             Ok(WinPath::normalise(path).is_some_and(|path| state.files.find(&path, true).is_ok()))
         })
+    }
+
+    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
+        self.step("device_number", device, |state| by_device(state, "device_number", device).map(|(number, _)| number))
+    }
+
+    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
+        self.step("device_ids", device, |state| {
+            let (_, disk) = by_device(state, "device_ids", device)?;
+            Ok(descriptor(&disk.page83))
+        })
+    }
+
+    fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        self.step("read_disk", &format!("disk {number} {offset}"), |state| {
+            let disk = state.disks.disks.get(&number.0);
+            let gone = || HostError::win32("read_disk", format!("disk {number}"), code::FILE_NOT_FOUND);
+            Ok(disk.ok_or_else(gone)?.read(offset, length))
+        })
+    }
+
+    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
+        self.step("volume_of_drive", &letter.to_string(), |state| {
+            let all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
+            let mut lettered = all.filter(|partition| partition.letter == Some(letter.to_ascii_uppercase()));
+            let volume = lettered.next().and_then(|partition| partition.volume.clone());
+            volume.ok_or_else(|| HostError::win32("volume_of_drive", letter, code::FILE_NOT_FOUND))
+        })
+    }
+
+    fn system_drive(&self) -> Result<char, HostError> {
+        Ok('C')
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.time()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.wait(time);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::FakeHost;
-use crate::host::{HostError, ServiceRow, SystemHost};
+use crate::host::{HostError, NativeHost, ServiceRow, SystemHost};
 use crate::types::ServiceName;
 
 const ACCEPTED: u32 = 0;
@@ -141,11 +141,7 @@ impl SystemHost for FakeHost {
         })
     }
 
-    fn elapsed(&self) -> Duration {
-        self.time()
-    }
-
-    fn pause(&self, time: Duration) {
-        self.wait(time);
+    fn native(&self) -> &dyn NativeHost {
+        self
     }
 }

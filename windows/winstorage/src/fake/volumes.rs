@@ -71,13 +71,4 @@ impl VolumeHost for FakeHost {
             (!is_read_only).then_some(()).ok_or_else(|| HostError::method("flush", &of.id, result::READ_ONLY))
         })
     }
-
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        self.step("volume_of_drive", &letter.to_string(), |state| {
-            let all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
-            let mut lettered = all.filter(|partition| partition.letter == Some(letter.to_ascii_uppercase()));
-            let volume = lettered.next().and_then(|partition| partition.volume.clone());
-            volume.ok_or_else(|| HostError::win32("volume_of_drive", letter, code::FILE_NOT_FOUND))
-        })
-    }
 }

@@ -121,12 +121,6 @@ pub trait DiskHost: Send + Sync {
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
     /// Returns the device and serial number of every disk.
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
-    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
     /// Returns the disk that holds `%SystemRoot%`.
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
@@ -164,6 +158,4 @@ pub trait VolumeHost: Send + Sync {
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
     /// Writes the cache of the volume to the disk.
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// Returns the volume with a drive letter.
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
 }

@@ -4,8 +4,10 @@
 //! another process renames or replaces entries meanwhile. Only the methods that are documented as following links
 //! follow them.
 
+use std::time::Duration;
+
 use super::HostError;
-use crate::types::{VolumeGuid, WinPath};
+use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 /// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +41,8 @@ pub struct Space {
     pub free: u64,
 }
 
-/// The file system as a whole.
-pub trait FsHost: Send + Sync {
+/// The machine outside of WMI: files, devices, drive letters, time.
+pub trait NativeHost: SpaceHost {
     /// Opens a path that the administrator has named, and **follows every link in it**. Errors: the path does not exist
     /// ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
@@ -48,6 +50,20 @@ pub trait FsHost: Send + Sync {
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
     /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
+    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
+    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
+    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
+    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
+    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
+    /// Returns the volume with a drive letter.
+    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
+    /// Returns the drive of `%SystemRoot%`.
+    fn system_drive(&self) -> Result<char, HostError>;
+    /// Returns the time since a fixed instant. It is monotonic.
+    fn elapsed(&self) -> Duration;
+    /// Blocks the calling thread for `time`.
+    fn pause(&self, time: Duration);
 }
 
 /// The free space of a volume. It is a trait of its own because a process in a container can do nothing else with the

@@ -1,8 +1,6 @@
 //! The machine itself: firmware, services, time.
 
-use std::time::Duration;
-
-use super::HostError;
+use super::{HostError, NativeHost};
 use crate::types::ServiceName;
 
 /// A row of `Win32_Service`, with Windows' values.
@@ -26,8 +24,6 @@ pub trait SystemHost: Send + Sync {
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError>;
     /// Stops the service, and returns Windows' return code (0 accepted, 3 dependents are running, 5 not running, …).
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError>;
-    /// Returns the time since a fixed instant. It is monotonic.
-    fn elapsed(&self) -> Duration;
-    /// Blocks the calling thread for `time`.
-    fn pause(&self, time: Duration);
+    /// Returns the part of the machine outside of WMI.
+    fn native(&self) -> &dyn NativeHost;
 }

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::host::{EntryKind, FsEntry, FsHost, SpaceHost, SystemHost, VolumeHost, code};
+use crate::host::{EntryKind, FsEntry, NativeHost, SpaceHost, SystemHost, code};
 use crate::types::{ServiceName, WinPath};
-use crate::wmi::{Namespace, Native, Wmi, WmiError};
+use crate::wmi::{Namespace, Wmi, WmiError};
 
 /// A directory of this test alone, gone when it ends.
 struct Scratch(std::path::PathBuf);
@@ -75,7 +75,7 @@ fn a_long_listing_is_read_whole() {
 fn drive_of_windows_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
     assert_eq!(drive, 'C');
-    Native::volume_of_drive(&Win32, drive).unwrap();
+    Win32.volume_of_drive(drive).unwrap();
     let space = Win32.space(&WinPath::normalise(r"C:\").unwrap()).unwrap();
     assert!(space.total > 0 && space.available <= space.total, "{space:?}");
     assert!(Win32.path_valid(r"C:\windows").unwrap());
@@ -119,7 +119,7 @@ fn wmi_answers_on_every_thread() {
     let row = host.service(&name).unwrap().unwrap();
     assert!(!row.display_name.is_empty() && !row.state.is_empty(), "{row:?}");
     assert!(host.service(&ServiceName::parse("no such service").unwrap()).unwrap().is_none());
-    assert!(host.volume_of_drive('C').is_ok());
+    assert!(host.native().volume_of_drive('C').is_ok());
     let bad = ComWmi::new(true).query(Namespace::Cim, "SELECT FROM").unwrap_err();
     assert!(matches!(bad, WmiError::Com(_)), "{bad}");
 }

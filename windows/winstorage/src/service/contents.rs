@@ -170,7 +170,7 @@ impl Storage {
     }
 
     fn byte_in(&self, disk: DiskNumber, at: u64, length: usize, end: u64) -> Result<Option<u64>, StorageError> {
-        let bytes = self.host.read_disk(disk, at, length)?;
+        let bytes = self.host.native().read_disk(disk, at, length)?;
         let wanted = usize::try_from(end - at).unwrap_or(length).min(length);
         if bytes.len() < wanted {
             let what = format!("short read: {} of {wanted} bytes at offset {at}", bytes.len());

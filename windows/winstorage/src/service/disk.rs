@@ -24,14 +24,14 @@ impl Storage {
     pub fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, StorageError> {
         let mut all = BTreeMap::new();
         for DiskRow { device, serial } in self.host.disks()? {
-            let number = match self.host.device_number(&device) {
+            let number = match self.host.native().device_number(&device) {
                 Ok(number) => number,
                 Err(error) => {
                     warn!(device, %error, "skipping a disk without a number");
                     continue;
                 }
             };
-            let page83 = match self.host.device_ids(&device) {
+            let page83 = match self.host.native().device_ids(&device) {
                 Ok(descriptor) => page83::identifier(&descriptor),
                 Err(error) => {
                     warn!(disk = %number, %error, "failed to read the identifiers of a disk");
@@ -66,7 +66,7 @@ impl Storage {
                     if let Err(error) = self.rescan() {
                         warn!(%error, "failed to rescan for a disk");
                     }
-                    self.host.pause(time);
+                    self.host.native().pause(time);
                 }
             }
         }

@@ -98,7 +98,7 @@ impl Drop for Waiting {
 impl Storage {
     /// Holds the disk until the returned value is dropped. Errors: another operation holds it. Does not wait.
     pub(super) fn hold(&self, disk: DiskNumber, operation: &'static str) -> Result<Held<'_>, StorageError> {
-        self.busy.hold(disk, operation, self.host.elapsed())
+        self.busy.hold(disk, operation, self.host.native().elapsed())
     }
 
     /// Calls `wake` when the disk is released, or at once if no operation holds it. Returns `None` if another caller is

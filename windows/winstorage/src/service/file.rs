@@ -63,7 +63,7 @@ impl Storage {
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
                     allowed = self.target_of(&allowed, &target)?;
                 }
-                _ => return Ok(self.host.space(&allowed.path)?),
+                _ => return Ok(self.host.native().space(&allowed.path)?),
             }
         }
         Err(too_many_links(path, &allowed))

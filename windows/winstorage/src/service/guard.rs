@@ -49,7 +49,7 @@ impl Storage {
 
     /// Blocks the calling thread for `time`, by the machine's clock.
     pub fn pause(&self, time: std::time::Duration) {
-        self.host.pause(time);
+        self.host.native().pause(time);
     }
 
     /// Returns the volume, if it exists, its disk is known, and `operation` may change it.

@@ -8,16 +8,16 @@ use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, code};
 use crate::path::Allowed;
 use crate::types::{Component, VolumeGuid};
-use crate::{Empty, Storage, StorageError, WayError};
+use crate::{Storage, StorageError, WayError};
 
 impl Storage {
     /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
-            return Err(StorageError::Empty(Empty::MountVolumeId));
+            return Err(StorageError::Empty("MountVolumeRequest.VolumeId is empty"));
         }
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::MountTargetPath));
+            return Err(StorageError::Empty("MountVolumeRequest.TargetPath is empty"));
         }
         let volume = volume_id(volume)?;
         let allowed = self.paths.check_unlike_reference(path)?;
@@ -45,7 +45,7 @@ impl Storage {
     pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::UnmountTargetPath));
+            return Err(StorageError::Empty("target path empty"));
         }
         let allowed = self.paths.check_unlike_reference(path)?;
         let entry = self.mount_target("UnmountVolume", &allowed)?;

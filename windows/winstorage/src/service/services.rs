@@ -128,15 +128,15 @@ impl Storage {
     }
 
     fn until(&self, name: &ServiceName, wanted: ServiceStatus, to: &'static str) -> Result<(), StorageError> {
-        let end = self.host.elapsed().saturating_add(PATIENCE);
+        let end = self.host.native().elapsed().saturating_add(PATIENCE);
         loop {
             if status(name, &self.row(name)?) == wanted {
                 return Ok(());
             }
-            if self.host.elapsed() >= end {
+            if self.host.native().elapsed() >= end {
                 return Err(StorageError::ServiceTimeout { name: name.clone(), to });
             }
-            self.host.pause(POLL);
+            self.host.native().pause(POLL);
         }
     }
 

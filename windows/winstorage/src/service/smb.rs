@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use crate::host::{MappingStatus, NewMapping};
 use crate::types::Secret;
-use crate::{Empty, Storage, StorageError};
+use crate::{Storage, StorageError};
 
 /// The mapping that a client requests.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Storage {
                 return Ok(false);
             }
         };
-        match self.host.path_valid(root) {
+        match self.host.native().path_valid(root) {
             Ok(true) => return Ok(true),
             Ok(false) => warn!(share = root, "share is mapped to a missing target, mapping it again"),
             Err(error) => warn!(share = root, %error, "share is mapped but unreachable, mapping it again"),
@@ -82,7 +82,7 @@ impl Storage {
 
 fn remote(path: &str) -> Result<Remote, StorageError> {
     if path.is_empty() {
-        return Err(StorageError::Empty(Empty::RemotePath));
+        return Err(StorageError::Empty("remote path is empty"));
     }
     let invalid = || StorageError::RemotePath(path.to_owned());
     let plain = path.replace('/', r"\");

@@ -2,7 +2,7 @@
 
 use crate::host::VolumeRow;
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
-use crate::{Empty, Storage, StorageError};
+use crate::{Storage, StorageError};
 
 /// Bytes of a volume's file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,5 +88,5 @@ impl Storage {
 
 /// Parses the volume id, for every operation except MountVolume.
 pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
-    if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { Ok(VolumeGuid::parse(text)?) }
+    if text.is_empty() { Err(StorageError::Empty("volume id empty")) } else { Ok(VolumeGuid::parse(text)?) }
 }

@@ -1,8 +1,8 @@
 //! Disks and partitions.
 
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{Disk, DiskHost, DiskRow, HostError, OfflineReason, Partition, PartitionKind, PartitionStyle};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{Disk, DiskHost, DiskRow, HostError, NativeHost, OfflineReason, Partition, PartitionKind, PartitionStyle};
 use crate::types::{DiskNumber, PartitionNumber};
 
 /// `MSFT_Disk.PartitionStyle`
@@ -11,7 +11,7 @@ const GPT: u64 = 2;
 const RESERVED: &str = "{e3c9e316-0b5c-4db8-817d-f92df00215ae}";
 const BASIC_DATA: &str = "{ebd0a0a2-b9e5-4433-87c0-68b6b72699c7}";
 
-impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> DiskHost for WmiHost<W, N> {
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError> {
         let rows = self.query(Class::Disk, vocabulary::DISK_LOCATIONS, &"all disks")?;
         let read = |row: &Row| Ok((DiskNumber(row.number32("Number")?), row.text("Location")?.to_owned()));
@@ -24,18 +24,6 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
             Ok(DiskRow { device: row.text("Path")?.to_owned(), serial: row.text("SerialNumber")?.to_owned() })
         };
         rows.iter().map(read).collect::<Result<_, String>>().map_err(|what| odd_disk(&"all disks", what))
-    }
-
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        self.native.device_number(device)
-    }
-
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        self.native.device_ids(device)
-    }
-
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        self.native.read_disk(disk, offset, length)
     }
 
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError> {
@@ -106,7 +94,7 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
     }
 }
 
-impl<W: Wmi, N: Native> WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     fn on_disk(&self, disk: &Disk, call: Call, arguments: &[(&'static str, Value)]) -> Result<(), HostError> {
         self.call(On::Object(&disk.object), call, arguments, &format!("disk {}", disk.number)).map(drop)
     }

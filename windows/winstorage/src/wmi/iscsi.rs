@@ -1,11 +1,11 @@
 //! iSCSI.
 
 use super::vocabulary::{self, Association, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, IscsiHost, Portal, Session, Target, TargetLogin};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, IscsiHost, NativeHost, Portal, Session, Target, TargetLogin};
 use crate::types::{PortalAddress, Secret};
 
-impl<W: Wmi, N: Native> IscsiHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> IscsiHost for WmiHost<W, N> {
     fn portals(&self) -> Result<Vec<Portal>, HostError> {
         let rows = self.query(Class::IscsiTargetPortal, vocabulary::PORTALS, &"all portals")?;
         let odd = |what| HostError::malformed(Class::IscsiTargetPortal.name(), "all portals", what);

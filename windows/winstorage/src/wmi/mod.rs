@@ -11,10 +11,9 @@ pub mod vocabulary;
 mod volume;
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::host::{Answer, FsEntry, FsHost, HostError, ObjectPath, Space, SpaceHost};
-use crate::types::{DiskNumber, Secret, VolumeGuid, WinPath};
+use crate::host::{Answer, HostError, NativeHost, ObjectPath};
+use crate::types::Secret;
 
 pub use row::Row;
 pub use vocabulary::{Call, Class, Namespace};
@@ -68,24 +67,6 @@ pub trait Wmi: Send + Sync {
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
-/// Calls outside of WMI: files, devices, drive letters, time.
-pub trait Native: FsHost + SpaceHost {
-    /// See [`crate::host::DiskHost::device_number`].
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// See [`crate::host::DiskHost::device_ids`].
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// See [`crate::host::DiskHost::read_disk`].
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
-    /// See [`crate::host::VolumeHost::volume_of_drive`].
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// Returns the drive of `%SystemRoot%`.
-    fn system_drive(&self) -> Result<char, HostError>;
-    /// See [`crate::host::SystemHost::elapsed`].
-    fn elapsed(&self) -> Duration;
-    /// See [`crate::host::SystemHost::pause`].
-    fn pause(&self, time: Duration);
-}
-
 /// A machine that combines WMI with native calls.
 #[derive(Debug)]
 pub struct WmiHost<W, N> {
@@ -93,7 +74,7 @@ pub struct WmiHost<W, N> {
     native: N,
 }
 
-impl<W: Wmi, N: Native> WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     /// Combines both.
     pub fn new(wmi: W, native: N) -> Self {
         Self { wmi, native }
@@ -143,26 +124,6 @@ fn refused(step: &'static str, object: &dyn fmt::Display, error: WmiError) -> Ho
         WmiError::Malformed(what) => Answer::Malformed(what),
     };
     HostError { step, object: object.to_string(), answer }
-}
-
-impl<W: Wmi, N: Native> FsHost for WmiHost<W, N> {
-    fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
-        self.native.open(path)
-    }
-
-    fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError> {
-        self.native.open_volume(volume)
-    }
-
-    fn path_valid(&self, path: &str) -> Result<bool, HostError> {
-        self.native.path_valid(path)
-    }
-}
-
-impl<W: Wmi, N: Native> SpaceHost for WmiHost<W, N> {
-    fn space(&self, path: &WinPath) -> Result<Space, HostError> {
-        self.native.space(path)
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! SMB mappings.
 
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, Mapping, MappingStatus, NewMapping, SmbHost};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, Mapping, MappingStatus, NativeHost, NewMapping, SmbHost};
 
-impl<W: Wmi, N: Native> SmbHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> SmbHost for WmiHost<W, N> {
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError> {
         let rows = self.query(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root)?;
         let read = |row: &Row| {

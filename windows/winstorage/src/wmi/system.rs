@@ -1,13 +1,11 @@
 //! Firmware and services.
 
-use std::time::Duration;
-
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Wmi, WmiHost};
-use crate::host::{HostError, ServiceRow, SystemHost};
+use super::{On, Row, Wmi, WmiHost};
+use crate::host::{HostError, NativeHost, ServiceRow, SystemHost};
 use crate::types::ServiceName;
 
-impl<W: Wmi, N: Native> SystemHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> SystemHost for WmiHost<W, N> {
     fn bios_serials(&self) -> Result<Vec<String>, HostError> {
         let rows = self.query(Class::Bios, vocabulary::BIOS_SERIALS, &"this machine")?;
         let read = |row: &Row| row.text("SerialNumber").map(str::to_owned);
@@ -40,12 +38,8 @@ impl<W: Wmi, N: Native> SystemHost for WmiHost<W, N> {
         self.exec(On::Object(&path), Call::STOP_SERVICE, &[], name).map(|(result, _)| result)
     }
 
-    fn elapsed(&self) -> Duration {
-        self.native.elapsed()
-    }
-
-    fn pause(&self, time: Duration) {
-        self.native.pause(time);
+    fn native(&self) -> &dyn NativeHost {
+        &self.native
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::disk::read_partitions;
 use super::vocabulary::{self, Association, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, Partition, VolumeHost, VolumeRow};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, NativeHost, Partition, VolumeHost, VolumeRow};
 use crate::types::VolumeGuid;
 
-impl<W: Wmi, N: Native> VolumeHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> VolumeHost for WmiHost<W, N> {
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError> {
         let object = format!("partition {} of disk {}", partition.number, partition.disk);
         let wql = vocabulary::associated(&partition.object, Association::PartitionToVolume, Class::Volume);
@@ -48,10 +48,6 @@ impl<W: Wmi, N: Native> VolumeHost for WmiHost<W, N> {
 
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError> {
         self.call(On::Object(&volume.object), Call::FLUSH, &[], &volume.id).map(drop)
-    }
-
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        self.native.volume_of_drive(letter)
     }
 }
 

@@ -29,17 +29,8 @@ fn states_and_start_modes_are_mapped_by_name() {
         host.add_service(FakeService { start_mode: mode.to_owned(), ..service(mode, "Running", &[]) });
         assert_eq!(storage.service(mode).unwrap().start_type, told);
     }
-    let states = [
-        "Unknown",
-        "Stopped",
-        "Start Pending",
-        "Stop Pending",
-        "Running",
-        "Continue Pending",
-        "Pause Pending",
-        "Paused",
-    ];
-    for (number, state) in states.iter().enumerate() {
+    let states = "Unknown|Stopped|Start Pending|Stop Pending|Running|Continue Pending|Pause Pending|Paused";
+    for (number, state) in states.split('|').enumerate() {
         host.add_service(service(state, state, &[]));
         assert_eq!(storage.service(state).unwrap().status as usize, number);
     }
