@@ -175,25 +175,13 @@ impl Started {
         self.serve_on(&transport, stop, opened).await
     }
 
-    /// Only Windows has pipes with a machine-wide name, so other systems serve nothing.
+    /// Only Windows has pipes with a machine-wide name.
     #[cfg(not(windows))]
-    async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
-        struct Nowhere;
-        impl Transport for Nowhere {
-            type Stream = tokio::io::DuplexStream;
-
-            fn listen(
-                &self,
-                _: &str,
-            ) -> std::io::Result<
-                impl futures_util::Stream<Item = std::io::Result<(Self::Stream, crate::Peer)>> + Send + Unpin + 'static,
-            > {
-                Err::<futures_util::stream::Empty<_>, _>(std::io::ErrorKind::Unsupported.into())
-            }
-        }
-        self.serve_on(&Nowhere, stop, opened).await
+    async fn serve(self, _: CancellationToken, _: impl FnOnce()) -> Result<(), String> {
+        Err("csi-proxy requires Windows".to_owned())
     }
 
+    #[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
     async fn serve_on<T: Transport>(
         self,
         transport: &T,

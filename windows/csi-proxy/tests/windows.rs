@@ -112,21 +112,6 @@ async fn program_starts_fifty_times_with_all_of_its_pipes() {
     }
 }
 
-/// It accepts the named spare disk, and rejects a disk of Windows.
-#[tokio::test]
-async fn selftest_is_a_command_of_the_program() {
-    let ends = [
-        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "steps passed"),
-        (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
-        (vec!["selftest"], 2, "--disk"),
-    ];
-    for (arguments, status, why) in ends {
-        let (ended, text) = Program::run_to_end(&arguments);
-        assert_eq!(ended, Some(status), "{arguments:?}: {text}");
-        assert!(text.contains(why), "{arguments:?}: {text}");
-    }
-}
-
 /// A pipe of neither proxy fails with error 2.
 #[tokio::test]
 async fn two_proxies_share_a_node_by_groups() {
@@ -247,6 +232,9 @@ async fn failed_start_exits_with_a_status_and_a_reason() {
         (vec!["--pipe-security-descriptor=D:(A;;GA;;;WD)"], 1, "Everyone"),
         (vec!["--kubelet-path=kubelet"], 1, "kubelet"),
         (vec!["--version"], 0, "csi-proxy "),
+        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "steps passed"),
+        (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
+        (vec!["selftest"], 2, "--disk"),
     ];
     for (arguments, status, why) in ends {
         let (ended, text) = Program::run_to_end(&arguments);

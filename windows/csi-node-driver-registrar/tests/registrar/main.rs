@@ -13,8 +13,6 @@ mod fake_kubelet;
 #[cfg(target_os = "linux")]
 mod health;
 #[cfg(target_os = "linux")]
-mod node;
-#[cfg(target_os = "linux")]
 mod registration;
 #[cfg(target_os = "linux")]
 mod socket;

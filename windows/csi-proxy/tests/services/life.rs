@@ -6,7 +6,7 @@ use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
 use csi_proto::csi_proxy::Group;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
-use winstorage::fake::{Effect, Gate};
+use winstorage::fake::{Effect, FakeHost, Gate};
 
 use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
 use super::wire;
@@ -130,62 +130,55 @@ async fn unavailable_metrics_address_fails_the_start() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
-/// The error is ResourceExhausted, and the call is recorded. Running and waiting calls finish.
-#[tokio::test]
-async fn call_is_rejected_when_threads_and_queue_are_full() {
-    const RUN: usize = 32;
-    const WAIT: usize = 256;
-    const MORE: usize = 16;
-    let (host, gate) = (machine(), Gate::default());
-    for _ in 0..RUN {
-        host.inject("rescan", 0, Effect::Hold(gate.clone()));
-    }
-    let mut running = serve(host, "disk/v1").await;
-    let mut calls = JoinSet::new();
-    // A connection can run at most 16 calls.
-    for _ in 0..(RUN + WAIT + MORE) / 16 {
-        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-        for _ in 0..16 {
-            let channel = channel.clone();
-            calls.spawn(async move { wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await });
-        }
-    }
-    let next = async |calls: &mut JoinSet<Result<Vec<u8>, tonic::Status>>| {
-        tokio::time::timeout(Duration::from_secs(60), calls.join_next()).await.expect("in time").unwrap().unwrap()
-    };
-    for _ in 0..MORE {
-        let refused = next(&mut calls).await.unwrap_err();
-        assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
-        assert!(refused.message().contains("retry later"), "{refused}");
-    }
-    gate.open();
-    for _ in 0..RUN + WAIT {
-        next(&mut calls).await.expect("it had its turn");
-    }
-    running.stop.cancel();
-    running.ended().await.unwrap();
-    let ends = |code: &str| running.records.all().iter().filter(|record| record["code"] == code).count();
-    assert_eq!((ends("OK"), ends("ResourceExhausted")), (RUN + WAIT, MORE));
-}
-
 /// SetDiskState(1, offline), as bytes.
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
+/// A proxy with a change of disk 1 that waits at a gate.
+struct HungDisk {
+    host: FakeHost,
+    running: Running,
+    gate: Gate,
+    channel: tonic::transport::Channel,
+    calls: JoinSet<Result<Vec<u8>, tonic::Status>>,
+}
+
+impl HungDisk {
+    async fn new() -> Self {
+        let (host, gate) = (machine(), Gate::default());
+        host.inject("set_online", 0, Effect::Hold(gate.clone()));
+        let running = serve(host.clone(), "disk/v1").await;
+        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        let mut hung = Self { host, running, gate, channel, calls: JoinSet::new() };
+        hung.ask();
+        let reached = hung.gate.clone();
+        assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+        hung
+    }
+
+    fn ask(&mut self) {
+        let channel = self.channel.clone();
+        self.calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
+    }
+
+    /// Opens the gate. All calls succeed, and the proxy stops.
+    async fn end(mut self) {
+        self.gate.open();
+        while let Some(call) = self.calls.join_next().await {
+            call.unwrap().expect("it had its turn");
+        }
+        self.running.stop.cancel();
+        self.running.ended().await.unwrap();
+    }
+}
+
 /// However often the change is repeated, it occupies one thread, and other calls are answered.
 #[tokio::test]
 async fn hung_disk_occupies_one_thread() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host, "disk/v1").await;
-    let hung = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+    let hung = HungDisk::new().await;
     let mut again = JoinSet::new();
     for _ in 0..3 {
-        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        let channel = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
         for _ in 0..16 {
             let channel = channel.clone();
             again.spawn(
@@ -196,63 +189,35 @@ async fn hung_disk_occupies_one_thread() {
     while let Some(refused) = again.join_next().await {
         refused.unwrap().unwrap_err();
     }
-    let other = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let other = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
     // Shorter than the gate holds, and longer than a busy machine needs.
     let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
     listed.expect("the hung disk has taken all threads").unwrap();
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
-    running.stop.cancel();
-    running.ended().await.unwrap();
+    hung.end().await;
 }
 
 /// One call waits for a busy disk and gets its turn. The error of a further call names the call that holds the disk.
 #[tokio::test]
 async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host, "disk/v1").await;
-    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    let ask = |calls: &mut JoinSet<_>| {
-        let channel = channel.clone();
-        calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
-    };
-    ask(&mut calls);
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
-    ask(&mut calls);
-    ask(&mut calls);
-    let refused =
-        tokio::time::timeout(Duration::from_secs(45), calls.join_next()).await.expect("one is refused at once");
-    let refused = refused.unwrap().unwrap().unwrap_err();
+    let mut hung = HungDisk::new().await;
+    hung.ask();
+    hung.ask();
+    let refused = tokio::time::timeout(Duration::from_secs(45), hung.calls.join_next()).await;
+    let refused = refused.expect("one is refused at once").unwrap().unwrap().unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
     assert!(refused.message().contains("disk 1 is in use by SetDiskState(offline)"), "{refused}");
-    gate.open();
-    for _ in 0..2 {
-        calls.join_next().await.unwrap().unwrap().expect("it had its turn");
-    }
-    running.stop.cancel();
-    running.ended().await.unwrap();
+    hung.end().await;
 }
 
 /// The work is not done, and the record names the operation that held the disk.
 #[tokio::test]
 async fn deadline_ends_the_wait_for_a_disk() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host.clone(), "disk/v1").await;
-    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    let hung = channel.clone();
-    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
-    wire::call_within(&channel, SET_STATE, OFFLINE.into(), Duration::from_millis(50)).await.unwrap_err();
+    let hung = HungDisk::new().await;
+    wire::call_within(&hung.channel, SET_STATE, OFFLINE.into(), Duration::from_millis(50)).await.unwrap_err();
     let ended = async {
         loop {
-            let late = running.records.all().into_iter().find(|record| record["code"] == "DeadlineExceeded");
+            let late = hung.running.records.all().into_iter().find(|record| record["code"] == "DeadlineExceeded");
             if let Some(late) = late {
                 break late;
             }
@@ -261,9 +226,7 @@ async fn deadline_ends_the_wait_for_a_disk() {
     };
     let late = tokio::time::timeout(Duration::from_secs(45), ended).await.expect("its wait ends");
     assert!(late["error"].as_str().unwrap().contains("SetDiskState(offline)"), "{late}");
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
+    let host = hung.host.clone();
+    hung.end().await;
     assert_eq!(host.calls("set_online"), 1);
-    running.stop.cancel();
-    running.ended().await.unwrap();
 }

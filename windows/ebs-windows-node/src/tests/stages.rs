@@ -6,12 +6,6 @@ use winstorage::service::STORAGE_BUSY;
 
 use super::*;
 
-/// Returns the position of the first call of this step.
-fn position(world: &World, step: &str) -> usize {
-    let log = world.host.log();
-    log.iter().position(|line| line.starts_with(step)).unwrap_or_else(|| panic!("no {step} in {log:#?}"))
-}
-
 /// The disk is brought online and formatted once, and the staging path is created.
 #[tokio::test]
 async fn new_disk_is_partitioned_formatted_and_mounted() {
@@ -26,14 +20,6 @@ async fn new_disk_is_partitioned_formatted_and_mounted() {
     for step in ["set_online", "initialize_gpt", "create_data_partition", "format_ntfs", "mount", "create_directory"] {
         assert_eq!(world.host.calls(step), 0, "{step} of a staged volume");
     }
-}
-
-#[tokio::test]
-async fn disk_is_online_before_it_is_partitioned() {
-    let world = World::new();
-    world.stage().await.unwrap();
-    assert!(position(&world, "set_online") < position(&world, "initialize_gpt"));
-    assert!(position(&world, "initialize_gpt") < position(&world, "format_ntfs"));
 }
 
 /// Its number does not count. A late disk is waited for. Without a match the error has the text of the reference, and

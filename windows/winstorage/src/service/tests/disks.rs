@@ -4,19 +4,6 @@ use crate::host::{Answer, DiskHost};
 use crate::service::ACCESS_PATH_IN_USE;
 use crate::{StorageError, page83};
 
-/// Only a raw disk is initialised, and only a disk without partitions gets one. A repeated call changes nothing.
-#[test]
-fn partitioning_makes_one_partition_and_is_idempotent() {
-    let (host, storage) = machine();
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    let steps = ["initialize_gpt", "create_data_partition", "refresh_disk", "online_partition"];
-    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
-    assert_eq!(storage.list_volumes_on_disk(DiskNumber(1), None).unwrap().len(), 1);
-
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
-}
-
 /// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
 #[test]
 fn a_disk_with_any_partition_is_left_alone() {
@@ -127,21 +114,6 @@ fn an_unknown_disk_is_named_as_not_found() {
     }
 }
 
-#[test]
-fn sizes_locations_and_new_disks_are_reported() {
-    let (host, storage) = described(
-        r#"{"disks": [{"number": 1, "size": 4096, "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"}]}"#,
-    );
-    host.add_arriving_disk(2, "vol2", GIB);
-    assert_eq!(storage.disk_size(DiskNumber(1)).unwrap(), 4096);
-    let places = storage.list_disk_locations().unwrap();
-    assert_eq!(places.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
-    assert!(storage.disk_size(DiskNumber(2)).is_err());
-    storage.rescan().unwrap();
-    storage.rescan().unwrap();
-    assert_eq!(storage.disk_size(DiskNumber(2)).unwrap(), GIB);
-}
-
 /// The second change fails with the name of the first, without blocking a thread. One caller is woken at the release.
 /// Changes of other disks continue.
 #[test]
@@ -180,11 +152,4 @@ fn concurrent_changes_of_one_disk_are_rejected() {
     });
     assert_eq!(host.calls("initialize_gpt"), 2, "once for each disk");
     assert_eq!(host.calls("create_data_partition"), 2);
-}
-
-#[test]
-fn fake_disk_identifiers_have_the_layout_of_windows() {
-    let (host, _) = described(r#"{"disks": [{"number": 1, "size": 1, "page83": "eb01"}]}"#);
-    let device = host.disks().unwrap().pop().unwrap().device;
-    assert_eq!(page83::identifier(&host.device_ids(&device).unwrap()), "eb01");
 }

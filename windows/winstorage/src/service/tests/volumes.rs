@@ -30,21 +30,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
     assert!(storage.list_volumes_on_disk(DiskNumber(2), None).unwrap().is_empty());
 }
 
-/// A volume is formatted once: a second time is refused and leaves the data, unless the administrator has allowed it.
-#[test]
-fn a_formatted_volume_is_not_formatted_again() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage);
-    assert!(storage.is_volume_formatted(&volume.to_string()).unwrap());
-    let refused = storage.format_volume(&volume.to_string()).unwrap_err();
-    assert_eq!(refused, StorageError::AlreadyFormatted(volume.clone()));
-    assert_eq!(host.formats(&volume), 1);
-
-    let policy = Policy { allow_reformat: true, ..policy() };
-    Storage::new(Arc::new(host.clone()), policy).format_volume(&volume.to_string()).unwrap();
-    assert_eq!(host.formats(&volume), 2);
-}
-
 /// Two requests to format one volume format it once.
 #[test]
 fn two_formats_at_once_are_one() {
@@ -85,17 +70,6 @@ fn a_volume_grows_and_never_shrinks() {
 
     let text = resize(-5).unwrap_err().text();
     assert_eq!(text, format!("invalid negative size -5 for volume ({volume})"));
-}
-
-/// This includes a growth that is too small to be done.
-#[test]
-fn resize_returns_the_actual_size_of_the_volume() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage).to_string();
-    let size = storage.volume_stats(&volume).unwrap().total;
-    host.set_disk_size(1, 20 * GIB);
-    let asked = i64::try_from(size + MIB).unwrap();
-    assert_eq!(storage.resize_volume(&volume, asked, Duration::ZERO).unwrap(), size);
 }
 
 /// While another service holds the volume its resize is tried again, as long as the caller waits; any other refusal ends it.
