@@ -1,8 +1,8 @@
 use super::*;
 use crate::fake::Effect;
-use crate::host::{Answer, DiskHost};
+use crate::host::Answer;
 use crate::service::ACCESS_PATH_IN_USE;
-use crate::{StorageError, page83};
+use crate::StorageError;
 
 /// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
 #[test]

@@ -24,6 +24,19 @@ fn raw_disk_that_holds_data_is_not_initialised() {
     }
 }
 
+/// The same of a disk whose table lists no partition: the data of a partition that was deleted may be there.
+#[test]
+fn disk_with_an_empty_table_and_data_gets_no_partition() {
+    let (host, storage) = machine();
+    host.inject("initialize_gpt", 0, Effect::CrashAfter);
+    storage.partition_disk(DiskNumber(1)).unwrap_err();
+    host.restart();
+    host.write_disk(1, 20 * MIB, b"deleted");
+    let refused = storage.partition_disk(DiskNumber(1)).unwrap_err();
+    assert!(refused.text().contains("offset 20971520"), "{refused}");
+    assert_eq!(host.calls("create_data_partition"), 0);
+}
+
 /// A volume whose file system Windows does not recognise (damaged NTFS, a locked BitLocker volume) holds bytes and is not formatted.
 #[test]
 fn unrecognised_volume_that_holds_data_is_not_formatted() {
