@@ -77,7 +77,6 @@ fn rows(group: Group, version: Version) -> BTreeSet<String> {
     rows
 }
 
-/// This covers name, number and type of each field in every call and version.
 #[test]
 fn protocol_files_match_the_released_interface() {
     let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();
@@ -88,7 +87,6 @@ fn protocol_files_match_the_released_interface() {
     assert!(expected.len() > 400, "the table was not read");
 }
 
-/// The package contains the group's service.
 #[test]
 fn package_of_a_version_is_its_bare_name() {
     for (group, version) in served() {

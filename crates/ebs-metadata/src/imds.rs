@@ -360,7 +360,6 @@ mod tests {
         assert!(matches!(Imds::with(options), Err(MetadataError::Disabled)));
     }
 
-    /// As in the SDK, `AWS_EC2_METADATA_DISABLED` counts in any case.
     #[test]
     fn imds_is_not_used_when_disabled_or_on_hyperpod_nodes() {
         for (name, value, switched_off) in [

@@ -49,7 +49,6 @@ mod tests {
         Some(String::from_utf8(huffman::decode(&name).expect("a code")).expect("a name"))
     }
 
-    /// Invalid authorities keep letters, digits and dots. Valid ones are unchanged.
     #[test]
     fn invalid_authority_keeps_letters_digits_and_dots() {
         // Each is tested as plain text and as code, which must keep its length.

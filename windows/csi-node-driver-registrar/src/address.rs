@@ -87,7 +87,6 @@ mod tests {
         }
     }
 
-    /// Backslashes and drives are part of the path. A full path may have no prefix.
     #[test]
     fn driver_address_is_the_path_after_unix_or_a_full_path() {
         for (text, unix) in [
@@ -117,7 +116,6 @@ mod tests {
         }
     }
 
-    /// It is never truncated.
     #[test]
     fn socket_path_over_107_bytes_is_rejected_with_its_length() {
         let path = |length: usize| format!("/{}", "ä".repeat((length - 1) / 2));
@@ -144,7 +142,6 @@ mod tests {
         }
     }
 
-    /// This is for tests on systems without local sockets.
     #[test]
     fn tcp_is_accepted_on_loopback_only() {
         for platform in [Platform::Unix, Platform::Windows] {

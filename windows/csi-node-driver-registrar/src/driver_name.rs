@@ -50,7 +50,6 @@ impl fmt::Display for DriverName {
 mod tests {
     use super::*;
 
-    /// This covers an empty name, a name that leads out of the directory, and a hidden one.
     #[test]
     fn driver_name_that_is_not_a_file_name_is_rejected() {
         let name = DriverName::new("ebs.csi.aws.com".to_owned()).unwrap();

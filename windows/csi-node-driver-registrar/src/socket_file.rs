@@ -204,7 +204,6 @@ mod tests {
             assert!(matches!(nowhere, SocketError::NoDirectory { .. }), "{nowhere}");
         }
 
-        /// The mode is 0700 from the start, whatever the umask.
         #[tokio::test]
         async fn socket_is_private_and_the_umask_is_unchanged() {
             let dir = tempfile::tempdir().unwrap();

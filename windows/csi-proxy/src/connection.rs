@@ -110,7 +110,6 @@ mod tests {
 
     const WHOLE: &[u8; PREFACE] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-    /// A connection that has sent its preface stays.
     #[tokio::test(start_paused = true)]
     async fn connection_without_preface_ends_after_two_minutes() {
         for sent in [0, 1, PREFACE - 1] {
@@ -125,7 +124,6 @@ mod tests {
         }
     }
 
-    /// This includes the time while the proxy stops.
     #[tokio::test(start_paused = true)]
     async fn connection_with_preface_may_be_silent() {
         let (mut client, server) = duplex(64);

@@ -109,7 +109,6 @@ impl Metrics {
 mod tests {
     use super::*;
 
-    /// The names are those of Prometheus for gRPC servers.
     #[test]
     fn calls_are_counted_by_service_method_and_code() {
         let metrics = Metrics::new(Figures::default);

@@ -201,7 +201,6 @@ mod tests {
 
     use super::*;
 
-    /// The large groups include Everyone, anonymous, users and the network.
     #[test]
     fn write_access_for_a_large_group_is_rejected() {
         for (who, name) in
@@ -227,7 +226,6 @@ mod tests {
         assert_eq!((rights & 1, rights & 2, rights & 4, rights & 0xc_0000), (1, 2, 0, 0));
     }
 
-    /// This includes the default descriptor.
     #[test]
     fn read_access_for_large_groups_is_accepted() {
         let others = [
@@ -252,8 +250,6 @@ mod tests {
         }
     }
 
-    /// This is for an administrator who starts the proxy by hand, or a proxy that runs under another account. The
-    /// descriptor for the system account is unchanged.
     #[test]
     fn descriptor_lets_its_own_user_add_instances() {
         assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
@@ -262,7 +258,6 @@ mod tests {
         assert_eq!(check(&descriptor), Ok(()));
     }
 
-    /// The owner may change the rights. The groups of containers count as large.
     #[test]
     fn descriptor_owned_by_a_large_group_is_rejected() {
         for descriptor in ["O:WDG:SYD:P(A;;GA;;;SY)", "D:P(A;;GA;;;SY)O:S-1-1-0", "G:SYO:AUD:(A;;GA;;;SY)"] {
@@ -275,7 +270,6 @@ mod tests {
         assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
     }
 
-    /// The system and the proxy's own user need the right, so they are not listed.
     #[test]
     fn entries_that_let_others_add_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";

@@ -140,7 +140,6 @@ mod tests {
 
     use super::*;
 
-    /// The number is in the trailing metadata.
     #[test]
     fn host_error_is_unknown_with_text_and_windows_number() {
         let win32 = Failure::from(StorageError::from(HostError::win32("SetVolumeMountPointW", "C:\\x", 145)));
@@ -154,7 +153,6 @@ mod tests {
         assert!(Failure::Refused("no".to_owned()).status().metadata().is_empty());
     }
 
-    /// The prefix names the new call.
     #[test]
     fn forwarded_error_keeps_its_text_behind_a_prefix() {
         let error = StorageError::NotMounted { path: "C:\\x".to_owned() };

@@ -97,8 +97,6 @@ fn check_records(case: &Case, left: &Left, code: &str) {
     assert!(!left.text.contains("planted-secret"), "{name}: {}", left.text);
 }
 
-/// The record has the fields, the outcome and the client, without secrets. A mutating call also has a record before it
-/// begins.
 #[tokio::test]
 async fn each_call_of_each_version_is_answered_and_recorded_once() {
     let mut seen = BTreeSet::new();
@@ -132,7 +130,6 @@ const FORWARDS: [(&str, &str); 4] = [
     ("GetVolumeIDFromMount", "GetVolumeIDFromTargetPath"),
 ];
 
-/// Windows' number is in the trailing metadata. Only errors of the old volume calls name another call.
 #[tokio::test]
 async fn machine_error_is_unknown_with_its_text() {
     for case in cases() {
@@ -149,7 +146,6 @@ async fn machine_error_is_unknown_with_its_text() {
     }
 }
 
-/// The machine gets no call.
 #[tokio::test]
 async fn invalid_arguments_are_rejected_with_the_known_text() {
     for case in cases() {
@@ -163,7 +159,6 @@ async fn invalid_arguments_are_rejected_with_the_known_text() {
     }
 }
 
-/// Neither the other pipes nor the group's own service have this call.
 #[tokio::test]
 async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
     use csi_proto::csi_proxy::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
@@ -238,7 +233,6 @@ async fn invalid_disk_number_error_names_message_and_field() {
     assert_eq!(texts, expected.map(str::to_owned).into());
 }
 
-/// The error of old responses stays empty.
 #[tokio::test]
 async fn old_requests_may_have_any_context() {
     for case in

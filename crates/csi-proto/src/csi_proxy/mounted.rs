@@ -26,7 +26,6 @@ pub fn says_not_mounted(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// No other error matches.
     #[test]
     fn not_mounted_errors_of_every_generation_are_recognised() {
         for text in [

@@ -54,7 +54,6 @@ mod tests {
         }
     }
 
-    /// This covers passwords and CHAP secrets, in `Debug` and in the serialised form.
     #[test]
     fn printed_requests_hide_their_secrets() {
         let secret = || PLANTED.to_owned();

@@ -93,7 +93,6 @@ mod tests {
 
     use super::*;
 
-    /// Alpha is before beta, and beta before stable.
     #[test]
     fn versions_are_ordered_by_major_number_stage_and_number() {
         let ordered = ["v1alpha1", "v1alpha2", "v1alpha10", "v1beta1", "v1beta3", "v1", "v2alpha1", "v2", "v10alpha1"];

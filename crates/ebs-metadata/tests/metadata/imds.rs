@@ -50,8 +50,6 @@ async fn service_returns_node_metadata() {
 
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
-/// Without an Outpost, or with an ARN that this version cannot parse, the node belongs to the region. Any status other
-/// than "not found" is an error.
 #[tokio::test]
 async fn node_on_an_outpost_reads_its_arn() {
     let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
@@ -88,7 +86,6 @@ async fn aws_region_overrides_region_of_the_service() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// The client repeats the request with a new token when the service no longer accepts the old one.
 #[tokio::test]
 async fn client_gets_new_token_from_restarted_service() {
     let first = sim(|_| ()).await;
@@ -209,7 +206,6 @@ async fn unreachable_service_fails_within_seconds() {
     assert!(started.elapsed().as_secs() < 12);
 }
 
-/// Simulates a busy machine: one field takes longer than the time limit of a read.
 #[tokio::test]
 async fn slow_service_delays_the_start() {
     let app = Router::new().fallback(|request: Request| async move {

@@ -16,7 +16,6 @@ fn served_as(answer: &Answer) -> &str {
     }
 }
 
-/// A name that replaces several authorities of a connection changes no other field, even when the table is full.
 #[test]
 fn many_authorities_keep_dynamic_tables_in_sync() {
     for coded in [false, true] {
@@ -36,7 +35,6 @@ fn many_authorities_keep_dynamic_tables_in_sync() {
     }
 }
 
-/// 16 KiB is the server's limit of all fields of a request. The server rejects a longer authority.
 #[test]
 fn authority_up_to_16_kib_is_served() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
@@ -61,7 +59,6 @@ fn authority_up_to_16_kib_is_served() {
     }
 }
 
-/// Requests before and after it on the connection are served.
 #[test]
 fn unfixable_authority_fails_only_its_own_request() {
     let good = fields("/csi/csi.sock", &[]);
@@ -85,7 +82,6 @@ fn unfixable_authority_fails_only_its_own_request() {
     }
 }
 
-/// From the first invalid byte on, a client's bytes pass unchanged, and the server reports the error.
 #[test]
 fn bytes_that_are_not_http2_pass_unchanged() {
     let request = fields("/csi/csi.sock", &[]);
@@ -137,7 +133,6 @@ fn bytes_that_are_not_http2_pass_unchanged() {
     }
 }
 
-/// When the authority can no longer end, the server gets all bytes at once.
 #[test]
 fn bytes_wait_only_for_end_of_possible_authority() {
     let begun = [0x83, 0x41, 0x09, b'/'];

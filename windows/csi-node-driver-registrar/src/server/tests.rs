@@ -27,7 +27,6 @@ async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
     }
 }
 
-/// After the preface, an idle connection stays open.
 #[tokio::test(start_paused = true)]
 async fn connection_without_preface_is_closed_after_120_seconds() {
     let loopback = Site::Tcp("127.0.0.1:0".parse().unwrap());
@@ -41,7 +40,6 @@ async fn connection_without_preface_is_closed_after_120_seconds() {
     assert_eq!(ended(&mut server, &[&preface[..], &settings].concat()).await, None);
 }
 
-/// Its directory is gone. A new container gets the current directory.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn socket_that_cannot_be_restored_for_30_seconds_fails() {

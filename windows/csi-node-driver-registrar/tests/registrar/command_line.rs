@@ -4,8 +4,6 @@ use anyhow::ensure;
 
 use crate::program::{Sandbox, ends_with, program};
 
-/// 0 for `--version` and the like, 1 and 2 for mistakes, whose text names the flag. The program never waits for a
-/// driver.
 #[tokio::test]
 async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -14,7 +14,6 @@ use crate::program::{Sandbox, ends_with};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// The kubelet gets type, name, endpoint and version, and reaches the driver at that endpoint. The log has its success.
 #[tokio::test]
 async fn kubelet_finds_and_registers_the_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -53,8 +52,6 @@ async fn kubelet_that_rejects_the_driver_is_answered_first() -> anyhow::Result<(
     Ok(())
 }
 
-/// SIGTERM and SIGINT both do, even while the kubelet keeps its connection. The exit code is 0, and the driver is
-/// unregistered.
 #[tokio::test]
 async fn stop_removes_the_socket_and_exits_with_0() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -71,7 +68,6 @@ async fn stop_removes_the_socket_and_exits_with_0() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// They send nothing, close, reset, or send a partial preface or garbage. A restarted kubelet is served too.
 #[tokio::test]
 async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

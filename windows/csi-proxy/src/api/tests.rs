@@ -4,7 +4,6 @@ use csi_proto::csi_proxy::served;
 
 use super::*;
 
-/// Each version has the calls with which it was released, and no others.
 #[test]
 fn table_has_exactly_the_methods_of_the_protocol_files() {
     let rows = include_str!("../../../../crates/csi-proto/tests/contract.tsv").lines();

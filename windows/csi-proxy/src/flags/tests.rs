@@ -11,7 +11,6 @@ fn refused(line: &[&str]) -> String {
     read(line.iter().map(|argument| (*argument).to_owned())).unwrap_err().to_string()
 }
 
-/// Flags may have one dash or two.
 #[test]
 fn command_line_of_a_go_proxy_installation_is_accepted() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];

@@ -19,7 +19,6 @@ fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).unwrap()
 }
 
-/// A line names the rows of windows.md. Only a formatted disk that is offline remains.
 #[test]
 fn selftest_prints_each_step_and_cleans_up() {
     let host = machine();
@@ -33,7 +32,6 @@ fn selftest_prints_each_step_and_cleans_up() {
     assert!(!host.is_online(1) && host.is_online(2) && host.kind_at(r"C:\ProgramData\csi-proxy-selftest").is_none());
 }
 
-/// The output has the actual value.
 #[test]
 fn failed_selftest_step_makes_the_run_fail() {
     let host = machine();
@@ -46,7 +44,6 @@ fn failed_selftest_step_makes_the_run_fail() {
     );
 }
 
-/// The disk must be named and exist, must not belong to Windows, and must have no partitions.
 #[test]
 fn selftest_without_a_spare_disk_changes_nothing() {
     for line in ["", "--disk=", "--disk=one", "--disk=-1", "--disk"] {

@@ -39,7 +39,6 @@ async fn calls_run_while_a_format_runs() {
     calls.join_next().await.unwrap().unwrap().unwrap();
 }
 
-/// This also holds after a passed deadline, and the end of the format is recorded.
 #[tokio::test]
 async fn format_continues_after_its_client_has_disconnected() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
@@ -53,7 +52,6 @@ async fn format_continues_after_its_client_has_disconnected() {
     assert_eq!((ends[0]["method"].as_str(), ends[0]["code"].as_str()), (Some("FormatVolume"), Some("OK")));
 }
 
-/// New clients are rejected.
 #[tokio::test]
 async fn stop_lets_running_calls_end_and_reply() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
@@ -70,7 +68,6 @@ async fn stop_lets_running_calls_end_and_reply() {
     running.ended().await.unwrap();
 }
 
-/// The error has the number of unfinished calls.
 #[tokio::test]
 async fn hung_call_delays_the_stop_by_20_seconds() {
     let (mut running, gate, _calls) = format_at_a_gate().await;
@@ -109,7 +106,6 @@ async fn failed_pipe_closes_all_pipes_and_is_named() {
     }
 }
 
-/// The error names its group and version.
 #[tokio::test]
 async fn service_that_ends_stops_all_others() {
     let mut running = serve(machine(), "").await;
@@ -172,7 +168,6 @@ impl HungDisk {
     }
 }
 
-/// However often the change is repeated, it occupies one thread, and other calls are answered.
 #[tokio::test]
 async fn hung_disk_occupies_one_thread() {
     let hung = HungDisk::new().await;
@@ -197,7 +192,6 @@ async fn hung_disk_occupies_one_thread() {
     hung.end().await;
 }
 
-/// One call waits for a busy disk and gets its turn. The error of a further call names the call that holds the disk.
 #[tokio::test]
 async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
     let mut hung = HungDisk::new().await;
@@ -210,7 +204,6 @@ async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
     hung.end().await;
 }
 
-/// The work is not done, and the record names the operation that held the disk.
 #[tokio::test]
 async fn deadline_ends_the_wait_for_a_disk() {
     let hung = HungDisk::new().await;

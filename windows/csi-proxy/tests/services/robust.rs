@@ -13,7 +13,6 @@ use super::wire;
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Another pipe serves the method. The call is recorded.
 #[tokio::test]
 async fn method_of_another_pipe_is_unimplemented() {
     let running = serve(machine(), "").await;
@@ -29,7 +28,6 @@ async fn method_of_another_pipe_is_unimplemented() {
     assert!(records.iter().all(|record| record["code"] == "Unimplemented"), "{records:?}");
 }
 
-/// The client's dial fails with error 2.
 #[tokio::test]
 async fn disabled_group_or_version_has_no_pipe() {
     let running = serve(machine(), "disk/v1,volume").await;
@@ -41,7 +39,6 @@ async fn disabled_group_or_version_has_no_pipe() {
     assert_eq!(newest.version.to_string(), "v1");
 }
 
-/// The call ends as Internal, is counted, and is recorded.
 #[tokio::test]
 async fn panic_ends_only_its_call() {
     let host = machine();
@@ -58,7 +55,6 @@ async fn panic_ends_only_its_call() {
     assert!(page.contains(counted), "{page}");
 }
 
-/// This covers malformed messages, messages that are too large, and bytes that are not HTTP/2.
 #[tokio::test]
 async fn malformed_input_ends_at_most_its_connection() {
     let running = serve(machine(), "disk/v1,filesystem/v1").await;
@@ -104,7 +100,6 @@ fn prost_length(message: &mut Vec<u8>, mut length: usize) {
     message.push(u8::try_from(length).unwrap());
 }
 
-/// They are closed after two minutes.
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_silent_connections_do_not_block_clients() {
     let running = serve(machine(), "disk/v1").await;

@@ -47,7 +47,6 @@ const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ),
 ];
 
-/// Every call of every version succeeds, or fails with an error that this machine may return.
 #[tokio::test]
 async fn every_call_of_the_go_module_is_served() {
     let _alone = alone().await;
@@ -73,7 +72,6 @@ async fn every_call_of_the_go_module_is_served() {
     assert_eq!(calls, all);
 }
 
-/// The sequential clients leave their probe connections open. Then 64 clients connect concurrently.
 #[tokio::test]
 async fn go_clients_are_served_despite_their_open_probes() {
     let _alone = alone().await;
@@ -85,7 +83,6 @@ async fn go_clients_are_served_despite_their_open_probes() {
     assert_eq!(ends, 1_064);
 }
 
-/// The format ends and is recorded.
 #[tokio::test]
 async fn format_continues_after_its_go_client_is_killed() {
     let _alone = alone().await;

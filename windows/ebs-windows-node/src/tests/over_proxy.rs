@@ -36,9 +36,6 @@ impl World {
     }
 }
 
-/// csi-proxy cannot prove that a disk without a file system of Windows is blank. Without permission, the driver does
-/// not even partition it, and the disk goes offline again. A disk with a file system of Windows is mounted in both
-/// cases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unproven_disk_is_not_formatted_without_permission() -> anyhow::Result<()> {
     let world = World::over(machine(), Proxy::Foreign, Unproven::Refuse).await?;
@@ -59,7 +56,6 @@ async fn unproven_disk_is_not_formatted_without_permission() -> anyhow::Result<(
     Ok(())
 }
 
-/// A blank disk is formatted without --format-over-csi-proxy, and a disk with contents is not formatted even with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_csi_proxy_formats_only_a_blank_disk() -> anyhow::Result<()> {
     let blank = World::over(machine(), Proxy::Ours, Unproven::Refuse).await?;
@@ -106,7 +102,6 @@ async fn stats_come_from_the_proxy_if_the_path_is_not_visible() -> anyhow::Resul
     Ok(())
 }
 
-/// The volume is formatted once, and the disk never stays online in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_stage_over_csi_proxy_is_finished_by_the_next() -> anyhow::Result<()> {
     for step in ["set_online", "initialize_gpt", "create_data_partition", "online_partition", "format_ntfs", "mount"] {
@@ -122,7 +117,6 @@ async fn failed_stage_over_csi_proxy_is_finished_by_the_next() -> anyhow::Result
     Ok(())
 }
 
-/// The error has the proxy's text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonempty_target_is_not_removed_over_csi_proxy() -> anyhow::Result<()> {
     let world = World::over(machine(), Proxy::Ours, Unproven::Refuse).await?;

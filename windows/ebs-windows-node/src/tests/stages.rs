@@ -6,7 +6,6 @@ use winstorage::service::STORAGE_BUSY;
 
 use super::*;
 
-/// The disk is brought online and formatted once, and the staging path is created.
 #[tokio::test]
 async fn new_disk_is_partitioned_formatted_and_mounted() {
     let world = World::new();
@@ -45,7 +44,6 @@ async fn disk_is_identified_by_its_serial_number() {
     assert!(refused.message().contains("disks 1 and 2"), "{refused}");
 }
 
-/// Such disks do not identify themselves.
 #[tokio::test]
 async fn disk_location_counts_only_without_nitro() {
     let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
@@ -63,7 +61,6 @@ async fn disk_location_counts_only_without_nitro() {
     }
 }
 
-/// The error has the position of the first nonzero byte, and the disk goes offline again.
 #[tokio::test]
 async fn disk_with_unknown_contents_is_never_formatted() {
     for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 4096, b"x")] {
@@ -93,7 +90,6 @@ async fn blank_restored_volume_is_not_formatted() {
     assert!(world.is_staged());
 }
 
-/// It is rejected before any change, and Windows' own disk is never used.
 #[tokio::test]
 async fn disk_smaller_than_in_ec2_is_rejected() {
     let mut request = stage_request();
@@ -110,7 +106,6 @@ async fn disk_smaller_than_in_ec2_is_rejected() {
     assert!(world.host.is_online(0) && world.host.kind_at(STAGING).is_none());
 }
 
-/// The caller should retry.
 #[tokio::test]
 async fn volume_that_windows_does_not_show_yet_is_unavailable() {
     let partition = r#"{"number": 1, "kind": "data", "size": 1048576}"#;
@@ -124,7 +119,6 @@ async fn volume_that_windows_does_not_show_yet_is_unavailable() {
     assert!(refused.message().contains("does not appear in Windows yet"), "{refused}");
 }
 
-/// The disk is replaced before the format.
 #[tokio::test]
 async fn reused_disk_number_is_not_written_to() {
     let world = World::new();
@@ -154,8 +148,6 @@ async fn mount_point_of_an_offline_disk_is_staged_again() {
     assert_eq!((world.host.calls("mount"), world.formats()), (0, 1));
 }
 
-/// A mount point of a detached disk is replaced. Another volume, a file, a link and a nonempty directory stay and are
-/// errors, and the disk goes offline again.
 #[tokio::test]
 async fn only_a_stale_mount_point_is_replaced_at_staging_path() {
     let world = World::new();
@@ -186,7 +178,6 @@ async fn only_a_stale_mount_point_is_replaced_at_staging_path() {
     }
 }
 
-/// A difference below Windows' tolerance is ignored.
 #[tokio::test]
 async fn stage_grows_a_file_system_smaller_than_its_disk() {
     let world = World::new();
@@ -235,7 +226,6 @@ async fn disk_stays_online_while_its_volume_is_late() {
     assert_eq!(world.formats(), 1);
 }
 
-/// The disk is offline by policy, collides with another disk, or is online.
 #[tokio::test]
 async fn read_only_disk_is_staged_writable() {
     for (is_online, collides) in [(false, false), (false, true), (true, false)] {
@@ -251,7 +241,6 @@ async fn read_only_disk_is_staged_writable() {
     }
 }
 
-/// The request to expand the volume reports the failure.
 #[tokio::test]
 async fn failed_growth_does_not_fail_the_stage() {
     let world = World::new();

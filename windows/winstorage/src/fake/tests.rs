@@ -24,7 +24,6 @@ const MACHINE: &str = r#"{
     "faults": [{"step": "format_ntfs", "delay_ms": 5000}, {"step": "rescan", "skip": 1, "result": 4}]
 }"#;
 
-/// A description contains disks, files, shares, portals, services and faults.
 #[test]
 fn fake_machine_is_built_from_its_description() {
     let host = FakeHost::from_json(MACHINE).unwrap();
@@ -63,7 +62,6 @@ fn a_description_that_is_not_understood_is_refused() {
     assert!(FakeHost::from_json("{}").is_ok());
 }
 
-/// A delay takes its time on a machine whose clock is real.
 #[test]
 fn a_delay_takes_its_time_where_the_clock_is_real() {
     let host = FakeHost::from_json(r#"{"faults": [{"step": "rescan", "delay_ms": 50}]}"#).unwrap();

@@ -13,7 +13,6 @@ fn refusal(text: &str) -> String {
     rules(Validation::Strict).check(text).unwrap_err().to_string()
 }
 
-/// The order is length, beginning, characters, not absolute, outside of the working directories.
 #[test]
 fn first_failed_check_rejects_a_path_with_the_reference_text() {
     let long = format!(r"{KUBELET}\{}", "x".repeat(300));
@@ -42,8 +41,6 @@ fn the_length_is_that_of_windows() {
     assert!(rules(Validation::Strict).check(&format!("{fitting}x")).is_err());
 }
 
-/// A working directory contains itself and what is below it, component by component, whatever the case: a longer name beside it is
-/// outside.
 #[test]
 fn containment_is_by_component_and_not_by_prefix() {
     let rules = rules(Validation::Strict);
@@ -59,7 +56,6 @@ fn containment_is_by_component_and_not_by_prefix() {
     assert_eq!(allowed.below.iter().map(Component::as_str).collect::<Vec<_>>(), ["x", "y"]);
 }
 
-/// A letter that only some case table makes an ASCII one is another letter.
 #[test]
 fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
     // The Kelvin sign and the long s.
@@ -68,8 +64,6 @@ fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
     }
 }
 
-/// Control characters, `<`, `>`, a final dot or blank, and device names with or without an extension are rejected.
-/// Repeated separators count as one.
 #[test]
 fn names_that_windows_changes_and_device_names_are_rejected() {
     let odd = "NUL|nul|Con|PRN|aux.txt|NUL .x|nul.|COM0|com9.log|LPT1|lpt²|COM¹.x|CONIN$|conout$.txt|a.|b |x<y|x>y|tab\there";
@@ -171,8 +165,6 @@ proptest! {
     }
 }
 
-/// Paths of the administrator and of the orchestrator come with either separator, repeated, at the end too, and without a drive, which is
-/// `c:` then.
 #[test]
 fn paths_of_the_administrator_are_normalised() {
     let normal = |text: &str| WinPath::normalise(text).map(|path| path.to_string());

@@ -157,7 +157,6 @@ fn variant(value: &Value) -> Variant {
 mod tests {
     use super::*;
 
-    /// A thread opens a connection to a namespace once and asks over it again and again, until that is dead.
     #[test]
     fn a_thread_keeps_its_connection_to_a_namespace() {
         let wmi = ComWmi::new(true);

@@ -29,7 +29,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Creates, lists, reads and removes entries by name, and rejects names that lead elsewhere.
 #[test]
 fn entries_are_handled_by_name_in_an_open_directory() {
     let scratch = Scratch::new("entries");
@@ -57,7 +56,6 @@ fn entries_are_handled_by_name_in_an_open_directory() {
     assert!(root.children().unwrap().is_empty());
 }
 
-/// Many names are listed over several reads.
 #[test]
 fn a_long_listing_is_read_whole() {
     let scratch = Scratch::new("listing");
@@ -70,7 +68,6 @@ fn a_long_listing_is_read_whole() {
     assert_eq!(names.len(), 2_000);
 }
 
-/// A missing drive is reported as missing.
 #[test]
 fn drive_of_windows_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
@@ -95,7 +92,6 @@ fn device_reports_its_number() {
     assert!(none.is_missing(), "{none}");
 }
 
-/// WMI is asked over COM from any thread; what it refuses has an HRESULT.
 #[test]
 fn wmi_answers_on_every_thread() {
     let host = windows_host(true);

@@ -110,7 +110,6 @@ fn credential(username: &str, password: &Secret) -> Option<Secret> {
 mod tests {
     use super::*;
 
-    /// Accepts either separator; rejects a path with fewer components.
     #[test]
     fn share_is_the_first_two_components_in_lower_case() {
         let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
@@ -129,7 +128,6 @@ mod tests {
         }
     }
 
-    /// Without a user name, no credential is sent.
     #[test]
     fn credential_escapes_the_user_name_but_not_the_password() {
         let text = |user: &str| credential(user, &Secret::new(r"p:\w")).map(|secret| secret.expose().to_owned());

@@ -133,7 +133,6 @@ mod tests {
         }
     }
 
-    /// The port is never truncated.
     #[test]
     fn port_above_65535_is_rejected() {
         let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();

@@ -124,7 +124,6 @@ const SYSTEM: &[(&str, Operation, &str)] = &[
     ("StopService, with a dependent", |all| told(all.stop_service("MSiSCSI", true)), "()"),
 ];
 
-/// Each operation sends exactly its recorded queries and calls, in order, with the recorded arguments and types, and nothing else.
 #[test]
 fn each_operation_sends_exactly_what_is_recorded() {
     let all: Vec<_> = [DISKS, VOLUMES, NETWORK, SYSTEM].concat();
@@ -148,7 +147,6 @@ fn host(recordings: serde_json::Value) -> WmiHost<Recorded, FakeHost> {
     WmiHost::new(Recorded::new("a reply", calls), FakeHost::new())
 }
 
-/// A method's result other than 0 is an error with class, method and code; a refusal of WMI itself one with its HRESULT.
 #[test]
 fn a_methods_result_is_an_error_with_class_method_and_code() {
     use crate::host::DiskHost;

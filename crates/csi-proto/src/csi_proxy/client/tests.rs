@@ -87,7 +87,6 @@ fn versions(texts: &[&str]) -> Vec<Version> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// A missing pipe makes the client try the next older version.
 #[tokio::test]
 async fn client_falls_back_to_the_newest_served_version() {
     let (node, accepted) = node(&[("v2alpha1", &[2]), ("v1", &[2])]);
@@ -98,7 +97,6 @@ async fn client_falls_back_to_the_newest_served_version() {
     assert_eq!(opened, ["v2alpha1", "v1", "v1beta1"].map(|version| format!(r"\\.\pipe\csi-proxy-system-{version}")));
 }
 
-/// The error names the pipe.
 #[tokio::test]
 async fn client_does_not_fall_back_after_other_pipe_errors() {
     let (node, accepted) = node(&[("v1", &[5])]);
@@ -109,7 +107,6 @@ async fn client_does_not_fall_back_after_other_pipe_errors() {
     assert_eq!(node.opened.lock().unwrap().len(), 1);
 }
 
-/// The error also names the group.
 #[tokio::test]
 async fn error_names_the_newest_pipe_when_none_is_served() {
     let (node, _accepted) = node(&[("v1", &[2]), ("v1alpha1", &[2])]);
@@ -117,7 +114,6 @@ async fn error_names_the_newest_pipe_when_none_is_served() {
     assert!(missing.contains(r"\\.\pipe\csi-proxy-system-v1,") && missing.contains("group system"), "{missing}");
 }
 
-/// The client opens no connection only as a probe.
 #[tokio::test(start_paused = true)]
 async fn first_connection_to_a_busy_pipe_carries_the_calls() {
     let (node, accepted) = node(&[("v1alpha1", &[231, 231])]);

@@ -4,7 +4,6 @@ use crate::host::Answer;
 use crate::service::ACCESS_PATH_IN_USE;
 use crate::StorageError;
 
-/// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
 #[test]
 fn a_disk_with_any_partition_is_left_alone() {
     let (host, storage) = described(
@@ -20,7 +19,6 @@ fn a_disk_with_any_partition_is_left_alone() {
     assert_eq!(changes.map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// Any other return code than 42002 is an error that names class, method and code.
 #[test]
 fn create_partition_with_access_path_in_use_succeeds() {
     let (host, storage) = machine();
@@ -42,7 +40,6 @@ fn create_partition_with_access_path_in_use_succeeds() {
     assert_eq!(none, StorageError::NoPartition(DiskNumber(1)));
 }
 
-/// The number is the one of the device, and the serial number is verbatim with blanks.
 #[test]
 fn disks_are_listed_with_their_identifiers() {
     let (_, storage) = described(
@@ -57,7 +54,6 @@ fn disks_are_listed_with_their_identifiers() {
     assert!(storage.disk_number_by_name("").is_err(), "disks without identifiers have no name");
 }
 
-/// A disk without identifiers is listed without them, and a disk without a number is left out.
 #[test]
 fn odd_disk_does_not_hide_others() {
     let (host, storage) = machine();
@@ -72,7 +68,6 @@ fn odd_disk_does_not_hide_others() {
     assert_eq!(ids.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
 }
 
-/// Rescans and location queries may fail. If the disk stays missing, the search fails after some seconds.
 #[test]
 fn late_ebs_disk_is_found_by_a_rescan() {
     let (host, storage) = machine();
@@ -86,7 +81,6 @@ fn late_ebs_disk_is_found_by_a_rescan() {
     assert!(none.text().starts_with("Failed to find device path /dev/xvdbb."), "{none}");
 }
 
-/// A disk that is in the state asked for is not touched.
 #[test]
 fn a_disk_in_the_wanted_state_is_not_touched() {
     let (host, storage) = machine();
@@ -97,7 +91,6 @@ fn a_disk_in_the_wanted_state_is_not_touched() {
     }
 }
 
-/// An unknown disk is named in the text, with "not found".
 #[test]
 fn an_unknown_disk_is_named_as_not_found() {
     let (_, storage) = machine();
@@ -114,8 +107,6 @@ fn an_unknown_disk_is_named_as_not_found() {
     }
 }
 
-/// The second change fails with the name of the first, without blocking a thread. One caller is woken at the release.
-/// Changes of other disks continue.
 #[test]
 fn concurrent_changes_of_one_disk_are_rejected() {
     let (host, storage) = machine();

@@ -49,8 +49,6 @@ fn volume_with_a_drive_letter_leads_a_whole_life() {
     assert!(!host.is_online(1));
 }
 
-/// A drive letter that an interrupted call has left on a blank volume does not keep it from its format; without the proof that it is blank
-/// (`--allow-reformat`) the letter does.
 #[test]
 fn drive_letter_protects_what_no_proof_protects() {
     let (host, storage) = machine();

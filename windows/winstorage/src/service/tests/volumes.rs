@@ -9,8 +9,6 @@ use crate::types::PartitionNumber;
 
 const ID: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
 
-/// Volumes are listed in the order of the partitions, of all or of one; a partition without a volume adds nothing, and an empty list is a
-/// success.
 #[test]
 fn volumes_are_listed_in_the_order_of_their_partitions() {
     let (_, storage) = described(
@@ -30,7 +28,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
     assert!(storage.list_volumes_on_disk(DiskNumber(2), None).unwrap().is_empty());
 }
 
-/// Two requests to format one volume format it once.
 #[test]
 fn two_formats_at_once_are_one() {
     let (host, storage) = machine();
@@ -72,7 +69,6 @@ fn a_volume_grows_and_never_shrinks() {
     assert_eq!(text, format!("invalid negative size -5 for volume ({volume})"));
 }
 
-/// While another service holds the volume its resize is tried again, as long as the caller waits; any other refusal ends it.
 #[test]
 fn a_resize_is_tried_again_while_the_volume_is_held() {
     let (host, storage) = machine();
@@ -153,7 +149,6 @@ fn empty_and_malformed_fields_are_refused_before_any_call() {
     assert_eq!(host.log(), Vec::<String>::new());
 }
 
-/// An unknown volume is named in the text, with "not found".
 #[test]
 fn an_unknown_volume_is_named_as_not_found() {
     let (host, storage) = machine();
