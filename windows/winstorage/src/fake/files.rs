@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::disks::{by_device, descriptor};
+use super::disks::{FakePartition, by_device};
 use super::{FakeHost, State};
-use crate::host::{EntryKind, FsEntry, HostError, NativeHost, Space, SpaceHost, code};
+use crate::host::{Answer, EntryKind, FsEntry, HostError, NativeHost, Space, SpaceHost, code};
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
@@ -250,8 +250,7 @@ impl NativeHost for FakeHost {
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
         let name = path.to_string();
         self.step("open", &name, |state| {
-            let found = state.files.find(path, true);
-            let node = found.map_err(|code| HostError::win32("open", &name, code))?;
+            let node = state.files.find(path, true).map_err(Answer::Win32)?;
             Ok(Box::new(Open { host: self.clone(), node, name: name.clone() }) as Box<dyn FsEntry>)
         })
     }
@@ -260,7 +259,7 @@ impl NativeHost for FakeHost {
         let name = volume.to_string();
         self.step("open_volume", &name, |state| {
             if !state.disks.is_visible(volume) {
-                return Err(HostError::win32("open_volume", &name, code::FILE_NOT_FOUND));
+                return Err(Answer::Win32(code::FILE_NOT_FOUND));
             }
             let node = state.files.volume_root(volume);
             Ok(Box::new(Open { host: self.clone(), node, name: name.clone() }) as Box<dyn FsEntry>)
@@ -277,30 +276,25 @@ impl NativeHost for FakeHost {
     }
 
     fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        self.step("device_number", device, |state| by_device(state, "device_number", device).map(|(number, _)| number))
+        self.step("device_number", device, |state| by_device(state, device).map(|(number, _)| number))
     }
 
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        self.step("device_ids", device, |state| {
-            let (_, disk) = by_device(state, "device_ids", device)?;
-            Ok(descriptor(&disk.page83))
-        })
+        self.step("device_ids", device, |state| by_device(state, device).map(|(_, disk)| disk.descriptor()))
     }
 
     fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        self.step("read_disk", &format!("disk {number} {offset}"), |state| {
-            let disk = state.disks.disks.get(&number.0);
-            let gone = || HostError::win32("read_disk", format!("disk {number}"), code::FILE_NOT_FOUND);
-            Ok(disk.ok_or_else(gone)?.read(offset, length))
+        self.step("read_disk", format!("disk {number} {offset}"), |state| {
+            let disk = state.disks.disks.get(&number.0).ok_or(Answer::Win32(code::FILE_NOT_FOUND))?;
+            Ok(disk.read(offset, length))
         })
     }
 
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        self.step("volume_of_drive", &letter.to_string(), |state| {
-            let all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
-            let mut lettered = all.filter(|partition| partition.letter == Some(letter.to_ascii_uppercase()));
-            let volume = lettered.next().and_then(|partition| partition.volume.clone());
-            volume.ok_or_else(|| HostError::win32("volume_of_drive", letter, code::FILE_NOT_FOUND))
+        self.step("volume_of_drive", letter, |state| {
+            let mut all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
+            let lettered = all.find(|partition| partition.has_letter(letter));
+            lettered.and_then(FakePartition::volume_id).ok_or(Answer::Win32(code::FILE_NOT_FOUND))
         })
     }
 
@@ -321,13 +315,11 @@ impl SpaceHost for FakeHost {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         let name = path.to_string();
         self.step("space", &name, |state| {
-            let failed = |code| HostError::win32("space", &name, code);
-            let node = state.files.find(path, true).map_err(failed)?;
+            let node = state.files.find(path, true).map_err(Answer::Win32)?;
             let root = state.files.volumes.iter().find(|(_, root)| *root == node).map(|(volume, _)| volume);
-            let volume = root.and_then(|volume| state.disks.volume(volume));
-            let volume = volume.ok_or_else(|| failed(code::PATH_NOT_FOUND))?;
-            let free = volume.size.saturating_sub(volume.used);
-            Ok(Space { available: free, total: volume.size, free })
+            let space = root.and_then(|volume| state.disks.space(volume));
+            let (total, free) = space.ok_or(Answer::Win32(code::PATH_NOT_FOUND))?;
+            Ok(Space { available: free, total, free })
         })
     }
 }
@@ -341,7 +333,7 @@ impl Open {
     ) -> Result<T, HostError> {
         let object = if object.is_empty() { self.name.clone() } else { format!(r"{}\{object}", self.name) };
         self.host.step(step, &object, |state| {
-            act(&mut state.files, self.node).map_err(|code| HostError::win32(step, &object, code))
+            act(&mut state.files, self.node).map_err(Answer::Win32)
         })
     }
 

@@ -14,13 +14,14 @@ mod network;
 mod system;
 mod volumes;
 
+use std::fmt::Display;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::host::HostError;
+use crate::host::{Answer, HostError};
 
-pub use description::{Description, DiskDescription, Entry, PartitionDescription, VolumeDescription};
-pub use disks::Late;
+pub use description::{Description, Entry, FaultDescription};
+pub use disks::{FakeDisk, Late};
 pub use faults::{Effect, Gate};
 pub use network::{FakePortal, FakeShare, FakeTarget};
 pub use system::FakeService;
@@ -125,25 +126,27 @@ impl FakeHost {
     fn step<T>(
         &self,
         step: &'static str,
-        object: &str,
-        act: impl FnOnce(&mut State) -> Result<T, HostError>,
+        object: impl Display,
+        act: impl FnOnce(&mut State) -> Result<T, Answer>,
     ) -> Result<T, HostError> {
+        let object = object.to_string();
         locked(&self.inner.log).push(format!("{step} {object}"));
-        let crashed = || HostError::malformed(step, object, "the process has crashed");
+        let failed = |answer| HostError { step, object: object.clone(), answer };
+        let crashed = || failed(Answer::Malformed("the process has crashed".to_owned()));
         if self.state().is_down {
             return Err(crashed());
         }
         let effect = locked(&self.inner.faults).take(step);
         let act = |state: &mut State| {
             state.disks.now = self.time();
-            act(state)
+            act(state).map_err(failed)
         };
         match effect {
             None => act(&mut self.state()),
-            Some(Effect::Fail(answer)) => Err(HostError { step, object: object.to_owned(), answer }),
+            Some(Effect::Fail(answer)) => Err(failed(answer)),
             Some(Effect::FailAfter(answer)) => {
                 act(&mut self.state())?;
-                Err(HostError { step, object: object.to_owned(), answer })
+                Err(failed(answer))
             }
             Some(Effect::Delay(time)) => {
                 self.wait(time);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::FakeHost;
-use crate::host::{HostError, NativeHost, ServiceRow, SystemHost};
+use crate::host::{Answer, HostError, NativeHost, ServiceRow, SystemHost};
 use crate::types::ServiceName;
 
 const ACCEPTED: u32 = 0;
@@ -111,7 +111,7 @@ impl SystemHost for FakeHost {
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError> {
         let now = self.time();
         self.step("start_service", name.as_str(), |state| {
-            let gone = || HostError::malformed("start_service", name, "no such service");
+            let gone = || Answer::Malformed("no such service".to_owned());
             let running = state.system.find(name.as_str(), now).ok_or_else(gone)?;
             Ok(match (running.service.start_mode.as_str(), running.service.state.as_str()) {
                 ("Disabled", _) => DISABLED,
@@ -127,7 +127,7 @@ impl SystemHost for FakeHost {
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError> {
         let now = self.time();
         self.step("stop_service", name.as_str(), |state| {
-            let gone = || HostError::malformed("stop_service", name, "no such service");
+            let gone = || Answer::Malformed("no such service".to_owned());
             let dependents = state.system.dependents(name.as_str(), now);
             let running = state.system.find(name.as_str(), now).ok_or_else(gone)?;
             Ok(match running.service.state.as_str() {

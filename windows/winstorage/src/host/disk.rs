@@ -61,10 +61,11 @@ impl std::fmt::Display for OfflineReason {
 }
 
 /// `MSFT_Disk.PartitionStyle`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartitionStyle {
     /// 0: no partition table.
+    #[default]
     Raw,
     Mbr,
     Gpt,
@@ -90,7 +91,8 @@ pub struct Partition {
 
 /// The purpose of a partition, by its type on a GPT disk. Every partition of an MBR disk is `Other`, because it may
 /// have data of another owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PartitionKind {
     /// Microsoft Reserved, which Windows creates when it initialises a disk.
     Reserved,
