@@ -14,8 +14,9 @@ mod robust;
 mod wire;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use calls::{CALLS, Scenario};
+use calls::{Scenario, calls};
 use csi_proto::csi_proxy::{Group, Version, served};
 use machine::{machine, serve};
 use protox::prost_reflect::MethodDescriptor;
@@ -27,16 +28,12 @@ use winstorage::host::Answer;
 /// `ERROR_IO_DEVICE`, for which no code has a special case.
 const IO_DEVICE: u32 = 1117;
 
-fn scenario(name: &str) -> &'static Scenario {
-    CALLS.iter().find(|call| call.names.contains(&name)).unwrap_or_else(|| panic!("no test for {name}"))
-}
-
 /// A method of a version, with its setup and checks.
 struct Case {
     group: Group,
     version: Version,
     method: MethodDescriptor,
-    call: &'static Scenario,
+    call: Arc<Scenario>,
 }
 
 /// The effects of a call.
@@ -67,10 +64,12 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
+    let calls: Vec<Arc<Scenario>> = calls().into_iter().map(Arc::new).collect();
     let mut cases = Vec::new();
     for (group, version) in served() {
         for method in wire::methods(group, version) {
-            let call = scenario(method.name());
+            let call = calls.iter().find(|call| call.names.contains(&method.name()));
+            let call = Arc::clone(call.unwrap_or_else(|| panic!("no test for {}", method.name())));
             cases.push(Case { group, version, method, call });
         }
     }
@@ -102,7 +101,7 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
     let mut seen = BTreeSet::new();
     let mut announced = BTreeSet::new();
     for case in cases() {
-        let left = case.run(case.call.fields, None).await;
+        let left = case.run(&case.call.fields, None).await;
         let answer = left.result.as_ref().unwrap_or_else(|error| panic!("{}: {error}", case.name()));
         assert!(answer.replace(' ', "").contains(&case.call.answer.replace(' ', "")), "{}: {answer}", case.name());
         check_records(&case, &left, "OK");
@@ -133,7 +132,7 @@ const FORWARDS: [(&str, &str); 4] = [
 #[tokio::test]
 async fn machine_error_is_unknown_with_its_text() {
     for case in cases() {
-        let left = case.run(case.call.fields, Some(case.call.fails)).await;
+        let left = case.run(&case.call.fields, Some(case.call.fails)).await;
         let Err(status) = &left.result else { panic!("{} went well: {:?}", case.name(), left.result) };
         assert_eq!(status.code(), Code::Unknown, "{}: {status}", case.name());
         assert!(status.message().contains("error 1117"), "{}: {status}", case.name());
@@ -149,7 +148,7 @@ async fn machine_error_is_unknown_with_its_text() {
 #[tokio::test]
 async fn invalid_arguments_are_rejected_with_the_known_text() {
     for case in cases() {
-        let Some((fields, why)) = case.call.refused else { continue };
+        let Some((fields, why)) = &case.call.refused else { continue };
         let left = case.run(fields, None).await;
         let Err(status) = &left.result else { panic!("{} was taken", case.name()) };
         let code = if why == "target_portal is missing" { Code::InvalidArgument } else { Code::Unknown };
