@@ -64,15 +64,6 @@ pub(crate) enum ServeError {
     },
 }
 
-/// Where to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Site {
-    /// A new local socket.
-    Socket(PathBuf),
-    /// For tests.
-    Tcp(SocketAddr),
-}
-
 /// A listener and its connections. Dropping it closes them all and leaves the socket file, so that a kubelet that knows
 /// the driver does not unregister it when this process restarts.
 #[derive(Debug)]
@@ -93,13 +84,13 @@ pub(crate) struct Server {
 impl Server {
     /// Listens at `site`, and replaces a stale socket. Must be called in a runtime. Errors: [`ServeError::Socket`],
     /// [`ServeError::Tcp`].
-    pub(crate) async fn bind(site: &Site, routes: Routes) -> Result<Self, ServeError> {
+    pub(crate) async fn bind(site: &Address, routes: Routes) -> Result<Self, ServeError> {
         let (listener, address, file) = match site {
-            Site::Socket(path) => {
+            Address::Local(path) => {
                 let (listener, file) = SocketFile::bind(path)?;
                 (listener, Address::Local(path.clone()), Some(file))
             }
-            Site::Tcp(wanted) => {
+            Address::Tcp(wanted) => {
                 let bound = Listener::tcp(*wanted).await;
                 let (listener, real) =
                     bound.map_err(|(step, cause)| ServeError::Tcp { step, address: *wanted, cause })?;

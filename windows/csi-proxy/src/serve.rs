@@ -32,7 +32,7 @@ use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::pool::{NotRun, Pool};
 use crate::status::{Failure, MALFORMED, OK, name_of};
-use body::Bare;
+pub use body::Bare;
 
 /// Concurrent operations, each on a thread; more wait.
 pub(crate) const OPERATIONS: usize = 32;

@@ -1,16 +1,13 @@
 //! A fake machine behind a proxy with pipes in memory, and its clients.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proxy::{ApiGroups, AuditSink, Figures, Parts, Peer, Proxy, ProxyError, Transport};
+use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Peer, Proxy, ProxyError, Transport};
 use csi_proto::csi_proxy::{Dial, Group, Version};
 use tokio::io::{AsyncReadExt, DuplexStream};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::FakeHost;
 use winstorage::service::{Policy, Storage};
@@ -56,13 +53,10 @@ pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
-/// The receiver of a pipe's connections.
-type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
-
-/// Pipes in memory.
+/// Pipes in memory with a known client, some of which another process has taken.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
-    pipes: Arc<Mutex<BTreeMap<String, Listener>>>,
+    pipes: MemoryPipes,
     pub(crate) taken: Arc<Mutex<Vec<String>>>,
 }
 
@@ -76,9 +70,7 @@ impl Transport for Memory {
         if self.taken.lock().unwrap().contains(&pipe.to_owned()) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let (sender, receiver) = unbounded_channel();
-        self.pipes.lock().unwrap().insert(pipe.to_owned(), sender);
-        Ok(UnboundedReceiverStream::new(receiver))
+        self.pipes.listen(pipe)
     }
 }
 
@@ -91,23 +83,16 @@ impl Dial for Memory {
 }
 
 impl Memory {
-    /// Opens a pipe. Fails with error 2 if it is not served, as on Windows.
     pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
-        let missing = || io::Error::from_raw_os_error(2);
-        let pipes = self.pipes.lock().unwrap();
-        let (near, far) = tokio::io::duplex(1 << 20);
-        let client = Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() };
-        pipes.get(pipe).ok_or_else(missing)?.send(Ok((far, client))).map_err(|_| missing())?;
-        Ok(near)
+        self.pipes.open(pipe, Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() })
     }
 
-    /// Makes the listener of a pipe fail.
     pub(crate) fn fail(&self, pipe: &str) {
-        self.pipes.lock().unwrap()[pipe].send(Err(io::Error::from_raw_os_error(1450))).unwrap();
+        assert!(self.pipes.fail(pipe, io::Error::from_raw_os_error(1450)));
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        self.pipes.lock().unwrap().keys().cloned().collect()
+        self.pipes.names()
     }
 }
 

@@ -47,13 +47,17 @@ fn answer_all(host: &FakeHost, mut connection: TcpStream) -> io::Result<()> {
     let requests = BufReader::new(connection.try_clone()?);
     for request in requests.lines() {
         let request = request?;
-        let answer = answer(host, &request).unwrap_or_else(|| format!("unknown request: {request}"));
-        connection.write_all(format!("{answer}\n").as_bytes())?;
+        connection.write_all(format!("{}\n", answer(host, &request)).as_bytes())?;
     }
     Ok(())
 }
 
-fn answer(host: &FakeHost, request: &str) -> Option<String> {
+/// Returns the reply of a machine in this process.
+pub fn answer(host: &FakeHost, request: &str) -> String {
+    reply(host, request).unwrap_or_else(|| format!("unknown request: {request}"))
+}
+
+fn reply(host: &FakeHost, request: &str) -> Option<String> {
     let (word, rest) = request.split_once(' ')?;
     let mut words = rest.split(' ');
     let number = || rest.split(' ').next()?.parse::<u32>().ok();
