@@ -8,7 +8,6 @@ use std::fmt;
 pub enum Field {
     /// The session token, which is requested first.
     Token,
-    /// The instance identity document.
     Document,
     /// `instanceId` of the document.
     InstanceId,
@@ -20,7 +19,6 @@ pub enum Field {
     Zone,
     /// The list of network interfaces.
     NetworkInterfaces,
-    /// The block-device mapping.
     BlockDevices,
     /// The ARN of the instance's Outpost.
     Outpost,

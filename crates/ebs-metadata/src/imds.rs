@@ -90,14 +90,12 @@ pub struct Imds {
 }
 
 impl Imds {
-    /// Creates a client from the environment. Sends no request yet. Errors: [`MetadataError::Disabled`],
-    /// [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
+    /// Creates a client from the environment. Sends no request yet.
     pub fn connect() -> Result<Self, MetadataError> {
         Self::with(ImdsOptions::from_env())
     }
 
-    /// Creates a client from the options. Sends no request yet. Errors: [`MetadataError::Disabled`],
-    /// [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
+    /// Creates a client from the options. Sends no request yet.
     pub fn with(options: ImdsOptions) -> Result<Self, MetadataError> {
         if options.disabled {
             return Err(MetadataError::Disabled);
@@ -322,7 +320,6 @@ enum TokenVerdict {
     /// The token response did not arrive (hop limit). Treated like `NoTokensHere`, unless the service requires a token
     /// and was only slow.
     NoAnswer,
-    /// A temporary failure.
     Once,
 }
 

@@ -20,7 +20,6 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// All sources.
     pub const ALL: [Self; 3] = [Self::Imds, Self::Kubernetes, Self::MetadataLabeler];
 
     /// Returns the name of the source in the flag.
@@ -96,7 +95,6 @@ pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<NodeMetadata, SourceErr
 pub trait Source: fmt::Debug + Send + Sync {
     fn kind(&self) -> SourceKind;
 
-    /// Reads all metadata.
     fn read(&self) -> Answer<'_>;
 
     /// Reads again the part of the metadata that may have changed since `known`.

@@ -8,7 +8,6 @@ use crate::platform::{MAX_SOCKET_PATH, Platform};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A local socket.
     Local(PathBuf),
     /// TCP on loopback, for tests on systems without local sockets.
     Tcp(SocketAddr),

@@ -77,7 +77,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// Connects. Repeats this for at most 30 s until the driver has answered as an HTTP/2 server.
     ///
-    /// Cancellation: nothing is left behind. Errors: [`DriverError::NotThere`].
+    /// Cancellation: nothing is left behind.
     pub(crate) async fn connect(address: Address) -> Result<Self, DriverError> {
         let last = RefCell::new(Attempt::Silent);
         let connected = async {
@@ -109,7 +109,7 @@ impl Driver {
     }
 
     /// Gets the driver's name at the start. Repeats the call if the driver does not answer in time, because it may be
-    /// busy then. Takes at most ten times `bound`. Errors: any except [`DriverError::NotThere`].
+    /// busy then. Takes at most ten times `bound`.
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Gets the driver's name with one call, which may take `bound`. Errors: any except [`DriverError::NotThere`].
+    /// Gets the driver's name with one call, which may take `bound`.
     pub(crate) async fn name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let address = || self.address.clone();
         let mut client = IdentityClient::new(self.channel.clone());

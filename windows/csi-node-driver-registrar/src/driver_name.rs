@@ -18,7 +18,7 @@ pub(crate) enum BadDriverName {
 
 impl DriverName {
     /// Checks the driver's name: a socket with this name must be in the directory, and not hidden. CSI has more rules,
-    /// which the kubelet checks. Errors: [`BadDriverName`].
+    /// which the kubelet checks.
     pub(crate) fn new(name: String) -> Result<Self, BadDriverName> {
         let is_in_no_file_name =
             |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '<' | '>' | '"' | '|' | '?' | '*');

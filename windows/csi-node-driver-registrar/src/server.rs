@@ -82,8 +82,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime. Errors: [`ServeError::Socket`],
-    /// [`ServeError::Tcp`].
+    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime.
     pub(crate) async fn bind(site: &Address, routes: Routes) -> Result<Self, ServeError> {
         let (listener, address, file) = match site {
             Address::Local(path) => {
@@ -119,8 +118,7 @@ impl Server {
 
     /// Serves forever.
     ///
-    /// Cancellation: it can be called again, and connections continue meanwhile. Errors: [`ServeError::Vanished`],
-    /// [`ServeError::Accept`].
+    /// Cancellation: it can be called again, and connections continue meanwhile.
     pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
         let mut failures = 0;
         loop {

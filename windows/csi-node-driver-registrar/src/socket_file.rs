@@ -34,7 +34,6 @@ fn may_replace(is_socket: bool, platform: Platform) -> bool {
 struct Identity {
     /// The file system or volume.
     volume: u64,
-    /// Its number there.
     file: u64,
 }
 
@@ -76,7 +75,6 @@ impl SocketFile {
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
-    /// Checks the path.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(Standing::Ours),

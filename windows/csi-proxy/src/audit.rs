@@ -45,7 +45,6 @@ pub(crate) struct Outcome {
     pub(crate) code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Windows' own error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) native: Option<String>,
 }

@@ -90,7 +90,6 @@ impl Metrics {
         Router::new().route("/metrics", get(page))
     }
 
-    /// Returns the current page.
     fn page(&self) -> String {
         let Figures { cpu_seconds, open, resident, started } = (self.figures)();
         let process = [(&CPU, cpu_seconds), (&OPEN, open), (&RESIDENT, resident), (&START, started)];

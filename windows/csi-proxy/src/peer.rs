@@ -5,7 +5,6 @@ use serde::Serialize;
 /// The process that has opened a pipe. Unknown properties are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Peer {
-    /// Its process id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

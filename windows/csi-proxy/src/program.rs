@@ -29,7 +29,6 @@ use crate::serve::OPERATIONS;
 ///
 /// It is a type and not a value because the service control manager's callback has no argument for it.
 pub trait MakeHost: 'static {
-    /// Creates the machine.
     fn make() -> Result<Arc<dyn Host>, String>;
 
     /// Returns the command line without the program's name.

@@ -34,7 +34,6 @@ const STREAMS_OF_A_CONNECTION: u32 = 100;
 
 /// The source of clients: Windows' pipes, or memory in tests.
 pub trait Transport {
-    /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it.

@@ -49,7 +49,6 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// Running operations. They continue after their client has disconnected.
     pub(crate) running: TaskTracker,
-    /// The threads of operations.
     pub(crate) pool: Pool,
 }
 

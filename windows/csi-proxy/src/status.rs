@@ -13,11 +13,9 @@ pub(crate) enum Failure {
     Refused(String),
     /// A required message is missing. The Go proxy crashes in this case.
     Missing(String),
-    /// The operation failed.
     Storage { prefix: String, error: StorageError },
     /// The bytes cannot be decoded.
     Malformed(String),
-    /// An unknown method.
     Unimplemented(String),
     /// Too many operations are running or waiting.
     Busy(String),

@@ -44,7 +44,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
-    /// Refuse to format it.
     Refuse,
     /// Format it, as other drivers over csi-proxy do.
     Format,

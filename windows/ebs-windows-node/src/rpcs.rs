@@ -99,7 +99,6 @@ impl NodeRpcs for WindowsNode {
 struct Mutation<P, T> {
     rpc: Rpc,
     key: Key,
-    /// For errors.
     at: (VolumeId, WinPath),
     /// Asks another operation that holds the key to end.
     supersedes: bool,

@@ -15,7 +15,6 @@ use crate::error::Cause;
 pub enum Role {
     /// A staging path: a mount point of a volume.
     Staging,
-    /// A target: a link.
     Target,
 }
 

@@ -9,11 +9,8 @@ use crate::csi_proxy::version::Version;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     Disk,
-    /// Volumes.
     Volume,
-    /// Paths.
     Filesystem,
-    /// SMB shares.
     Smb,
     /// iSCSI, alpha only.
     Iscsi,
@@ -36,7 +33,6 @@ const V1: Version = Version::stable(1);
 const SECOND_ALPHA1: Version = Version::alpha(2, 1);
 
 impl Group {
-    /// All of them.
     pub const ALL: [Self; 6] = [Self::Disk, Self::Volume, Self::Filesystem, Self::Smb, Self::Iscsi, Self::System];
 
     /// Returns the group's name in pipe names.

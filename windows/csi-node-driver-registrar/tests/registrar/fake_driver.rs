@@ -24,7 +24,6 @@ pub(crate) enum Says {
 #[derive(Debug)]
 struct Shared {
     says: Mutex<Says>,
-    /// Number of GetPluginInfo calls.
     asked: Mutex<usize>,
 }
 
@@ -46,7 +45,6 @@ impl FakeDriver {
         self.runtime.as_ref().expect("until it is dropped").handle().clone()
     }
 
-    /// Serves on loopback.
     pub(crate) fn over_tcp(says: Says) -> anyhow::Result<(Self, SocketAddr)> {
         let mut driver = Self::new(says)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -85,7 +83,6 @@ impl FakeDriver {
         Ok(driver)
     }
 
-    /// Changes its response.
     #[cfg(target_os = "linux")]
     pub(crate) fn say(&self, says: Says) {
         *self.shared.says.lock().expect("a lock") = says;

@@ -56,7 +56,6 @@ pub(crate) struct Attached<N, M> {
 
 #[derive(Default)]
 struct Seen {
-    /// Disk numbers, by volume.
     disks: BTreeMap<String, u32>,
     last: u32,
     /// Volumes whose disks were online when they were detached.
@@ -72,7 +71,6 @@ impl<N, M: Machine> Attached<N, M> {
         Self { node, host, ec2, instance, seen }
     }
 
-    /// Synchronises disks with attachments.
     pub(crate) async fn sync(&self) {
         let state = self.ec2.engine().snapshot_of_state().await;
         let is_here = |attachment: &ebs_sim::api::SimAttachment| {

@@ -116,7 +116,6 @@ impl Wine {
         }
     }
 
-    /// Sends Ctrl-C.
     pub(crate) fn press_control_c(&self) -> anyhow::Result<()> {
         self.0.signal(Signal::INT)
     }

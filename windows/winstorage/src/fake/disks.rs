@@ -71,7 +71,6 @@ pub struct FakeDisk {
     /// When it went online, by the clock of the machine.
     #[serde(skip)]
     online_since: Duration,
-    /// Nonzero bytes, by offset.
     #[serde(skip)]
     pub(super) content: BTreeMap<u64, Vec<u8>>,
 }

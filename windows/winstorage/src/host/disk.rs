@@ -26,7 +26,6 @@ pub struct Disk {
     /// `IsReadOnly`: Windows refuses to write to it.
     pub is_read_only: bool,
     pub size: u64,
-    /// Windows booted from it.
     pub is_boot: bool,
     /// It holds the system partition.
     pub is_system: bool,
@@ -81,9 +80,7 @@ pub struct Partition {
     pub size: u64,
     /// `IsOffline`: between its creation and `Online`.
     pub is_offline: bool,
-    /// Windows runs from it.
     pub is_boot: bool,
-    /// Windows starts from it.
     pub is_system: bool,
     /// `DriveLetter`, where it has one.
     pub drive_letter: Option<char>,
@@ -128,7 +125,6 @@ pub trait DiskHost: Send + Sync {
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
     /// Rescans for disks that were attached, detached or resized.
     fn rescan(&self) -> Result<(), HostError>;
-    /// Writes an empty GPT.
     fn initialize_gpt(&self, disk: &Disk) -> Result<(), HostError>;
     /// Creates one basic-data partition of all free space, without a drive letter. Errors: the method failed, also with
     /// [`super::result::ACCESS_PATH_IN_USE`].

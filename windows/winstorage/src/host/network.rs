@@ -102,7 +102,6 @@ pub trait IscsiHost: Send + Sync {
     /// Returns the numbers of the disks of a target's connections.
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
-    /// Closes a session.
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
     /// Makes a session not persistent, so that it ends with the next restart.
     fn unregister(&self, session: &Session) -> Result<(), HostError>;

@@ -38,7 +38,6 @@ pub(super) struct OpenEntry {
     file: Arc<File>,
     /// The directory in which it was opened, and its name then. The name may belong to another entry now.
     parent: Option<(Arc<File>, String)>,
-    /// The path in errors.
     shown: String,
 }
 

@@ -8,7 +8,6 @@ use crate::{Storage, StorageError};
 /// A volume that may be changed.
 pub(super) struct Ours {
     pub(super) row: VolumeRow,
-    /// At least one.
     pub(super) partitions: Vec<Partition>,
     /// The disk of the first partition.
     pub(super) disk: Disk,

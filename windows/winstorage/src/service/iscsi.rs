@@ -9,9 +9,7 @@ use crate::{Storage, StorageError};
 pub struct Login {
     /// 0 none, 1 one-way CHAP, 2 mutual CHAP.
     pub auth_type: i32,
-    /// Empty for none.
     pub user: String,
-    /// Empty for none.
     pub secret: Secret,
 }
 

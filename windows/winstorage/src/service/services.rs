@@ -13,11 +13,8 @@ use crate::{Storage, StorageError};
 /// The properties of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceInfo {
-    /// The name for people.
     pub display_name: String,
-    /// When Windows starts it.
     pub start_type: StartType,
-    /// Its current state.
     pub status: ServiceStatus,
 }
 

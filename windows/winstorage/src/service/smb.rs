@@ -15,7 +15,6 @@ pub struct SmbMapping {
     pub local_path: String,
     /// Empty for the machine's own credentials.
     pub username: String,
-    /// The user's.
     pub password: Secret,
 }
 

@@ -7,9 +7,7 @@ use crate::{Storage, StorageError};
 /// Bytes of a volume's file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeStats {
-    /// All.
     pub total: u64,
-    /// Bytes in use.
     pub used: u64,
 }
 

@@ -15,7 +15,6 @@ pub(super) enum MountPoints {
 
 /// The end of a path.
 pub(super) enum Place {
-    /// The working directory itself.
     Root(Box<dyn FsEntry>),
     /// `name` in `parent`, with the entry if it exists.
     In { parent: Box<dyn FsEntry>, name: String, entry: Option<Box<dyn FsEntry>> },
@@ -24,7 +23,6 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Returns the existing entry.
     pub(super) fn entry(self) -> Option<Box<dyn FsEntry>> {
         match self {
             Self::Root(entry) => Some(entry),

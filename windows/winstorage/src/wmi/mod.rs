@@ -21,7 +21,6 @@ pub use vocabulary::{Call, Class, Namespace};
 /// A value of a property or argument, of the type that the class declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Not set.
     Null,
     Bool(bool),
     /// `uint16`
@@ -47,7 +46,6 @@ pub enum WmiError {
 /// The target of a method call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On<'a> {
-    /// The class itself.
     Class,
     Object(&'a ObjectPath),
 }
@@ -75,7 +73,6 @@ pub struct WmiHost<W, N> {
 }
 
 impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
-    /// Combines both.
     pub fn new(wmi: W, native: N) -> Self {
         Self { wmi, native }
     }

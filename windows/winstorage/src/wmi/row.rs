@@ -18,7 +18,6 @@ impl Row {
         Self { path, values: BTreeMap::new() }
     }
 
-    /// Sets a property.
     pub fn set(&mut self, name: &str, value: Value) {
         self.values.insert(name.to_ascii_lowercase(), value);
     }

@@ -7,10 +7,8 @@ use crate::host::ObjectPath;
 /// Namespaces of WMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
-    /// Disks, partitions, volumes, iSCSI.
     Storage,
     Smb,
-    /// The rest.
     Cim,
 }
 
@@ -30,7 +28,6 @@ macro_rules! names {
 }
 
 names! {
-    /// Classes that are queried.
     pub enum Class {
         Disk = "MSFT_Disk",
         Partition = "MSFT_Partition",
@@ -47,7 +44,6 @@ names! {
 }
 
 names! {
-    /// Associations between them.
     pub enum Association {
         PartitionToVolume = "MSFT_PartitionToVolume",
         TargetToPortal = "MSFT_iSCSITargetToiSCSITargetPortal",

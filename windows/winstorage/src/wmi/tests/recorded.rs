@@ -17,7 +17,6 @@ pub(super) struct Recording {
     pub(super) exec: Option<String>,
     namespace: String,
     on: Option<String>,
-    /// Name, type and value.
     #[serde(default)]
     arguments: Vec<(String, String, serde_json::Value)>,
     #[serde(default)]
