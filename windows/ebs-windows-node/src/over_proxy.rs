@@ -21,7 +21,6 @@ use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 use winstorage::host::{Space, SpaceHost};
-use winstorage::locate::{DiskSearch, Look};
 use winstorage::service::{Contents, Found, VolumeStats};
 use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
 use winstorage::{StorageError, WayError};
@@ -91,30 +90,6 @@ impl OverProxy {
             Ok(Err(status)) => Err(failed(call, status)),
             Err(_elapsed) => Err(ProxyError::Late { call, within }),
         }
-    }
-
-    fn disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, ProxyError> {
-        let mut disks = self.disks.clone();
-        let all = self.wait("ListDiskIDs", QUICKLY, disks.list_disk_i_ds(disk::ListDiskIDsRequest {}))?.disk_i_ds;
-        let ids = |ids: disk::DiskIDs| DiskIds { page83: ids.page83, serial_number: ids.serial_number };
-        Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
-    }
-
-    /// Only disks without a serial number of EBS are identified by their location.
-    fn disk_locations(&self) -> BTreeMap<DiskNumber, DiskLocation> {
-        let mut disks = self.disks.clone();
-        let asked = disks.list_disk_locations(disk::ListDiskLocationsRequest {});
-        let all = self.wait("ListDiskLocations", QUICKLY, asked).unwrap_or_else(|error| {
-            tracing::warn!(%error, "failed to read the locations of disks");
-            disk::ListDiskLocationsResponse::default()
-        });
-        let place = |at: disk::DiskLocation| DiskLocation {
-            adapter: at.adapter,
-            bus: at.bus,
-            target: at.target,
-            lun: at.lunid,
-        };
-        all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
     }
 
     /// Returns the contents of the disk as the proxy has read them, or `None` if the proxy lacks the call.
@@ -242,32 +217,23 @@ impl NodeStorage for OverProxy {
         })
     }
 
-    fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
-        let mut search = DiskSearch::new(volume, device);
-        loop {
-            let places = self.disk_locations();
-            match search.look(&self.disk_ids()?, &places).map_err(StorageError::from)? {
-                Look::Found(disk) => return Ok(disk),
-                Look::RescanAndWait(time) => {
-                    if let Err(error) = self.rescan() {
-                        tracing::warn!(%error, "failed to rescan for a disk");
-                    }
-                    self.pause(time);
-                }
-            }
-        }
-    }
-
-    fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, Cause> {
-        let (places, ids) = (self.disk_locations(), self.disk_ids()?);
-        match DiskSearch::new(volume, device).look(&ids, &places).map_err(StorageError::from)? {
-            Look::Found(disk) => Ok(Some(disk)),
-            Look::RescanAndWait(_) => Ok(None),
-        }
+    fn list_disk_locations(&self) -> Result<BTreeMap<DiskNumber, DiskLocation>, Cause> {
+        let request = disk::ListDiskLocationsRequest {};
+        let all = self.wait("ListDiskLocations", QUICKLY, self.disks.clone().list_disk_locations(request))?;
+        let place = |at: disk::DiskLocation| DiskLocation {
+            adapter: at.adapter,
+            bus: at.bus,
+            target: at.target,
+            lun: at.lunid,
+        };
+        Ok(all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect())
     }
 
     fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, Cause> {
-        Ok(self.disk_ids()?)
+        let request = disk::ListDiskIDsRequest {};
+        let all = self.wait("ListDiskIDs", QUICKLY, self.disks.clone().list_disk_i_ds(request))?.disk_i_ds;
+        let ids = |ids: disk::DiskIDs| DiskIds { page83: ids.page83, serial_number: ids.serial_number };
+        Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
     }
 
     fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, Cause> {

@@ -33,6 +33,8 @@ async fn disk_is_identified_by_its_serial_number() {
 
     world.host.add_disk(4, "vol0aaaaaaaaaaaaaaaa_00000001.", GIB, true);
     world.host.add_arriving_disk(1, SERIAL, 10 * GIB);
+    world.host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
+    world.host.inject("disk_locations", 0, Effect::Fail(Answer::Method(4)));
     world.stage().await.unwrap();
     assert!(world.is_staged());
     assert!(world.host.volumes_of(4).is_empty(), "the other disk is as it was");

@@ -6,7 +6,6 @@ use tracing::warn;
 
 use super::ACCESS_PATH_IN_USE;
 use crate::host::{Disk, DiskRow, Partition, PartitionKind, PartitionStyle};
-use crate::locate::{DiskSearch, Look};
 use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
 
@@ -48,40 +47,6 @@ impl Storage {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
-    }
-
-    /// Returns the disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`. Waits some seconds
-    /// for a late disk.
-    pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
-        let mut search = DiskSearch::new(volume, device);
-        loop {
-            // Only disks without a serial number of EBS are identified by their location.
-            let places = self.list_disk_locations().unwrap_or_else(|error| {
-                warn!(%error, "failed to read the locations of disks");
-                BTreeMap::new()
-            });
-            match search.look(&self.list_disk_ids()?, &places)? {
-                Look::Found(disk) => return Ok(disk),
-                Look::RescanAndWait(time) => {
-                    if let Err(error) = self.rescan() {
-                        warn!(%error, "failed to rescan for a disk");
-                    }
-                    self.host.native().pause(time);
-                }
-            }
-        }
-    }
-
-    /// Like [`Self::disk_of_ebs_volume`], but only for the disks that are visible now, without waiting.
-    pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
-        let places = self.list_disk_locations().unwrap_or_else(|error| {
-            warn!(%error, "failed to read the locations of disks");
-            BTreeMap::new()
-        });
-        match DiskSearch::new(volume, device).look(&self.list_disk_ids()?, &places)? {
-            Look::Found(disk) => Ok(Some(disk)),
-            Look::RescanAndWait(_) => Ok(None),
-        }
     }
 
     /// Creates a GPT with one basic-data partition on a blank disk. A disk that has a partition stays unchanged. Before

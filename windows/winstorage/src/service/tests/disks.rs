@@ -69,19 +69,6 @@ fn odd_disk_does_not_hide_others() {
 }
 
 #[test]
-fn late_ebs_disk_is_found_by_a_rescan() {
-    let (host, storage) = machine();
-    host.add_arriving_disk(2, "vol0fedcba9876543210_00000001.", GIB);
-    host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
-    host.inject("disk_locations", 0, Effect::Fail(Answer::Method(4)));
-    let volume = "vol-0fedcba9876543210";
-    assert_eq!(storage.disk_of_ebs_volume(volume, "/dev/xvdba").unwrap(), DiskNumber(2));
-    assert_eq!(host.calls("rescan"), 2);
-    let none = storage.disk_of_ebs_volume("vol-0aaaaaaaaaaaaaaaa", "/dev/xvdbb").unwrap_err();
-    assert!(none.text().starts_with("Failed to find device path /dev/xvdbb."), "{none}");
-}
-
-#[test]
 fn a_disk_in_the_wanted_state_is_not_touched() {
     let (host, storage) = machine();
     for (online, calls) in [(true, 0), (false, 1), (false, 1), (true, 2)] {
