@@ -77,12 +77,34 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         Self { wmi, native }
     }
 
-    fn query(&self, class: Class, wql: &str, object: &dyn fmt::Display) -> Result<Vec<Row>, HostError> {
-        self.wmi.query(class.namespace(), wql).map_err(|error| refused(class.name(), object, error))
+    /// Runs a query, and reads all rows.
+    fn all<T>(&self, class: Class, wql: &str, object: &dyn fmt::Display, read: Read<'_, T>) -> Result<Vec<T>, HostError> {
+        let rows = self.wmi.query(class.namespace(), wql);
+        read_all(class, rows, object, read)
     }
 
-    fn associated(&self, to: Class, wql: &str, object: &dyn fmt::Display) -> Result<Vec<Row>, HostError> {
-        self.wmi.associators(to.namespace(), wql).map_err(|error| refused(to.name(), object, error))
+    /// Runs a query, and reads the first row.
+    fn first<T>(
+        &self,
+        class: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: Read<'_, T>,
+    ) -> Result<Option<T>, HostError> {
+        let rows = self.wmi.query(class.namespace(), wql).map(|rows| rows.into_iter().take(1).collect());
+        Ok(read_all(class, rows, object, read)?.pop())
+    }
+
+    /// Runs a query for associated objects, and reads all rows.
+    fn associated<T>(
+        &self,
+        to: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: Read<'_, T>,
+    ) -> Result<Vec<T>, HostError> {
+        let rows = self.wmi.associators(to.namespace(), wql);
+        read_all(to, rows, object, read)
     }
 
     /// Calls a method, and returns its output and its return code.
@@ -113,6 +135,20 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
             (result, _) => Err(HostError::method(call.name(), object, result)),
         }
     }
+}
+
+/// Reads a row. The error describes the property.
+type Read<'a, T> = &'a dyn Fn(&Row) -> Result<T, String>;
+
+fn read_all<T>(
+    class: Class,
+    rows: Result<Vec<Row>, WmiError>,
+    object: &dyn fmt::Display,
+    read: Read<'_, T>,
+) -> Result<Vec<T>, HostError> {
+    let rows = rows.map_err(|error| refused(class.name(), object, error))?;
+    let read = rows.iter().map(read).collect::<Result<_, String>>();
+    read.map_err(|what| HostError::malformed(class.name(), object, what))
 }
 
 fn refused(step: &'static str, object: &dyn fmt::Display, error: WmiError) -> HostError {

@@ -6,16 +6,14 @@ use crate::host::{HostError, Mapping, MappingStatus, NativeHost, NewMapping, Smb
 
 impl<W: Wmi, N: NativeHost> SmbHost for WmiHost<W, N> {
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError> {
-        let rows = self.query(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root)?;
         let read = |row: &Row| {
             let status = match row.number32("Status")? {
                 0 => MappingStatus::Ok,
                 other => MappingStatus::Bad(other),
             };
-            Ok::<_, String>(Mapping { object: row.path()?, root: root.to_owned(), status })
+            Ok(Mapping { object: row.path()?, root: root.to_owned(), status })
         };
-        let odd = |what| HostError::malformed(Class::SmbGlobalMapping.name(), root, what);
-        rows.first().map(read).transpose().map_err(odd)
+        self.first(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root, &read)
     }
 
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError> {
