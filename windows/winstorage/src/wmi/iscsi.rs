@@ -38,7 +38,7 @@ impl<W: Wmi, N: NativeHost> IscsiHost for WmiHost<W, N> {
             let iqn = row.text("NodeAddress")?.to_owned();
             Ok(Target { object: row.path()?, iqn, is_connected: row.flag("IsConnected")? })
         };
-        self.associated(Class::IscsiTarget, &wql, &portal.address, &read)
+        self.all(Class::IscsiTarget, &wql, &portal.address, &read)
     }
 
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError> {
@@ -47,15 +47,15 @@ impl<W: Wmi, N: NativeHost> IscsiHost for WmiHost<W, N> {
             let identifier = row.text("SessionIdentifier")?.to_owned();
             Ok(Session { object: row.path()?, identifier, is_persistent: row.flag("IsPersistent")? })
         };
-        self.associated(Class::IscsiSession, &wql, &target.iqn, &read)
+        self.all(Class::IscsiSession, &wql, &target.iqn, &read)
     }
 
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError> {
         let wql = vocabulary::associated(&target.object, Association::TargetToConnection, Class::IscsiConnection);
         let mut disks = Vec::new();
-        for connection in self.associated(Class::IscsiConnection, &wql, &target.iqn, &Row::path)? {
+        for connection in self.all(Class::IscsiConnection, &wql, &target.iqn, &Row::path)? {
             let wql = vocabulary::associated(&connection, Association::ConnectionToDisk, Class::Disk);
-            disks.extend(self.associated(Class::Disk, &wql, &target.iqn, &|row| row.number32("Number"))?);
+            disks.extend(self.all(Class::Disk, &wql, &target.iqn, &|row| row.number32("Number"))?);
         }
         Ok(disks)
     }

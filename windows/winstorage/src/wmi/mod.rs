@@ -55,11 +55,6 @@ pub trait Wmi: Send + Sync {
     /// Returns the objects that a query finds.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
-    /// Runs an `ASSOCIATORS OF` query, which returns the objects of `result` that `association` ties to `object`.
-    fn associators(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
-        self.query(namespace, wql)
-    }
-
     /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
     /// the method.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
@@ -79,8 +74,7 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
 
     /// Runs a query, and reads all rows.
     fn all<T>(&self, class: Class, wql: &str, object: &dyn fmt::Display, read: Read<'_, T>) -> Result<Vec<T>, HostError> {
-        let rows = self.wmi.query(class.namespace(), wql);
-        read_all(class, rows, object, read)
+        self.read(class, wql, object, &|rows| rows.iter().map(read).collect())
     }
 
     /// Runs a query, and reads the first row.
@@ -91,20 +85,18 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         object: &dyn fmt::Display,
         read: Read<'_, T>,
     ) -> Result<Option<T>, HostError> {
-        let rows = self.wmi.query(class.namespace(), wql).map(|rows| rows.into_iter().take(1).collect());
-        Ok(read_all(class, rows, object, read)?.pop())
+        self.read(class, wql, object, &|rows| rows.first().map(read).transpose())
     }
 
-    /// Runs a query for associated objects, and reads all rows.
-    fn associated<T>(
+    fn read<T>(
         &self,
-        to: Class,
+        class: Class,
         wql: &str,
         object: &dyn fmt::Display,
-        read: Read<'_, T>,
-    ) -> Result<Vec<T>, HostError> {
-        let rows = self.wmi.associators(to.namespace(), wql);
-        read_all(to, rows, object, read)
+        read: &dyn Fn(&[Row]) -> Result<T, String>,
+    ) -> Result<T, HostError> {
+        let rows = self.wmi.query(class.namespace(), wql).map_err(|error| refused(class.name(), object, error))?;
+        read(&rows).map_err(|what| HostError::malformed(class.name(), object, what))
     }
 
     /// Calls a method, and returns its output and its return code.
@@ -139,17 +131,6 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
 
 /// Reads a row. The error describes the property.
 type Read<'a, T> = &'a dyn Fn(&Row) -> Result<T, String>;
-
-fn read_all<T>(
-    class: Class,
-    rows: Result<Vec<Row>, WmiError>,
-    object: &dyn fmt::Display,
-    read: Read<'_, T>,
-) -> Result<Vec<T>, HostError> {
-    let rows = rows.map_err(|error| refused(class.name(), object, error))?;
-    let read = rows.iter().map(read).collect::<Result<_, String>>();
-    read.map_err(|what| HostError::malformed(class.name(), object, what))
-}
 
 fn refused(step: &'static str, object: &dyn fmt::Display, error: WmiError) -> HostError {
     let answer = match error {

@@ -21,7 +21,7 @@ impl<W: Wmi, N: NativeHost> SystemHost for WmiHost<W, N> {
             let dependent = ServiceName::parse(row.text("Name")?).map_err(|error| error.to_string())?;
             Ok((dependent, read_service(row)?))
         };
-        self.associated(Class::Service, &wql, name, &read)
+        self.all(Class::Service, &wql, name, &read)
     }
 
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError> {

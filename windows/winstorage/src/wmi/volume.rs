@@ -11,12 +11,12 @@ impl<W: Wmi, N: NativeHost> VolumeHost for WmiHost<W, N> {
         let object = format!("partition {} of disk {}", partition.number, partition.disk);
         let wql = vocabulary::associated(&partition.object, Association::PartitionToVolume, Class::Volume);
         let read = |row: &Row| VolumeGuid::parse(row.text("UniqueId")?).map_err(|error| error.to_string());
-        self.associated(Class::Volume, &wql, &object, &read)
+        self.all(Class::Volume, &wql, &object, &read)
     }
 
     fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError> {
         let wql = vocabulary::associated(&volume.object, Association::PartitionToVolume, Class::Partition);
-        self.associated(Class::Partition, &wql, &volume.id, &read_partition)
+        self.all(Class::Partition, &wql, &volume.id, &read_partition)
     }
 
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError> {
