@@ -40,31 +40,12 @@ const CROWDS: [(&str, &str, &str); 10] = [
 ];
 
 /// Rights by name, as bits.
+#[rustfmt::skip]
 const RIGHTS: [(&str, u32); 24] = [
-    ("GA", 0x1000_0000),
-    ("GX", 0x2000_0000),
-    ("GW", 0x4000_0000),
-    ("GR", 0x8000_0000),
-    ("RC", 0x0002_0000),
-    ("SD", 0x0001_0000),
-    ("WD", 0x0004_0000),
-    ("WO", 0x0008_0000),
-    ("CC", 0x1),
-    ("DC", 0x2),
-    ("LC", 0x4),
-    ("SW", 0x8),
-    ("RP", 0x10),
-    ("WP", 0x20),
-    ("DT", 0x40),
-    ("LO", 0x80),
-    ("CR", 0x100),
-    ("FA", 0x001f_01ff),
-    ("FR", 0x0012_0089),
-    ("FW", 0x0012_0116),
-    ("FX", 0x0012_00a0),
-    ("KA", 0x000f_003f),
-    ("KR", 0x0002_0019),
-    ("KW", 0x0002_0006),
+    ("GA", 0x1000_0000), ("GX", 0x2000_0000), ("GW", 0x4000_0000), ("GR", 0x8000_0000), ("RC", 0x0002_0000), ("SD", 0x0001_0000),
+    ("WD", 0x0004_0000), ("WO", 0x0008_0000), ("CC", 0x1), ("DC", 0x2), ("LC", 0x4), ("SW", 0x8),
+    ("RP", 0x10), ("WP", 0x20), ("DT", 0x40), ("LO", 0x80), ("CR", 0x100), ("FA", 0x001f_01ff),
+    ("FR", 0x0012_0089), ("FW", 0x0012_0116), ("FX", 0x0012_00a0), ("KA", 0x000f_003f), ("KR", 0x0002_0019), ("KW", 0x0002_0006),
 ];
 
 /// Write data, add instances, write both kinds of attributes, delete, change rights or owner; generic write and all.

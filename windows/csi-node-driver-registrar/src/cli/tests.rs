@@ -30,27 +30,14 @@ fn notes(line: &str) -> Vec<String> {
 
 #[test]
 fn flags_and_defaults_match_the_official_registrar() {
+    #[rustfmt::skip]
     let official = [
-        ("automaxprocs", "false"),
-        ("connection-timeout", "0"),
-        ("csi-address", "/run/csi/socket"),
-        ("enable-pprof", "false"),
-        ("health-port", "0"),
-        ("help", "false"),
-        ("http-endpoint", ""),
-        ("kubelet-registration-path", ""),
-        ("log-flush-frequency", "5s"),
-        ("log-json-info-buffer-size", "0"),
-        ("log-json-split-stream", "false"),
-        ("log-text-info-buffer-size", "0"),
-        ("log-text-split-stream", "false"),
-        ("logging-format", "text"),
-        ("mode", ""),
-        ("plugin-registration-path", "/registration"),
-        ("timeout", "1s"),
-        ("v", "0"),
-        ("version", "false"),
-        ("vmodule", ""),
+        ("automaxprocs", "false"), ("connection-timeout", "0"), ("csi-address", "/run/csi/socket"),
+        ("enable-pprof", "false"), ("health-port", "0"), ("help", "false"), ("http-endpoint", ""),
+        ("kubelet-registration-path", ""), ("log-flush-frequency", "5s"), ("log-json-info-buffer-size", "0"),
+        ("log-json-split-stream", "false"), ("log-text-info-buffer-size", "0"), ("log-text-split-stream", "false"),
+        ("logging-format", "text"), ("mode", ""), ("plugin-registration-path", "/registration"), ("timeout", "1s"),
+        ("v", "0"), ("version", "false"), ("vmodule", ""),
     ];
     let ours: BTreeSet<(String, String)> = flags().into_iter().map(|[name, _, default, _]| (name, default)).collect();
     let ours: Vec<(&str, &str)> = ours.iter().map(|(name, default)| (name.as_str(), default.as_str())).collect();

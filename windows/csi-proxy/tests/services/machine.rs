@@ -17,36 +17,7 @@ pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
 /// A blank volume, on disk 3.
 pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
 
-const DESCRIPTION: &str = r#"{
-  "virtual_time": true,
-  "bios_serial": "ec2-firmware",
-  "disks": [
-    {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "page83": "naa.5000", "style": "gpt", "online": true,
-     "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 7", "size": 12884901888,
-     "partitions": [
-       {"number": 1, "kind": "reserved", "size": 16777216},
-       {"number": 2, "kind": "data", "size": 10737418240,
-        "volume": {"id": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\", "formatted": true, "used": 1073741824}}]},
-    {"number": 2, "serial": "raw", "size": 10737418240, "online": true},
-    {"number": 3, "serial": "blank", "style": "gpt", "online": true, "size": 10737418240,
-     "partitions": [{"number": 1, "kind": "data", "size": 10000000000,
-        "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
-  "tree": {
-    "C:\\var\\lib\\kubelet\\empty": "directory",
-    "C:\\var\\lib\\kubelet\\full\\file": "file",
-    "C:\\var\\lib\\kubelet\\mounted": {"mount_point": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\"},
-    "C:\\var\\lib\\kubelet\\plain": {"link": "C:\\var\\lib\\kubelet\\empty"},
-    "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\mounted"}},
-  "shares": [{"root": "\\\\host\\share"}, {"root": "\\\\host\\mapped", "is_mapped": true}],
-  "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [
-      {"iqn": "iqn.2026-11.example:new"},
-      {"iqn": "iqn.2026-11.example:used", "is_connected": true, "disks": [3]}]},
-    {"address": "10.0.0.2", "port": 3260, "targets": []}],
-  "known_portals": [["10.0.0.1", 3260]],
-  "services": [
-    {"name": "spooler", "display_name": "Print Spooler", "state": "Running", "start_mode": "Auto"},
-    {"name": "idle", "display_name": "Idle", "state": "Stopped", "start_mode": "Manual"}]
-}"#;
+const DESCRIPTION: &str = include_str!("machine.json");
 
 /// Returns a new machine from the same description.
 pub(crate) fn machine() -> FakeHost {

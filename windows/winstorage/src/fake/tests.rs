@@ -5,24 +5,7 @@ use super::*;
 use crate::types::{DiskNumber, WinPath};
 use crate::{Policy, Storage};
 
-const MACHINE: &str = r#"{
-    "virtual_time": true,
-    "disks": [
-        {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false},
-        {"number": 2, "serial": "late", "size": 1073741824, "arriving": true}
-    ],
-    "tree": {
-        "C:\\var\\lib\\kubelet\\pods": "directory",
-        "C:\\var\\lib\\kubelet\\file": "file",
-        "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\pods"}
-    },
-    "shares": [{"root": "\\\\host\\share"}],
-    "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [{"iqn": "iqn.x:y"}]}],
-    "known_portals": [["10.0.0.1", 3260]],
-    "services": [{"name": "s", "state": "Running", "start_mode": "Auto"}],
-    "bios_serial": "ec2",
-    "faults": [{"step": "format_ntfs", "delay_ms": 5000}, {"step": "rescan", "skip": 1, "result": 4}]
-}"#;
+const MACHINE: &str = include_str!("tests/machine.json");
 
 #[test]
 fn fake_machine_is_built_from_its_description() {
