@@ -30,16 +30,3 @@ async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-#[tokio::test]
-async fn log_is_json_with_logging_format_json() -> anyhow::Result<()> {
-    use crate::fake_driver::{FakeDriver, Says};
-    let sandbox = Sandbox::new()?;
-    let _driver = FakeDriver::at(&sandbox.driver(), Says::Fails)?;
-    let flags = ["--logging-format=json", "--connection-timeout=1s"];
-    let output = ends_with(&mut sandbox.start("registrar", &flags)?, 1).await?;
-    let is_object = |line: &&str| line.starts_with("{\"ts\":") && line.ends_with('}') && line.contains("\"msg\":");
-    ensure!(output.lines().count() >= 3 && output.lines().all(|line| is_object(&line)), "{output}");
-    ensure!(output.contains("not today"), "{output}");
-    Ok(())
-}

@@ -13,20 +13,6 @@ use crate::{BOUND, eventually};
 const NAME: &str = "ebs.csi.aws.com";
 
 #[tokio::test]
-async fn socket_of_a_killed_registrar_is_replaced() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new()?;
-    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
-    let mut killed = sandbox.start("killed", &[])?;
-    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
-    kubelet.meet().await?.register().await?;
-    killed.kill()?;
-    ensure!(sandbox.socket(NAME).exists());
-    let _next = sandbox.start("next", &[])?;
-    kubelet.meet().await?.register().await?;
-    Ok(())
-}
-
-#[tokio::test]
 async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;

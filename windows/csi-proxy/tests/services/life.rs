@@ -29,17 +29,6 @@ async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::St
 }
 
 #[tokio::test]
-async fn calls_run_while_a_format_runs() {
-    let (running, gate, mut calls) = format_at_a_gate().await;
-    let disks = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    for _ in 0..50 {
-        wire::call(&disks, "/v1.Disk/ListDiskIDs", Vec::new()).await.unwrap();
-    }
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
-}
-
-#[tokio::test]
 async fn format_continues_after_its_client_has_disconnected() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
     calls.abort_all();

@@ -23,19 +23,6 @@ async fn unstage_leaves_an_offline_disk_and_no_directory() {
 }
 
 #[tokio::test]
-async fn next_unstage_takes_a_forgotten_disk_offline() {
-    let mut world = World::new();
-    world.stage().await.unwrap();
-    world.host.inject("unmount", 0, Effect::CrashAfter);
-    world.unstage().await.unwrap_err();
-    world.replace_driver();
-    assert!(world.host.is_online(1));
-    world.unstage().await.unwrap();
-    assert!(!world.host.is_online(1));
-    assert_eq!(world.host.kind_at(STAGING), None);
-}
-
-#[tokio::test]
 async fn failed_flush_leaves_the_volume_mounted_and_online() {
     let world = World::new();
     world.stage().await.unwrap();

@@ -34,25 +34,6 @@ fn a_directory_is_made_with_its_parents_and_may_be_there() {
 }
 
 #[test]
-fn removal_without_and_with_force() {
-    let (host, storage) = machine();
-    host.add_file(&at("file"));
-    host.add_directory(&at("empty"));
-    host.add_file(&at(r"full\x\y"));
-    for path in ["file", "empty"] {
-        storage.rmdir(&at(path), false).unwrap();
-        assert_eq!(host.kind_at(&at(path)), None);
-        let gone = storage.rmdir(&at(path), false).unwrap_err();
-        assert!(matches!(gone, StorageError::Missing { .. }), "{gone}");
-        storage.rmdir(&at(path), true).unwrap();
-    }
-    let full = storage.rmdir(&at("full"), false).unwrap_err();
-    assert!(matches!(full, StorageError::Way(WayError::NotEmpty { .. })), "{full}");
-    storage.rmdir(&at("full"), true).unwrap();
-    assert_eq!(host.kind_at(&at("full")), None);
-}
-
-#[test]
 fn working_directory_itself_is_protected() {
     let (host, storage) = machine();
     let id = formatted(&storage).to_string();

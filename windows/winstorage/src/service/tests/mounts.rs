@@ -63,24 +63,6 @@ fn a_volume_is_flushed_before_it_is_unmounted() {
     assert!(place("flush") < place("unmount"), "{order:?}");
 }
 
-#[test]
-fn unmounting_what_is_not_mounted_is_a_success() {
-    let (host, storage) = machine();
-    let id = formatted(&storage).to_string();
-    host.add_directory(&at("stage"));
-    storage.unmount_volume(&id, &at("stage")).unwrap();
-    assert_eq!((host.calls("flush"), host.calls("unmount")), (0, 0));
-    let missing = storage.unmount_volume(&id, &at("none")).unwrap_err();
-    assert!(missing.text().contains("because it does not exist"));
-
-    host.add_disk(2, "vol2", GIB, true);
-    storage.partition_disk(DiskNumber(2)).unwrap();
-    host.add_mount_point(&at("other"), &host.volumes_of(2).remove(0));
-    let elsewhere = storage.unmount_volume(&id, &at("other")).unwrap_err();
-    assert!(matches!(elsewhere, StorageError::MountedElsewhere { .. }), "{elsewhere}");
-    assert_eq!(host.calls("unmount"), 0);
-}
-
 /// A disk that Windows has made read-only meanwhile refuses the flush: it is made writable, flushed, and only then unmounted.
 #[test]
 fn volume_on_a_read_only_disk_is_unmounted() {
