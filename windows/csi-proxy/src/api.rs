@@ -115,8 +115,8 @@ macro_rules! rows {
             },
         }));
     )+ };
-    (@give $give:expr) => { $give };
     (@give => $response:path) => { |()| <$response>::default() };
+    (@give $give:expr) => { $give };
     (@writes writes) => { true };
     (@writes reads) => { false };
     ($table:ident, $group:ident: $($version:ident)+ => $rows:tt) => { $(

@@ -149,6 +149,7 @@ async fn machine_error_is_unknown_with_its_text() {
 async fn invalid_arguments_are_rejected_with_the_known_text() {
     for case in cases() {
         let Some((fields, why)) = &case.call.refused else { continue };
+        let why = *why;
         let left = case.run(fields, None).await;
         let Err(status) = &left.result else { panic!("{} was taken", case.name()) };
         let code = if why == "target_portal is missing" { Code::InvalidArgument } else { Code::Unknown };

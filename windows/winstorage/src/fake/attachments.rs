@@ -63,7 +63,9 @@ impl FakeHost {
     }
 
     fn change_disk(&self, number: u32, change: impl FnOnce(&mut FakeDisk)) {
-        self.state().disks.disks.get_mut(&number).into_iter().for_each(change);
+        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
+            change(disk);
+        }
     }
 
     pub fn is_read_only(&self, number: u32) -> bool {
