@@ -22,7 +22,8 @@ pub(super) fn table() -> Table {
 /// Versions in which disk numbers are texts.
 fn with_texts(table: &mut Table) {
     rows!(table, disk: v1alpha1 v1beta1 v1beta2 => {
-        ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), |around, ()| around.storage.list_disk_locations(),
+        ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),
+            |around, ()| around.storage.list_disk_locations(),
             |found| m::ListDiskLocationsResponse { disk_locations: by_text(found, |at| m::DiskLocation {
                 adapter: at.adapter, bus: at.bus, target: at.target, lunid: at.lun,
             }) };
@@ -56,7 +57,8 @@ fn with_texts(table: &mut Table) {
             |around, disk| around.storage.partition_disk(disk) => PartitionDiskResponse;
         SetAttachState writes: SetAttachStateRequest,
             |request| Ok((formatted("SetAttachStateRequest", &request.disk_id)?, request.is_online)),
-            |around, (disk, is_online): (DiskNumber, bool)| around.storage.set_disk_state(disk, is_online) => SetAttachStateResponse;
+            |around, (disk, is_online): (DiskNumber, bool)| around.storage.set_disk_state(disk, is_online)
+                => SetAttachStateResponse;
         GetAttachState reads: GetAttachStateRequest, |request| formatted("GetAttachStateRequest", &request.disk_id),
             |around, disk| around.storage.disk_state(disk),
             |is_online| m::GetAttachStateResponse { is_online };
@@ -66,7 +68,8 @@ fn with_texts(table: &mut Table) {
 /// Versions in which disk numbers are numbers.
 fn with_numbers(table: &mut Table) {
     rows!(table, disk: v1beta3 v1 => {
-        ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), |around, ()| around.storage.list_disk_locations(),
+        ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),
+            |around, ()| around.storage.list_disk_locations(),
             |found| m::ListDiskLocationsResponse { disk_locations: by_number(found, |at| m::DiskLocation {
                 adapter: at.adapter, bus: at.bus, target: at.target, lunid: at.lun,
             }) };
@@ -81,7 +84,8 @@ fn with_numbers(table: &mut Table) {
             |around, disk| around.storage.disk_size(disk),
             |size| m::GetDiskStatsResponse { total_bytes: bytes(size) };
         SetDiskState writes: SetDiskStateRequest, |request| Ok((DiskNumber(request.disk_number), request.is_online)),
-            |around, (disk, is_online): (DiskNumber, bool)| around.storage.set_disk_state(disk, is_online) => SetDiskStateResponse;
+            |around, (disk, is_online): (DiskNumber, bool)| around.storage.set_disk_state(disk, is_online)
+                => SetDiskStateResponse;
         GetDiskState reads: GetDiskStateRequest, |request| Ok(DiskNumber(request.disk_number)),
             |around, disk| around.storage.disk_state(disk),
             |is_online| m::GetDiskStateResponse { is_online };

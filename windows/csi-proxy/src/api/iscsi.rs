@@ -25,7 +25,8 @@ pub(super) fn table() -> Table {
         AddTargetPortal writes: AddTargetPortalRequest, |request| portal!(request),
             |around, portal: Portal| around.storage.add_target_portal(&portal.0, portal.1) => AddTargetPortalResponse;
         RemoveTargetPortal writes: RemoveTargetPortalRequest, |request| portal!(request),
-            |around, portal: Portal| around.storage.remove_target_portal(&portal.0, portal.1) => RemoveTargetPortalResponse;
+            |around, portal: Portal| around.storage.remove_target_portal(&portal.0, portal.1)
+                => RemoveTargetPortalResponse;
         DiscoverTargetPortal reads: DiscoverTargetPortalRequest, |request| portal!(request),
             |around, portal: Portal| around.storage.discover_target_portal(&portal.0, portal.1),
             |iqns| m::DiscoverTargetPortalResponse { iqns };

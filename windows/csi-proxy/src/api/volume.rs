@@ -35,12 +35,14 @@ fn with_old_names(table: &mut Table) {
             |around, disk| around.storage.list_volumes_on_disk(disk, None),
             |found| m::ListVolumesOnDiskResponse { volume_ids: texts(&found) };
         MountVolume writes: MountVolumeRequest, |request| Ok((request.volume_id, request.path)),
-            |around, (volume, path): (String, String)| around.storage.mount_volume(&volume, &path) => MountVolumeResponse;
+            |around, (volume, path): (String, String)| around.storage.mount_volume(&volume, &path)
+                => MountVolumeResponse;
         DismountVolume writes: DismountVolumeRequest, |request| Ok((request.volume_id, request.path)),
             |around, (volume, path): (String, String)| {
                 forwarded("UnmountVolume", around.storage.unmount_volume(&volume, &path))
             } => DismountVolumeResponse;
-        ResizeVolume writes: ResizeVolumeRequest, |request| Ok((request.volume_id, request.size)), resize => ResizeVolumeResponse;
+        ResizeVolume writes: ResizeVolumeRequest, |request| Ok((request.volume_id, request.size)),
+            resize => ResizeVolumeResponse;
     });
     rows!(table, volume: v1beta1 v1beta2 => {
         VolumeStats reads: VolumeStatsRequest, |request| Ok(request.volume_id),
@@ -66,10 +68,13 @@ fn with_new_names(table: &mut Table) {
             },
             |found| m::ListVolumesOnDiskResponse { volume_ids: texts(&found) };
         MountVolume writes: MountVolumeRequest, |request| Ok((request.volume_id, request.target_path)),
-            |around, (volume, path): (String, String)| around.storage.mount_volume(&volume, &path) => MountVolumeResponse;
+            |around, (volume, path): (String, String)| around.storage.mount_volume(&volume, &path)
+                => MountVolumeResponse;
         UnmountVolume writes: UnmountVolumeRequest, |request| Ok((request.volume_id, request.target_path)),
-            |around, (volume, path): (String, String)| around.storage.unmount_volume(&volume, &path) => UnmountVolumeResponse;
-        ResizeVolume writes: ResizeVolumeRequest, |request| Ok((request.volume_id, request.size_bytes)), resize => ResizeVolumeResponse;
+            |around, (volume, path): (String, String)| around.storage.unmount_volume(&volume, &path)
+                => UnmountVolumeResponse;
+        ResizeVolume writes: ResizeVolumeRequest, |request| Ok((request.volume_id, request.size_bytes)),
+            resize => ResizeVolumeResponse;
         GetVolumeStats reads: GetVolumeStatsRequest, |request| Ok(request.volume_id),
             |around, volume: String| around.storage.volume_stats(&volume),
             |stats| m::GetVolumeStatsResponse { total_bytes: bytes(stats.total), used_bytes: bytes(stats.used) };
