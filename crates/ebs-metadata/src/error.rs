@@ -51,9 +51,7 @@ pub enum MetadataError {
     )]
     HyperPod,
     #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT={given:?} is invalid: expected an http:// URL with a host")]
-    BadEndpoint {
-        given: String,
-    },
+    BadEndpoint { given: String },
     #[error(
         "read {field} from IMDS: no answer from {endpoint}; on EC2, enable the metadata service with a hop limit of at \
          least 2 for containers"
@@ -68,17 +66,11 @@ pub enum MetadataError {
         source: Option<Box<dyn Error + Send + Sync>>,
     },
     #[error("read {field} from IMDS: {endpoint} returned HTTP status {status}")]
-    Status {
-        field: Field,
-        endpoint: String,
-        status: u16,
-    },
+    Status { field: Field, endpoint: String, status: u16 },
     #[error("parse the identity document from IMDS")]
     BadDocument(#[source] serde_json::Error),
     #[error("read {field} from IMDS: the value is missing or empty")]
-    Missing {
-        field: Field,
-    },
+    Missing { field: Field },
     #[error("parse {field} from IMDS")]
     Invalid {
         field: Field,

@@ -14,10 +14,7 @@ pub enum BadApiGroups {
     #[error(transparent)]
     Version(#[from] csi_proto::csi_proxy::BadVersion),
     #[error("group {group} has no version {version}")]
-    NotServed {
-        group: Group,
-        version: Version,
-    },
+    NotServed { group: Group, version: Version },
 }
 
 impl ApiGroups {

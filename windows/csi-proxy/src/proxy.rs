@@ -71,9 +71,7 @@ pub enum ProxyError {
     #[error("{}", lines(.0))]
     Serve(Vec<ServeError>),
     #[error("{calls} calls were still running {} s after the stop and were abandoned", DRAIN_LIMIT.as_secs())]
-    Drain {
-        calls: usize,
-    },
+    Drain { calls: usize },
 }
 
 /// A pipe that could not be created.

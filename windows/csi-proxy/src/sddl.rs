@@ -13,16 +13,11 @@ pub enum SddlError {
     #[error(
         "parse security descriptor: owner {who} could change the rights; choose another owner, or set --insecure-pipe-acl"
     )]
-    Owner {
-        who: &'static str,
-    },
+    Owner { who: &'static str },
     #[error(
         "parse security descriptor: entry ({entry}) lets {who} write to the pipes, and so to the node's storage; remove it, or set --insecure-pipe-acl"
     )]
-    Insecure {
-        entry: String,
-        who: &'static str,
-    },
+    Insecure { entry: String, who: &'static str },
 }
 
 /// Groups to which Windows adds accounts by itself, by alias and SID. The groups of containers have no alias.

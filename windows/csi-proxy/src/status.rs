@@ -13,7 +13,10 @@ pub(crate) enum Failure {
     Refused(String),
     /// A required message is missing. The Go proxy crashes in this case.
     Missing(String),
-    Storage { prefix: String, error: StorageError },
+    Storage {
+        prefix: String,
+        error: StorageError,
+    },
     /// The bytes cannot be decoded.
     Malformed(String),
     Unimplemented(String),

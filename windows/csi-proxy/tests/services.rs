@@ -139,7 +139,9 @@ async fn machine_error_is_unknown_with_its_text() {
         assert_eq!(status.metadata().get("csi-proxy-win32-error").unwrap(), "1117", "{}", case.name());
         check_records(&case, &left, "Unknown");
         match FORWARDS.iter().find(|(old, _)| *old == case.method.name()) {
-            Some((_, new)) => assert!(status.message().starts_with(&format!("Forward to {new} failed, err=")), "{status}"),
+            Some((_, new)) => {
+                assert!(status.message().starts_with(&format!("Forward to {new} failed, err=")), "{status}")
+            }
             None => assert!(!status.message().contains("Forward to"), "{}: {status}", case.name()),
         }
     }
@@ -161,7 +163,9 @@ async fn invalid_arguments_are_rejected_with_the_known_text() {
 
 #[tokio::test]
 async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
-    use csi_proto::csi_proxy::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
+    use csi_proto::csi_proxy::contents::v1::{
+        Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient,
+    };
     let host = machine();
     let running = serve(host.clone(), "disk,volume/v1").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;

@@ -46,9 +46,7 @@ pub enum Cause {
     #[error(transparent)]
     Refused(#[from] NodeRefusal),
     #[error("the client disconnected, so the driver stopped before {before}")]
-    Abandoned {
-        before: &'static str,
-    },
+    Abandoned { before: &'static str },
 }
 
 impl Cause {
@@ -71,55 +69,29 @@ pub(crate) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRefusal {
     #[error("the volume was disk {was} and {}", .now.map_or_else(|| "now has no disk".to_owned(), |now| format!("is now disk {now}")))]
-    DiskChanged {
-        was: DiskNumber,
-        now: Option<DiskNumber>,
-    },
+    DiskChanged { was: DiskNumber, now: Option<DiskNumber> },
     #[error("the disk has {found}, less than the volume's {promised}")]
-    TooSmall {
-        found: Bytes,
-        promised: Gib,
-    },
+    TooSmall { found: Bytes, promised: Gib },
     #[error("Windows reports {found} for the disk, less than the required {required}")]
-    NotGrown {
-        found: Bytes,
-        required: Bytes,
-    },
+    NotGrown { found: Bytes, required: Bytes },
     #[error("the disk is not blank and holds {contents}, so the driver does not format it")]
-    NotBlank {
-        contents: String,
-    },
+    NotBlank { contents: String },
     #[error(
         "disk {disk} has no known file system and this node's csi-proxy cannot prove that it is blank, so the driver does not format it"
     )]
-    NotProvenBlank {
-        disk: DiskNumber,
-    },
+    NotProvenBlank { disk: DiskNumber },
     #[error("the disk is blank although the volume was created from a {origin}, so the driver does not format it")]
-    BlankRestore {
-        origin: VolumeOrigin,
-    },
+    BlankRestore { origin: VolumeOrigin },
     #[error("disk {disk} has a partition whose volume does not appear in Windows yet")]
-    VolumeNotShown {
-        disk: DiskNumber,
-    },
+    VolumeNotShown { disk: DiskNumber },
     #[error("another volume is already mounted at the path: {found}")]
-    OtherMount {
-        found: String,
-    },
+    OtherMount { found: String },
     #[error("the path is in use by {found}")]
-    InTheWay {
-        found: String,
-    },
+    InTheWay { found: String },
     #[error("the volume is not mounted at the staging path {staging}: found {found}")]
-    NotStaged {
-        staging: WinPath,
-        found: String,
-    },
+    NotStaged { staging: WinPath, found: String },
     #[error("the volume is not mounted at the path: found {found}")]
-    NotPublished {
-        found: String,
-    },
+    NotPublished { found: String },
 }
 
 impl From<NodeError> for Status {

@@ -8,20 +8,11 @@ use tonic::Status;
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     #[error("call csi-proxy's {call}: {message}")]
-    Refused {
-        call: &'static str,
-        message: String,
-    },
+    Refused { call: &'static str, message: String },
     #[error("call csi-proxy's {call}: unsupported: {message}")]
-    Unsupported {
-        call: &'static str,
-        message: String,
-    },
+    Unsupported { call: &'static str, message: String },
     #[error("call csi-proxy's {call}: busy: {message}")]
-    Busy {
-        call: &'static str,
-        message: String,
-    },
+    Busy { call: &'static str, message: String },
     #[error("call csi-proxy's {call}")]
     Unreachable {
         call: &'static str,
@@ -29,15 +20,9 @@ pub enum ProxyError {
         status: Box<Status>,
     },
     #[error("call csi-proxy's {call}: no reply within {within:?}")]
-    Late {
-        call: &'static str,
-        within: Duration,
-    },
+    Late { call: &'static str, within: Duration },
     #[error("call csi-proxy's {call}: unexpected reply: {what}")]
-    Odd {
-        call: &'static str,
-        what: String,
-    },
+    Odd { call: &'static str, what: String },
 }
 
 impl ProxyError {

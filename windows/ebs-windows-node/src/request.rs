@@ -13,20 +13,13 @@ use winstorage::types::WinPath;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("missing field {field}")]
-    Missing {
-        field: &'static str,
-    },
+    Missing { field: &'static str },
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     #[error("{field} {path:?} is not an absolute path")]
-    Path {
-        field: &'static str,
-        path: String,
-    },
+    Path { field: &'static str, path: String },
     #[error("the volume is not at {path:?}: not an absolute path")]
-    NoSuchPath {
-        path: String,
-    },
+    NoSuchPath { path: String },
     #[error(transparent)]
     Capability(#[from] CapabilityError),
     #[error("volume_capability.mount is missing; set it")]

@@ -57,7 +57,9 @@ impl NodeRpcs for WindowsNode {
     ) -> Result<csi::NodePublishVolumeResponse, Status> {
         let plan = request::Publish::parse(&request)?;
         let (key, at) = (target_key(&plan.volume, &plan.target), (plan.volume.clone(), plan.target.clone()));
-        Mutation { rpc: Rpc::NodePublishVolume, key, at, supersedes: false, work: publish::run }.run(node, plan).await?;
+        Mutation { rpc: Rpc::NodePublishVolume, key, at, supersedes: false, work: publish::run }
+            .run(node, plan)
+            .await?;
         Ok(csi::NodePublishVolumeResponse {})
     }
 

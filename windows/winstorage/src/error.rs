@@ -34,10 +34,7 @@ pub enum StorageError {
     #[error("volume {0} has no partition on a disk")]
     NoDisk(VolumeGuid),
     #[error("volume {volume} spans {count} partitions, on more than one disk")]
-    Spanned {
-        volume: VolumeGuid,
-        count: usize,
-    },
+    Spanned { volume: VolumeGuid, count: usize },
     #[error("invalid negative size {size} for volume ({volume})")]
     NegativeSize {
         /// The size in bytes that the client sent.
@@ -48,24 +45,13 @@ pub enum StorageError {
     #[error("disk {0} is in use: it has partitions")]
     InUse(DiskNumber),
     #[error("{operation} refused: {object} {reason}")]
-    SystemStorage {
-        operation: &'static str,
-        object: String,
-        reason: &'static str,
-    },
+    SystemStorage { operation: &'static str, object: String, reason: &'static str },
     #[error("{operation} refused: {object} is not blank: {contents}")]
-    NotBlank {
-        operation: &'static str,
-        object: String,
-        contents: String,
-    },
+    NotBlank { operation: &'static str, object: String, contents: String },
     #[error("disk {0} is offline; bring it online, then retry")]
     DiskOffline(DiskNumber),
     #[error("{operation} refused: disk {disk} was replaced by another disk during the call; retry")]
-    DiskReplaced {
-        operation: &'static str,
-        disk: DiskNumber,
-    },
+    DiskReplaced { operation: &'static str, disk: DiskNumber },
     #[error("{0}; nothing was done, retry later")]
     DiskBusy(DiskBusy),
     #[error("bring disk {disk} online{}", .reason.map_or_else(String::new, |reason| format!(": Windows keeps it offline because {reason}")))]
@@ -81,45 +67,27 @@ pub enum StorageError {
     #[error(
         "error getting the volume of {path}: not a mounted folder. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"
     )]
-    NotMounted {
-        path: String,
-    },
+    NotMounted { path: String },
     /// The path does not exist. Drivers of the PowerShell era match this text.
     #[error("cannot find path '{path}' because it does not exist")]
-    Missing {
-        path: String,
-    },
+    Missing { path: String },
     #[error("{path} is a mount point of another volume, {mounted}, not of {wanted}")]
-    MountedElsewhere {
-        path: String,
-        mounted: VolumeGuid,
-        wanted: VolumeGuid,
-    },
+    MountedElsewhere { path: String, mounted: VolumeGuid, wanted: VolumeGuid },
     /// The lookup of the closest volume failed. Clients know the text with its cause.
     #[error("error getting the closest volume for the path={path}, err={}", .cause.text())]
-    Closest {
-        path: String,
-        cause: Box<StorageError>,
-    },
+    Closest { path: String, cause: Box<StorageError> },
     #[error("failed to find the closest volume for path={0}")]
     NoClosest(String),
     #[error("remote path ({0}) is invalid")]
     RemotePath(String),
     #[error("creating link {local} to {remote} failed with error: {}", .cause.text())]
-    ShareLink {
-        local: String,
-        remote: String,
-        cause: Box<StorageError>,
-    },
+    ShareLink { local: String, remote: String, cause: Box<StorageError> },
     #[error("invalid authentication type authType={0}")]
     Authentication(i32),
     #[error("invalid CHAP secret: {0} bytes; use 12 to 16, or 1 to 16 with IPsec")]
     ChapSecret(usize),
     #[error("target {iqn} not found at portal {portal}")]
-    TargetNotFound {
-        iqn: String,
-        portal: String,
-    },
+    TargetNotFound { iqn: String, portal: String },
     #[error("target portal {0} not found")]
     PortalNotFound(String),
     #[error("failed to get service {name}. error: {}", .cause.as_ref().map_or_else(|| "not found".to_owned(), ToString::to_string))]
@@ -129,22 +97,11 @@ pub enum StorageError {
         cause: Option<HostError>,
     },
     #[error("{operation} of service {name} failed: result {result}{}", dependents_hint(*.result))]
-    ServiceRefused {
-        operation: &'static str,
-        name: ServiceName,
-        result: u32,
-    },
+    ServiceRefused { operation: &'static str, name: ServiceName, result: u32 },
     #[error("timed out waiting for service {name} {to}")]
-    ServiceTimeout {
-        name: ServiceName,
-        to: &'static str,
-    },
+    ServiceTimeout { name: ServiceName, to: &'static str },
     #[error("service {name} has unknown {what} {value:?}")]
-    ServiceWord {
-        name: ServiceName,
-        what: &'static str,
-        value: String,
-    },
+    ServiceWord { name: ServiceName, what: &'static str, value: String },
     #[error(transparent)]
     Host(#[from] HostError),
 }
@@ -153,39 +110,19 @@ pub enum StorageError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
     #[error("{path}: component {component} is {what}, which is not followed")]
-    Link {
-        path: String,
-        component: String,
-        what: &'static str,
-    },
+    Link { path: String, component: String, what: &'static str },
     #[error("{path}: target {target:?} {reason}")]
-    Target {
-        path: String,
-        target: String,
-        reason: &'static str,
-    },
+    Target { path: String, target: String, reason: &'static str },
     #[error("{operation} refused: {path} is itself a working directory")]
-    WorkingDirectory {
-        operation: &'static str,
-        path: String,
-    },
+    WorkingDirectory { operation: &'static str, path: String },
     #[error("{path} is not a directory")]
-    NotADirectory {
-        path: String,
-    },
+    NotADirectory { path: String },
     #[error("{path} already exists")]
-    Exists {
-        path: String,
-    },
+    Exists { path: String },
     #[error("{path} is not empty")]
-    NotEmpty {
-        path: String,
-    },
+    NotEmpty { path: String },
     #[error("{path} is nested deeper than {limit} directories")]
-    TooDeep {
-        path: String,
-        limit: usize,
-    },
+    TooDeep { path: String, limit: usize },
 }
 
 impl StorageError {

@@ -35,16 +35,9 @@ pub enum SearchError {
     #[error(
         "Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found"
     )]
-    NotFound {
-        device: String,
-        volume: String,
-    },
+    NotFound { device: String, volume: String },
     #[error("disks {first} and {second} both identify themselves as volume {volume}")]
-    Ambiguous {
-        volume: String,
-        first: DiskNumber,
-        second: DiskNumber,
-    },
+    Ambiguous { volume: String, first: DiskNumber, second: DiskNumber },
 }
 
 /// A search for the disk of an EBS volume. It makes no calls: the caller, in this process or behind a proxy, passes the

@@ -16,16 +16,9 @@ pub enum PathError {
     #[error("not an absolute Windows path: {0}")]
     NotAbsolute(String),
     #[error("path: {path} is not within the working directories: {directories}")]
-    Outside {
-        path: String,
-        directories: Directories,
-    },
+    Outside { path: String, directories: Directories },
     #[error("path contains the component {component:?}, which {reason}: {path}")]
-    Component {
-        path: String,
-        component: String,
-        reason: &'static str,
-    },
+    Component { path: String, component: String, reason: &'static str },
 }
 
 /// Working directories, printed as the reference prints them.

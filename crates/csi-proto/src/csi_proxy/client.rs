@@ -45,10 +45,7 @@ pub enum ConnectError {
         "csi-proxy serves no version of group {group} that this program speaks: there is no pipe {newest}, nor of an older \
          version; is csi-proxy installed and running on this node, and is it as new as this program?"
     )]
-    NotServed {
-        group: Group,
-        newest: String,
-    },
+    NotServed { group: Group, newest: String },
     /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the
     /// cause.
     #[error("open {pipe}")]

@@ -112,7 +112,8 @@ async fn path_as_authority_is_accepted() -> anyhow::Result<()> {
     let socket = FakeKubelet::watching(&sandbox.registration()).meet().await?.socket;
     let mut connection = UnixStream::connect(socket)?;
     connection.set_read_timeout(Some(BOUND))?;
-    connection.write_all(include_bytes!("../../../../crates/grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin"))?;
+    connection
+        .write_all(include_bytes!("../../../../crates/grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin"))?;
     let mut replies = 0;
     while replies < 6 {
         let mut head = [0; 9];

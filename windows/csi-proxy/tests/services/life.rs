@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
 use csi_proto::csi_proxy::Group;
+use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::{Effect, FakeHost, Gate};

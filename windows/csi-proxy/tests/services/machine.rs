@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Peer, Proxy, ProxyError, Transport};
 use csi_proto::csi_proxy::{Dial, Group, Version};
+use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Peer, Proxy, ProxyError, Transport};
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

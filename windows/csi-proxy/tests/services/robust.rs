@@ -18,7 +18,9 @@ async fn method_of_another_pipe_is_unimplemented() {
     let running = serve(machine(), "").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let unknown: Vec<&str> =
-        "/v1.Disk/Format /v1beta2.Disk/SetAttachState /v1.Volume/FormatVolume /v1.Disk /x /v1.Disk/Exec".split(' ').collect();
+        "/v1.Disk/Format /v1beta2.Disk/SetAttachState /v1.Volume/FormatVolume /v1.Disk /x /v1.Disk/Exec"
+            .split(' ')
+            .collect();
     for path in &unknown {
         let status = wire::call(&channel, path, Vec::new()).await.unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented, "{path}: {status}");

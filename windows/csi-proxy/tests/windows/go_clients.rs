@@ -66,7 +66,8 @@ async fn every_call_of_the_go_module_is_served() {
     }
     assert!(wrong.is_empty(), "not served:\n{}", wrong.join("\n"));
     assert!(text.contains("volume/v1 FormatVolume OK"), "no version has formatted the volume:\n{text}");
-    let rows = include_str!("../../../../crates/csi-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
+    let rows =
+        include_str!("../../../../crates/csi-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
     let all: BTreeSet<String> =
         rows.filter(|row: &Vec<&str>| row[3] == "request").map(|row| row[..3].join("/")).collect();
     assert_eq!(calls, all);

@@ -19,10 +19,7 @@ const TOO_MANY_LINKS: u32 = 1921;
 pub(super) enum Kind {
     File,
     Directory(BTreeMap<String, (String, Node)>),
-    Link {
-        target: String,
-        is_directory: bool,
-    },
+    Link { target: String, is_directory: bool },
     Junction(String),
     Mount(VolumeGuid),
     Other(u32),
@@ -332,9 +329,7 @@ impl Open {
         act: impl FnOnce(&mut Files, Node) -> Result<T, u32>,
     ) -> Result<T, HostError> {
         let object = if object.is_empty() { self.name.clone() } else { format!(r"{}\{object}", self.name) };
-        self.host.step(step, &object, |state| {
-            act(&mut state.files, self.node).map_err(Answer::Win32)
-        })
+        self.host.step(step, &object, |state| act(&mut state.files, self.node).map_err(Answer::Win32))
     }
 
     fn opened(&self, name: &str, node: Node) -> Box<dyn FsEntry> {

@@ -66,7 +66,8 @@ fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
 
 #[test]
 fn names_that_windows_changes_and_device_names_are_rejected() {
-    let odd = "NUL|nul|Con|PRN|aux.txt|NUL .x|nul.|COM0|com9.log|LPT1|lpt²|COM¹.x|CONIN$|conout$.txt|a.|b |x<y|x>y|tab\there";
+    let odd =
+        "NUL|nul|Con|PRN|aux.txt|NUL .x|nul.|COM0|com9.log|LPT1|lpt²|COM¹.x|CONIN$|conout$.txt|a.|b |x<y|x>y|tab\there";
     for name in odd.split('|').chain(["nul\u{0}", "\u{1f}"]) {
         for path in [format!(r"{KUBELET}\{name}"), format!(r"{KUBELET}\{name}\x")] {
             let refused = matches!(rules(Validation::Strict).check(&path), Err(PathError::Component { .. }));

@@ -37,7 +37,9 @@ pub(super) enum Want {
     Remove,
     MakeDirectory,
     /// Create a directory or file that becomes a link.
-    MakeLink { is_directory: bool },
+    MakeLink {
+        is_directory: bool,
+    },
 }
 
 /// Opens a complete Win32 name, following links.

@@ -17,7 +17,11 @@ pub(super) enum MountPoints {
 pub(super) enum Place {
     Root(Box<dyn FsEntry>),
     /// `name` in `parent`, with the entry if it exists.
-    In { parent: Box<dyn FsEntry>, name: String, entry: Option<Box<dyn FsEntry>> },
+    In {
+        parent: Box<dyn FsEntry>,
+        name: String,
+        entry: Option<Box<dyn FsEntry>>,
+    },
     /// A parent of the last component is missing, or is a file.
     Nowhere,
 }
@@ -45,7 +49,9 @@ impl Storage {
             at = match child.kind()? {
                 EntryKind::Directory => child,
                 EntryKind::File => return Ok(Place::Nowhere),
-                EntryKind::MountPoint(volume) if crossing == MountPoints::Crossed => self.host.native().open_volume(&volume)?,
+                EntryKind::MountPoint(volume) if crossing == MountPoints::Crossed => {
+                    self.host.native().open_volume(&volume)?
+                }
                 kind => return Err(link_on_the_way(&allowed.path, name, &kind).into()),
             };
         }

@@ -2,7 +2,9 @@
 
 use super::vocabulary::{self, Call, Class};
 use super::{On, Row, Value, Wmi, WmiHost};
-use crate::host::{Disk, DiskHost, DiskRow, HostError, NativeHost, OfflineReason, Partition, PartitionKind, PartitionStyle};
+use crate::host::{
+    Disk, DiskHost, DiskRow, HostError, NativeHost, OfflineReason, Partition, PartitionKind, PartitionStyle,
+};
 use crate::types::{DiskNumber, PartitionNumber};
 
 /// `MSFT_Disk.PartitionStyle`

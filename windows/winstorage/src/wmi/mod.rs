@@ -73,7 +73,13 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     }
 
     /// Runs a query, and reads all rows.
-    fn all<T>(&self, class: Class, wql: &str, object: &dyn fmt::Display, read: Read<'_, T>) -> Result<Vec<T>, HostError> {
+    fn all<T>(
+        &self,
+        class: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: Read<'_, T>,
+    ) -> Result<Vec<T>, HostError> {
         self.read(class, wql, object, &|rows| rows.iter().map(read).collect())
     }
 

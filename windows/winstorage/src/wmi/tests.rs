@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regex_lite::Regex;
-
 use self::recorded::{Recorded, Recording};
 use super::*;
 use crate::fake::FakeHost;
 use crate::service::{Login, SmbMapping};
-use crate::types::PartitionNumber;
+use crate::types::{DiskNumber, PartitionNumber, VolumeGuid, WinPath};
 use crate::{Policy, Storage};
 
 const VOLUME: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";

@@ -10,8 +10,8 @@ use tonic::body::Body;
 use tonic::transport::Server;
 
 use super::*;
-use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
 use crate::csi_proxy::system::v1alpha1::GetBiosSerialNumberRequest;
+use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
 
 /// The results of the next attempts to open each pipe. Without an entry, the pipe is served.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ fn serve(accepted: UnboundedReceiver<DuplexStream>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let firmware = tower::service_fn(async |_: http::Request<Body>| {
-            Ok::<_, std::convert::Infallible>(Status::unknown("firmware").into_http())
+            Ok::<_, std::convert::Infallible>(Status::unknown("firmware").into_http::<Body>())
         });
         Server::builder().serve_with_incoming(firmware, connections(accepted)).await.expect("it serves");
     });

@@ -1,8 +1,8 @@
 use super::*;
+use crate::StorageError;
 use crate::fake::Effect;
 use crate::host::Answer;
 use crate::service::ACCESS_PATH_IN_USE;
-use crate::StorageError;
 
 #[test]
 fn a_disk_with_any_partition_is_left_alone() {
