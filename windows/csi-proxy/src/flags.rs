@@ -1,5 +1,6 @@
 //! The command line: the flags of the Go proxy, and new ones.
 
+mod selftest;
 #[cfg(test)]
 mod tests;
 
@@ -11,8 +12,8 @@ use component_base::flags::{self, CommandLine};
 use component_base::http::{BadHttpEndpoint, HttpEndpoint};
 use component_base::logs::FileLogFlags;
 
+pub use self::selftest::Selftest;
 use crate::groups::ApiGroups;
-use crate::selftest::{self, Selftest};
 
 /// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -22,7 +22,7 @@ use winstorage::types::WinPath;
 use crate::audit::{AuditSink, IntoFile, IntoLog};
 use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
 use crate::proxy::{Parts, Proxy, Transport};
-use crate::selftest::{self, Selftest};
+use crate::selftest;
 use crate::serve::OPERATIONS;
 
 /// Creates the machine of the operations: Windows in the product, a fake in test programs.

@@ -79,5 +79,12 @@ fn each_flag_of_the_table_is_parsed() {
         assert!(matches!(read(line), Ok(Command::Help(text)) if text.contains("csi-proxy")), "{line:?}");
     }
     assert!(matches!(read(["selftest", "--disk=3"]), Ok(Command::Selftest(asked)) if asked.disk == 3));
+    assert!(matches!(read(["selftest", "--help"]), Ok(Command::Help(text)) if text.contains("--disk")));
+    for line in
+        [["selftest"].as_slice(), &["selftest", "--disk="], &["selftest", "--disk=one"], &["selftest", "--disk=-1"]]
+    {
+        assert!(refused(line).contains("--disk"), "{line:?}");
+    }
+    assert!(refused(&["selftest", "1"]).contains("unexpected argument"));
     assert!(refused(&["--v=2", "selftest"]).contains("selftest"), "the word comes first");
 }
