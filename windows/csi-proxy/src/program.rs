@@ -20,7 +20,7 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
-use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
+use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Selftest, Settings, read};
 use crate::proxy::{Parts, Proxy, Transport};
 use crate::selftest;
 use crate::serve::OPERATIONS;

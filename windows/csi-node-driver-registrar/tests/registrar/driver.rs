@@ -92,6 +92,6 @@ async fn registrar_ends_when_another_driver_replaces_the_first() -> anyhow::Resu
     drop(driver);
     let _other = FakeDriver::at(&sandbox.driver(), Says::Name("other.csi.example"))?;
     let output = ends_with(&mut registrar, 1).await?;
-    ensure!(output.contains("was ebs.csi.aws.com and is other.csi.example"), "{output}");
+    ensure!(output.contains("changed from ebs.csi.aws.com to other.csi.example"), "{output}");
     Ok(())
 }
