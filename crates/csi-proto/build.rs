@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const PROTOS: [&str; 3] = ["csi.proto", "modify.proto", "registration.proto"];
 
@@ -28,6 +28,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     std::fs::write(out.join("without_secrets.rs"), shown)?;
     builder.compile_fds(descriptors)?;
+    if std::env::var_os("CARGO_FEATURE_CSI_PROXY").is_some() { csi_proxy(&out) } else { Ok(()) }
+}
+
+/// Each group of csi-proxy and its versions, as in `Group::versions`. A test compares both with the files. `contents` is
+/// this project's addition, which is served on the pipe of disk/v1.
+const GROUPS: [(&str, &str); 7] = [
+    ("disk", "v1alpha1 v1beta1 v1beta2 v1beta3 v1"),
+    ("volume", "v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1"),
+    ("filesystem", "v1alpha1 v1beta1 v1beta2 v1 v2alpha1"),
+    ("smb", "v1alpha1 v1beta1 v1beta2 v1"),
+    ("iscsi", "v1alpha1 v1alpha2"),
+    ("system", "v1alpha1"),
+    ("contents", "v1"),
+];
+
+/// Messages of csi-proxy with their fields that must not be logged.
+const HIDDEN: [(&str, &str); 3] = [
+    ("NewSmbGlobalMappingRequest", "password"),
+    ("ConnectTargetRequest", "chap_secret"),
+    ("SetMutualChapSecretRequest", "MutualChapSecret"),
+];
+
+/// Compiles each file separately: the packages of the groups have equal names.
+fn csi_proxy(out: &Path) -> Result<(), Box<dyn Error>> {
+    let directory = "../../proto/csi-proxy";
+    println!("cargo::rerun-if-changed={directory}");
+    for (group, versions) in GROUPS {
+        for version in versions.split(' ') {
+            let descriptors = protox::compile([format!("{group}/{version}.proto")], [directory])?;
+            let out = out.join(group).join(version);
+            std::fs::create_dir_all(&out)?;
+            let mut code = tonic_prost_build::configure()
+                .out_dir(out)
+                .message_attribute(".", "#[derive(::serde::Serialize)]")
+                .skip_debug(HIDDEN.map(|(message, _)| format!(".{version}.{message}")));
+            for (message, field) in HIDDEN {
+                let attribute = "#[serde(serialize_with = \"crate::csi_proxy::secret::hidden\")]";
+                code = code.field_attribute(format!(".{version}.{message}.{field}"), attribute);
+            }
+            code.compile_fds(descriptors)?;
+        }
+    }
     Ok(())
 }
 

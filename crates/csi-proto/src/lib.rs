@@ -18,6 +18,10 @@ pub mod modify {
     tonic::include_proto!("modify.v1");
 }
 
+/// csi-proxy's interface.
+#[cfg(feature = "csi-proxy")]
+pub mod csi_proxy;
+
 /// Plugin registration with the kubelet, `pluginregistration`.
 #[expect(clippy::too_many_lines, missing_docs, reason = "generated")]
 pub mod registration {

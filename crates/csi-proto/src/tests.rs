@@ -22,7 +22,6 @@ fn shown<M: Message + Default + Debug>(number: u32) -> String {
 /// A message's name, the number of its field `secrets`, and a function that returns its `Debug` output with a secret.
 type Request = (&'static str, u32, fn(u32) -> String);
 
-/// The protocol file lists all requests with secrets. Each shows only their number, also in a panic message.
 #[test]
 fn debug_output_of_requests_hides_secrets() {
     let requests: [Request; 22] = [

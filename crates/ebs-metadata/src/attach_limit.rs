@@ -7,18 +7,14 @@ use ebs_ec2::{LimitKind, attachment_limit};
 /// An invalid value of a limit flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitFlagError {
-    /// Kubernetes reads 0 as "no limit".
     #[error(
         "--volume-attach-limit=0 is invalid: Kubernetes reads 0 as unlimited; set a number of volumes or omit the flag"
     )]
     ZeroLimit,
-    /// Out of range for a number of volumes.
     #[error("--volume-attach-limit={0} is out of range: 1 to 2147483647, or -1 to compute it")]
     Limit(i64),
-    /// Out of range for a number of slots.
     #[error("--reserved-volume-attachments={0} is out of range: 0 to 2147483647, or -1 to read it from the metadata")]
     Reserved(i64),
-    /// The flags exclude each other: the first is the number that the driver computes from the second.
     #[error("--volume-attach-limit and --reserved-volume-attachments are mutually exclusive; set only one of them")]
     Both,
 }
@@ -31,9 +27,7 @@ pub struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// Validates `--volume-attach-limit` and `--reserved-volume-attachments`. For both, -1 means not given.
-    ///
-    /// # Errors
+    /// Validates `--volume-attach-limit` and `--reserved-volume-attachments`. For both, -1 means not given. Errors:
     /// [`LimitFlagError`] names the flag and the valid range.
     pub fn parse(volume_attach_limit: i64, reserved_volume_attachments: i64) -> Result<Self, LimitFlagError> {
         let number = |value: i64| i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());

@@ -8,7 +8,6 @@ use std::fmt;
 pub enum Field {
     /// The session token, which is requested first.
     Token,
-    /// The instance identity document.
     Document,
     /// `instanceId` of the document.
     InstanceId,
@@ -20,7 +19,6 @@ pub enum Field {
     Zone,
     /// The list of network interfaces.
     NetworkInterfaces,
-    /// The block-device mapping.
     BlockDevices,
     /// The ARN of the instance's Outpost.
     Outpost,
@@ -45,63 +43,37 @@ impl fmt::Display for Field {
 /// An error of the metadata service. Every message names the source (IMDS) and the field.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// `AWS_EC2_METADATA_DISABLED` disables the service.
     #[error("IMDS is disabled by AWS_EC2_METADATA_DISABLED; unset it or use another metadata source")]
     Disabled,
-    /// The node is a HyperPod node.
     #[error(
         "IMDS does not know the id of a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-); use the \
          metadata source kubernetes"
     )]
     HyperPod,
-    /// The address is invalid.
     #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT={given:?} is invalid: expected an http:// URL with a host")]
-    BadEndpoint {
-        /// The address.
-        given: String,
-    },
-    /// The service did not answer.
+    BadEndpoint { given: String },
     #[error(
         "read {field} from IMDS: no answer from {endpoint}; on EC2, enable the metadata service with a hop limit of at \
          least 2 for containers"
     )]
     NoAnswer {
-        /// The requested item.
         field: Field,
-        /// The address of the service.
         endpoint: String,
         /// True if the service may only have been slow. False if the operating system reports that no service is
         /// reachable.
         may_pass: bool,
-        /// The underlying error.
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// The service answered with an error status.
     #[error("read {field} from IMDS: {endpoint} returned HTTP status {status}")]
-    Status {
-        /// The requested item.
-        field: Field,
-        /// The address of the service.
-        endpoint: String,
-        /// The HTTP status.
-        status: u16,
-    },
-    /// The response is not an identity document.
+    Status { field: Field, endpoint: String, status: u16 },
     #[error("parse the identity document from IMDS")]
     BadDocument(#[source] serde_json::Error),
-    /// The field has no value.
     #[error("read {field} from IMDS: the value is missing or empty")]
-    Missing {
-        /// The field.
-        field: Field,
-    },
-    /// The field has an invalid value.
+    Missing { field: Field },
     #[error("parse {field} from IMDS")]
     Invalid {
-        /// The field.
         field: Field,
-        /// The reason.
         #[source]
         source: ebs_ec2::IdError,
     },

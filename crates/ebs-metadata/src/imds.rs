@@ -91,17 +91,11 @@ pub struct Imds {
 
 impl Imds {
     /// Creates a client from the environment. Sends no request yet.
-    ///
-    /// # Errors
-    /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
     pub fn connect() -> Result<Self, MetadataError> {
         Self::with(ImdsOptions::from_env())
     }
 
     /// Creates a client from the options. Sends no request yet.
-    ///
-    /// # Errors
-    /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
     pub fn with(options: ImdsOptions) -> Result<Self, MetadataError> {
         if options.disabled {
             return Err(MetadataError::Disabled);
@@ -124,10 +118,8 @@ impl Imds {
     }
 
     /// Reads all metadata. Takes at most 26 s. The future may be dropped at any time. After a service was too slow, the
-    /// time limits of the next read double, up to a factor of eight.
-    ///
-    /// # Errors
-    /// [`MetadataError`] names the field that could not be read.
+    /// time limits of the next read double, up to a factor of eight. Errors: [`MetadataError`] names the field that
+    /// could not be read.
     pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
         let read = self.read_all().await;
         match &read {
@@ -185,9 +177,7 @@ impl Imds {
         Ok(arn.ok())
     }
 
-    /// Reads how many network interfaces are attached now. The service keeps no other item up to date.
-    ///
-    /// # Errors
+    /// Reads how many network interfaces are attached now. The service keeps no other item up to date. Errors:
     /// [`MetadataError`]. The previous number remains the best estimate.
     pub async fn refresh_interfaces(&self) -> Result<u32, MetadataError> {
         let listing = self.get("/latest/meta-data/network/interfaces/macs", Field::NetworkInterfaces).await?;
@@ -330,7 +320,6 @@ enum TokenVerdict {
     /// The token response did not arrive (hop limit). Treated like `NoTokensHere`, unless the service requires a token
     /// and was only slow.
     NoAnswer,
-    /// A temporary failure.
     Once,
 }
 
@@ -368,7 +357,6 @@ mod tests {
         assert!(matches!(Imds::with(options), Err(MetadataError::Disabled)));
     }
 
-    /// As in the SDK, `AWS_EC2_METADATA_DISABLED` counts in any case.
     #[test]
     fn imds_is_not_used_when_disabled_or_on_hyperpod_nodes() {
         for (name, value, switched_off) in [

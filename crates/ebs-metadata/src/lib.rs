@@ -3,7 +3,6 @@
 //!
 //! [`Machine`] queries its sources and keeps the result, [`NodeMetadata`], from which [`attach_limit`] computes the
 //! limit. This crate has one source, [`Imds`]; callers pass others.
-#![warn(missing_docs)]
 
 mod attach_limit;
 mod document;
@@ -21,7 +20,6 @@ pub use source::{Answer, Source, SourceError, SourceKind, UnknownSource, Unusabl
 
 use ebs_ec2::{NodeId, OutpostArn, ZoneName};
 
-/// The metadata of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeMetadata {
     /// The node: an EC2 instance or a node of a SageMaker HyperPod cluster.
@@ -30,7 +28,6 @@ pub struct NodeMetadata {
     pub instance_type: String,
     /// Its region, unless `AWS_REGION` names another.
     pub region: String,
-    /// Its zone.
     pub zone: ZoneName,
     /// The Outpost on which the instance runs, or `None` if it runs in the region.
     pub outpost: Option<OutpostArn>,

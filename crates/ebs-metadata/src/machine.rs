@@ -59,7 +59,6 @@ impl fmt::Display for NoMetadata {
 
 impl std::error::Error for NoMetadata {}
 
-/// This machine.
 #[derive(Debug)]
 pub struct Machine {
     sources: Vec<Box<dyn Source>>,
@@ -101,9 +100,7 @@ impl Machine {
     /// rather than never.
     ///
     /// Takes at most three minutes plus the time of one query of all sources. Cancellation leaves nothing behind.
-    ///
-    /// # Errors
-    /// [`NoMetadata`] with the reason of each source.
+    /// Errors: [`NoMetadata`] with the reason of each source.
     pub async fn find(sources: Vec<Box<dyn Source>>, region: Option<String>) -> Result<Self, NoMetadata> {
         let (deadline, mut pause) = (Instant::now() + START_WITHIN, START_PAUSE);
         loop {

@@ -20,7 +20,6 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// All sources.
     pub const ALL: [Self; 3] = [Self::Imds, Self::Kubernetes, Self::MetadataLabeler];
 
     /// Returns the name of the source in the flag.
@@ -60,13 +59,10 @@ impl FromStr for SourceKind {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("metadata source {kind}")]
 pub struct SourceError {
-    /// The source.
     pub kind: SourceKind,
-    /// What the machine is, if the source is certain that it is not an EC2 instance.
     pub foreign: Option<String>,
     /// True if a retry may succeed, because the source or the machine was slow.
     pub may_pass: bool,
-    /// The cause.
     #[source]
     pub cause: Arc<dyn Error + Send + Sync>,
 }
@@ -97,10 +93,8 @@ pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<NodeMetadata, SourceErr
 
 /// A source of metadata. Its futures end within a time limit, and they may be dropped at any time.
 pub trait Source: fmt::Debug + Send + Sync {
-    /// Returns which source this is.
     fn kind(&self) -> SourceKind;
 
-    /// Reads all metadata.
     fn read(&self) -> Answer<'_>;
 
     /// Reads again the part of the metadata that may have changed since `known`.

@@ -28,9 +28,7 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct Fields {
     next: Next,
-    /// Of the current field.
     is_authority: bool,
-    /// Of the current text.
     coded: bool,
 }
 

@@ -26,7 +26,6 @@ pub(crate) struct Rewriter {
     /// The stream of an incomplete header block.
     block: Option<u32>,
     fields: Fields,
-    /// An incomplete authority.
     authority: Option<Place>,
     /// Number of bytes at the front of the next window that are already parsed.
     looked_at: usize,

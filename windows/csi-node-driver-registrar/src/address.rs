@@ -8,7 +8,6 @@ use crate::platform::{MAX_SOCKET_PATH, Platform};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A local socket.
     Local(PathBuf),
     /// TCP on loopback, for tests on systems without local sockets.
     Tcp(SocketAddr),
@@ -36,10 +35,8 @@ pub(crate) enum BadAddress {
 
 impl Address {
     /// Parses `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`, and on Windows also `C:\PATH`. The path is
-    /// not changed: without a root, it is relative to the working directory or drive.
-    ///
-    /// # Errors
-    /// [`BadAddress`], whose text is the end of a sentence.
+    /// not changed: without a root, it is relative to the working directory or drive. Errors: [`BadAddress`], whose
+    /// text is the end of a sentence.
     pub(crate) fn parse(text: &str, platform: Platform) -> Result<Self, BadAddress> {
         if platform.is_full_path(text) {
             return Self::local(platform.path(text));
@@ -89,7 +86,6 @@ mod tests {
         }
     }
 
-    /// Backslashes and drives are part of the path. A full path may have no prefix.
     #[test]
     fn driver_address_is_the_path_after_unix_or_a_full_path() {
         for (text, unix) in [
@@ -119,7 +115,6 @@ mod tests {
         }
     }
 
-    /// It is never truncated.
     #[test]
     fn socket_path_over_107_bytes_is_rejected_with_its_length() {
         let path = |length: usize| format!("/{}", "ä".repeat((length - 1) / 2));
@@ -146,7 +141,6 @@ mod tests {
         }
     }
 
-    /// This is for tests on systems without local sockets.
     #[test]
     fn tcp_is_accepted_on_loopback_only() {
         for platform in [Platform::Unix, Platform::Windows] {

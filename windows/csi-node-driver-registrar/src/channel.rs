@@ -16,9 +16,6 @@ const FRAME_HEAD: usize = 9;
 
 /// Connects to `address`. The channel reconnects when it is used after the connection was lost. `state` follows the
 /// connection.
-///
-/// # Errors
-/// The system's error of the connection.
 pub(crate) async fn channel(address: &Address, state: watch::Sender<LinkState>) -> Result<Channel, Error> {
     let address = address.clone();
     let connector = service_fn(move |_uri| {

@@ -45,7 +45,6 @@ fn overview() -> String {
 mod tests {
     use super::*;
 
-    /// The index lists the available pages. The error names the missing profile.
     #[test]
     fn pprof_pages_exist_and_profiles_of_go_are_rejected() {
         let (status, text) = page("/debug/pprof/");

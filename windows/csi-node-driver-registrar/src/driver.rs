@@ -78,9 +78,6 @@ impl Driver {
     /// Connects. Repeats this for at most 30 s until the driver has answered as an HTTP/2 server.
     ///
     /// Cancellation: nothing is left behind.
-    ///
-    /// # Errors
-    /// [`DriverError::NotThere`].
     pub(crate) async fn connect(address: Address) -> Result<Self, DriverError> {
         let last = RefCell::new(Attempt::Silent);
         let connected = async {
@@ -113,9 +110,6 @@ impl Driver {
 
     /// Gets the driver's name at the start. Repeats the call if the driver does not answer in time, because it may be
     /// busy then. Takes at most ten times `bound`.
-    ///
-    /// # Errors
-    /// Any except [`DriverError::NotThere`].
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {
@@ -130,9 +124,6 @@ impl Driver {
     }
 
     /// Gets the driver's name with one call, which may take `bound`.
-    ///
-    /// # Errors
-    /// Any except [`DriverError::NotThere`].
     pub(crate) async fn name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let address = || self.address.clone();
         let mut client = IdentityClient::new(self.channel.clone());
@@ -143,9 +134,7 @@ impl Driver {
     }
 
     /// Monitors the connection forever. Logs when it is lost, reconnects without a limit of time, and gets the name
-    /// again. The kubelet is not informed, because the driver's endpoint stays the same.
-    ///
-    /// # Errors
+    /// again. The kubelet is not informed, because the driver's endpoint stays the same. Errors:
     /// [`DriverError::Another`]: another driver has replaced this one.
     pub(crate) async fn watch(&mut self, name: &DriverName, bound: Duration) -> Result<Infallible, DriverError> {
         let bound = bound.max(RETRY);

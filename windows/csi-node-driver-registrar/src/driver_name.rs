@@ -19,9 +19,6 @@ pub(crate) enum BadDriverName {
 impl DriverName {
     /// Checks the driver's name: a socket with this name must be in the directory, and not hidden. CSI has more rules,
     /// which the kubelet checks.
-    ///
-    /// # Errors
-    /// [`BadDriverName`].
     pub(crate) fn new(name: String) -> Result<Self, BadDriverName> {
         let is_in_no_file_name =
             |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '<' | '>' | '"' | '|' | '?' | '*');
@@ -53,7 +50,6 @@ impl fmt::Display for DriverName {
 mod tests {
     use super::*;
 
-    /// This covers an empty name, a name that leads out of the directory, and a hidden one.
     #[test]
     fn driver_name_that_is_not_a_file_name_is_rejected() {
         let name = DriverName::new("ebs.csi.aws.com".to_owned()).unwrap();

@@ -17,7 +17,7 @@ use crate::driver_name::DriverName;
 use crate::health::Check;
 use crate::platform::Platform;
 use crate::registration;
-use crate::server::{ServeError, Server, Site};
+use crate::server::{ServeError, Server};
 
 /// Why the process fails.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +44,7 @@ enum End {
     Failed(LifeError),
 }
 
-/// Runs until a signal requests the end.
-///
-/// # Errors
-/// [`LifeError`]: the process fails, so that it is restarted.
+/// Runs until a signal requests the end. Errors: [`LifeError`]: the process fails, so that it is restarted.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(), LifeError> {
     let (mut driver, name) = tokio::select! {
         met = meet(settings) => met?,
@@ -90,15 +87,13 @@ async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> 
     Ok((driver, name))
 }
 
-fn site(place: &Place, name: &DriverName) -> Result<Site, LifeError> {
+fn site(place: &Place, name: &DriverName) -> Result<Address, LifeError> {
     match place {
-        Place::Tcp(address) => Ok(Site::Tcp(*address)),
+        Place::Tcp(address) => Ok(Address::Tcp(*address)),
         Place::Directory(directory) => {
             let path = Platform::HERE.join(directory, &name.socket_file());
-            match Address::local(path.clone()) {
-                Ok(_) => Ok(Site::Socket(path)),
-                Err(cause) => Err(LifeError::Path { path: path.display().to_string(), cause }),
-            }
+            let bad = |cause| LifeError::Path { path: path.display().to_string(), cause };
+            Address::local(path.clone()).map_err(bad)
         }
     }
 }

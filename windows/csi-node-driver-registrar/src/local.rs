@@ -33,17 +33,11 @@ pub(crate) enum Listener {
 impl Listener {
     /// Creates a local socket at `path`, which must not exist. It is accessible for this user alone from the start.
     /// Must be called in a runtime.
-    ///
-    /// # Errors
-    /// The failed step.
     pub(crate) fn local(path: &Path) -> Result<Self, Failed> {
         system::Listener::bind(path).map(Self::Local)
     }
 
     /// Listens on loopback with TCP. Returns the address with its actual port.
-    ///
-    /// # Errors
-    /// The failed step.
     pub(crate) async fn tcp(address: SocketAddr) -> Result<(Self, SocketAddr), Failed> {
         let listener = TcpListener::bind(address).await.map_err(|cause| ("listen", cause))?;
         let real = listener.local_addr().map_err(|cause| ("ask for the port", cause))?;
@@ -52,10 +46,7 @@ impl Listener {
 
     /// Accepts the next connection.
     ///
-    /// Cancellation: no connection is lost.
-    ///
-    /// # Errors
-    /// An error of one client, or of the listener: retry after a pause.
+    /// Cancellation: no connection is lost. Errors: an error of one client, or of the listener: retry after a pause.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         match self {
             Self::Local(listener) => listener.accept().await,
@@ -68,9 +59,6 @@ impl Listener {
 }
 
 /// Connects to the listener at `address`.
-///
-/// # Errors
-/// The system's error.
 pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     match address {
         Address::Local(path) => system::connect(path).await,

@@ -65,7 +65,6 @@ fn native(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A values file may write them in any way. A Unix path is not changed.
     #[test]
     fn windows_paths_get_single_native_separators() {
         for (text, path) in [

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -64,15 +63,6 @@ pub(crate) enum ServeError {
     },
 }
 
-/// Where to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Site {
-    /// A new local socket.
-    Socket(PathBuf),
-    /// For tests.
-    Tcp(SocketAddr),
-}
-
 /// A listener and its connections. Dropping it closes them all and leaves the socket file, so that a kubelet that knows
 /// the driver does not unregister it when this process restarts.
 #[derive(Debug)]
@@ -92,16 +82,13 @@ pub(crate) struct Server {
 
 impl Server {
     /// Listens at `site`, and replaces a stale socket. Must be called in a runtime.
-    ///
-    /// # Errors
-    /// [`ServeError::Socket`], [`ServeError::Tcp`].
-    pub(crate) async fn bind(site: &Site, routes: Routes) -> Result<Self, ServeError> {
+    pub(crate) async fn bind(site: &Address, routes: Routes) -> Result<Self, ServeError> {
         let (listener, address, file) = match site {
-            Site::Socket(path) => {
+            Address::Local(path) => {
                 let (listener, file) = SocketFile::bind(path)?;
                 (listener, Address::Local(path.clone()), Some(file))
             }
-            Site::Tcp(wanted) => {
+            Address::Tcp(wanted) => {
                 let bound = Listener::tcp(*wanted).await;
                 let (listener, real) =
                     bound.map_err(|(step, cause)| ServeError::Tcp { step, address: *wanted, cause })?;
@@ -131,9 +118,6 @@ impl Server {
     /// Serves forever.
     ///
     /// Cancellation: it can be called again, and connections continue meanwhile.
-    ///
-    /// # Errors
-    /// [`ServeError::Vanished`], [`ServeError::Accept`].
     pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
         let mut failures = 0;
         loop {

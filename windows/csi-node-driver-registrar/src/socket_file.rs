@@ -23,30 +23,10 @@ pub(crate) enum SocketError {
     },
 }
 
-/// The entry at the path of a new socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Nothing,
-    Socket,
-    Other,
-}
-
-/// What to do with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
-    Bind,
-    Remove,
-    Refuse,
-}
-
 /// A socket at the path belongs to a previous process, or to one that this process replaces. Windows does not report
 /// which files are sockets.
-fn before_binding(found: Found, platform: Platform) -> Before {
-    match (found, platform) {
-        (Found::Nothing, _) => Before::Bind,
-        (Found::Socket, _) | (Found::Other, Platform::Windows) => Before::Remove,
-        (Found::Other, Platform::Unix) => Before::Refuse,
-    }
+fn may_replace(is_socket: bool, platform: Platform) -> bool {
+    is_socket || platform == Platform::Windows
 }
 
 /// Identifies a file: while the socket is held, another file at its path has another identity.
@@ -54,7 +34,6 @@ fn before_binding(found: Found, platform: Platform) -> Before {
 struct Identity {
     /// The file system or volume.
     volume: u64,
-    /// Its number there.
     file: u64,
 }
 
@@ -75,20 +54,18 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime.
-    ///
-    /// # Errors
-    /// [`SocketError`]. A file that is not a socket stays.
+    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime. Errors: [`SocketError`]. A
+    /// file that is not a socket stays.
     pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
         let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
-        let found = find(path).map_err(|cause| failed("check for an existing file", cause))?;
-        match before_binding(found, Platform::HERE) {
-            Before::Bind => {}
-            Before::Remove => {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if may_replace(is_socket(&found), Platform::HERE) => {
                 tracing::info!(path = %path.display(), "removing the socket of a previous process");
                 remove(path).map_err(|cause| failed("remove the stale socket", cause))?;
             }
-            Before::Refuse => return Err(SocketError::NotASocket { path: path.to_owned() }),
+            Ok(_) => return Err(SocketError::NotASocket { path: path.to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(failed("check for an existing file", cause)),
         }
         let listener = Listener::local(path).map_err(|(step, cause)| match path.parent() {
             Some(directory) if !directory.exists() => SocketError::NoDirectory { directory: directory.to_owned() },
@@ -98,10 +75,6 @@ impl SocketFile {
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
-    /// Checks the path.
-    ///
-    /// # Errors
-    /// The check failed.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(Standing::Ours),
@@ -129,15 +102,6 @@ impl SocketFile {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-fn find(path: &Path) -> io::Result<Found> {
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if is_socket(&metadata) => Ok(Found::Socket),
-        Ok(_) => Ok(Found::Other),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
-        Err(error) => Err(error),
     }
 }
 
@@ -184,18 +148,11 @@ fn identity(path: &Path) -> io::Result<Identity> {
 mod tests {
     use super::*;
 
-    /// A file that is not a socket stays, and is an error. Windows does not report sockets, so the file is always
-    /// removed there.
+    /// Windows does not report sockets, so the file is always removed there.
     #[test]
     fn existing_socket_is_replaced_and_other_files_stay() {
-        for (found, unix, windows) in [
-            (Found::Nothing, Before::Bind, Before::Bind),
-            (Found::Socket, Before::Remove, Before::Remove),
-            (Found::Other, Before::Refuse, Before::Remove),
-        ] {
-            assert_eq!(before_binding(found, Platform::Unix), unix, "{found:?}");
-            assert_eq!(before_binding(found, Platform::Windows), windows, "{found:?}");
-        }
+        let replaces = |is_socket| [Platform::Unix, Platform::Windows].map(|platform| may_replace(is_socket, platform));
+        assert_eq!((replaces(true), replaces(false)), ([true, true], [false, true]));
     }
 
     /// Windows gives a file that replaces another one its creation time (KB 172190), so a time cannot distinguish them.
@@ -245,7 +202,6 @@ mod tests {
             assert!(matches!(nowhere, SocketError::NoDirectory { .. }), "{nowhere}");
         }
 
-        /// The mode is 0700 from the start, whatever the umask.
         #[tokio::test]
         async fn socket_is_private_and_the_umask_is_unchanged() {
             let dir = tempfile::tempdir().unwrap();

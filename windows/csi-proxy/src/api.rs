@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use csi_proxy_proto::{Group, Version};
+use csi_proto::csi_proxy::{Group, Version};
 use serde::Serialize;
 use serde_json::Value;
 use winstorage::Storage;
@@ -28,8 +28,6 @@ use crate::status::Failure;
 /// The context of an operation, in addition to its arguments.
 pub(crate) struct Around<'a> {
     pub(crate) storage: &'a Storage,
-    /// The caller's version.
-    pub(crate) version: Version,
     /// How long an operation may retry.
     pub(crate) patience: Duration,
 }
@@ -56,7 +54,6 @@ pub(crate) struct Method {
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
 }
 
-/// The methods of one version of a group.
 pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
     let table = match group {
         Group::Disk => disk::table(),
@@ -75,17 +72,19 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
 }
 
 /// The three steps of a method: arguments from the request, operation, response.
-struct Steps<Q, I, A, R> {
+struct Steps<Q, I, A, E, R> {
     take: fn(Q) -> Result<I, Failure>,
-    run: fn(&Around<'_>, I) -> Result<A, Failure>,
+    run: fn(&Around<'_>, I) -> Result<A, E>,
     give: fn(A) -> R,
 }
 
-fn understand<Q, I, A, R>(body: Bytes, steps: Steps<Q, I, A, R>) -> Result<Understood, prost::DecodeError>
+fn understand<Q, I, A, E, R>(body: Bytes, steps: Steps<Q, I, A, E, R>) -> Result<Understood, prost::DecodeError>
 where
     Q: prost::Message + Default + Serialize,
     I: Clone + Send + Sync + 'static,
     A: 'static,
+    E: 'static,
+    Failure: From<E>,
     R: prost::Message + 'static,
 {
     let request = Q::decode(body)?;
@@ -96,22 +95,28 @@ where
     Ok(Understood { fields, work })
 }
 
-/// Rows of a group for some of its versions. `m` is the module of the version's messages.
+/// Rows of a group for some of its versions: `Method reads|writes: Request, arguments, operation, response`. A response
+/// without fields is `=> Response`. `m` is the module of the version's messages.
 macro_rules! rows {
     (@version $table:ident, $group:ident, $version:ident, { $(
-        $name:ident $kind:ident: $request:ident, $take:expr, $run:expr, $give:expr;
+        $name:ident $kind:ident: $request:ident, $take:expr, $run:expr $(, $give:expr)? $(=> $response:ident)?;
     )+ }) => { $(
         $table.push((stringify!($version), $crate::api::Method {
             name: stringify!($name),
             service: None,
             writes: rows!(@writes $kind),
             read: |body| {
-                use csi_proxy_proto::$group::$version as m;
+                use csi_proto::csi_proxy::$group::$version as m;
                 let take: fn(m::$request) -> Result<_, $crate::status::Failure> = $take;
-                $crate::api::understand(body, $crate::api::Steps { take, run: $run, give: $give })
+                $crate::api::understand(
+                    body,
+                    $crate::api::Steps { take, run: $run, give: rows!(@give $($give)? $(=> m::$response)?) },
+                )
             },
         }));
     )+ };
+    (@give => $response:path) => { |()| <$response>::default() };
+    (@give $give:expr) => { $give };
     (@writes writes) => { true };
     (@writes reads) => { false };
     ($table:ident, $group:ident: $($version:ident)+ => $rows:tt) => { $(
@@ -122,13 +127,3 @@ use rows;
 
 /// The rows of a group, each with its version.
 type Table = Vec<(&'static str, Method)>;
-
-/// Rejects a call that the caller's version lacks. The pipe does not serve the method either, so this is a second
-/// check.
-fn at_least(around: &Around<'_>, minimum: &'static str, name: &'static str) -> Result<(), Failure> {
-    let minimum: Version = minimum.parse().expect("it is written in this program");
-    if around.version < minimum {
-        return Err(Failure::Refused(format!("{name} requires CSI-Proxy API version {minimum} or greater")));
-    }
-    Ok(())
-}

@@ -45,7 +45,6 @@ pub(crate) struct Outcome {
     pub(crate) code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Windows' own error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) native: Option<String>,
 }
@@ -120,10 +119,6 @@ pub struct IntoFile {
 
 impl IntoFile {
     /// Opens the file for appending. Failed writes go to `log`.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened.
     pub fn open(path: &Path, log: Output) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Self { file: Mutex::new(file), log })

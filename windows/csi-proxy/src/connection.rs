@@ -1,18 +1,29 @@
 //! A client's connection for the gRPC server.
+//!
+//! Closes silent connections. Go clients open each pipe only to check that it exists, and keep that connection as long as
+//! they run. A connection without an HTTP/2 preface is closed after a limit, and uses neither a task nor a thread until
+//! then.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use grpc_authority::LenientStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Sleep, sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 use crate::pace::Pace;
 use crate::peer::Peer;
-use crate::preface::PrefaceLimit;
+
+/// Length of the HTTP/2 client preface in bytes.
+const PREFACE: usize = 24;
+
+/// How long a client may take for its preface. It is grpc-go's own limit for a server's preface.
+pub const PREFACE_LIMIT: Duration = Duration::from_secs(120);
 
 /// State that all calls of a connection share.
 #[derive(Debug, Clone)]
@@ -21,17 +32,29 @@ pub(crate) struct ConnectionInfo {
     pub(crate) pace: Arc<Pace>,
 }
 
-/// A connection that ends if the client never sends a preface, and whose invalid authorities are replaced.
+/// A connection whose invalid authorities are replaced. It reads as closed by the client if no preface has arrived in
+/// time, or before the proxy stops.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
-    stream: LenientStream<PrefaceLimit<S>>,
+    stream: LenientStream<S>,
+    waiting: Option<Waiting>,
     info: ConnectionInfo,
 }
 
+#[derive(Debug)]
+struct Waiting {
+    missing: usize,
+    limit: Pin<Box<Sleep>>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
 impl<S> Connection<S> {
+    /// Starts the limit now. Must be called within a runtime.
     pub(crate) fn new(stream: S, peer: Peer, stop: CancellationToken) -> Self {
-        let stream = LenientStream::new(PrefaceLimit::new(stream, stop));
-        Self { stream, info: ConnectionInfo { peer: Arc::new(peer), pace: Arc::new(Pace::new()) } }
+        let waiting =
+            Waiting { missing: PREFACE, limit: Box::pin(sleep(PREFACE_LIMIT)), stop: Box::pin(stop.cancelled_owned()) };
+        let info = ConnectionInfo { peer: Arc::new(peer), pace: Arc::new(Pace::new()) };
+        Self { stream: LenientStream::new(stream), waiting: Some(waiting), info }
     }
 }
 
@@ -45,7 +68,22 @@ impl<S> Connected for Connection<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let start = buffer.filled().len();
+        let this = &mut *self;
+        if let Some(waiting) = &mut this.waiting {
+            let is_over = waiting.limit.as_mut().poll(cx).is_ready() || waiting.stop.as_mut().poll(cx).is_ready();
+            if is_over {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        if let Some(waiting) = &mut this.waiting {
+            waiting.missing = waiting.missing.saturating_sub(buffer.filled().len() - start);
+            if waiting.missing == 0 {
+                this.waiting = None;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -60,5 +98,57 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const WHOLE: &[u8; PREFACE] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_preface_ends_after_two_minutes() {
+        for sent in [0, 1, PREFACE - 1] {
+            let (mut client, server) = duplex(64);
+            let mut server = Connection::new(server, Peer::default(), CancellationToken::new());
+            client.write_all(&WHOLE[..sent]).await.unwrap();
+            let began = Instant::now();
+            let mut received = Vec::new();
+            server.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received.len(), sent);
+            assert_eq!(began.elapsed().as_secs(), PREFACE_LIMIT.as_secs());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_with_preface_may_be_silent() {
+        let (mut client, server) = duplex(64);
+        let stop = CancellationToken::new();
+        let mut server = Connection::new(server, Peer::default(), stop.clone());
+        client.write_all(WHOLE).await.unwrap();
+        let mut preface = [0; PREFACE];
+        server.read_exact(&mut preface).await.unwrap();
+        stop.cancel();
+        let silence = tokio::time::timeout(PREFACE_LIMIT * 10, server.read_u8()).await;
+        assert!(silence.is_err(), "{silence:?}");
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(server.read_u8().await.unwrap(), b'x');
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_connection_ends_when_the_proxy_stops() {
+        let (_client, server) = duplex(64);
+        let stop = CancellationToken::new();
+        let mut server = Connection::new(server, Peer::default(), stop.clone());
+        let began = Instant::now();
+        let (end, ()) = tokio::join!(server.read_u8(), async {
+            sleep(Duration::from_secs(1)).await;
+            stop.cancel();
+        });
+        assert!(end.is_err() && began.elapsed() < Duration::from_secs(2), "{end:?}");
     }
 }

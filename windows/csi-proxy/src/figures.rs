@@ -5,9 +5,7 @@
 pub struct Figures {
     /// CPU time in seconds, of all processors.
     pub cpu_seconds: Option<f64>,
-    /// Resident memory in bytes.
     pub resident: Option<f64>,
-    /// Open handles.
     pub open: Option<f64>,
     /// Start time in seconds since 1970.
     pub started: Option<f64>,

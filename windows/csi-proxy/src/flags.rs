@@ -1,5 +1,6 @@
 //! The command line: the flags of the Go proxy, and new ones.
 
+mod selftest;
 #[cfg(test)]
 mod tests;
 
@@ -11,8 +12,8 @@ use component_base::flags::{self, CommandLine};
 use component_base::http::{BadHttpEndpoint, HttpEndpoint};
 use component_base::logs::FileLogFlags;
 
+pub use self::selftest::Selftest;
 use crate::groups::ApiGroups;
-use crate::selftest::{self, Selftest};
 
 /// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -67,7 +68,6 @@ pub struct Settings {
     pub warnings: Vec<String>,
 }
 
-/// The command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Serve.
@@ -138,26 +138,18 @@ struct Flags {
 /// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
-    /// An unknown flag, or an invalid value.
     #[error(transparent)]
     Flags(#[from] flags::BadCommandLine),
-    /// An invalid address of the metrics.
     #[error("--metrics-bind-address: {0}")]
     Metrics(#[from] BadHttpEndpoint),
-    /// An argument that is not a flag.
     #[error("unexpected argument {0:?}; use flags only")]
     Argument(String),
-    /// The self-test's disk is missing or invalid.
     #[error("--disk is {0:?}, but it must be the number of a spare disk, which is formatted")]
     Disk(String),
 }
 
 /// Parses the command line without the program's name. If a flag is repeated, the last value counts, except that
 /// `working-dir` accumulates.
-///
-/// # Errors
-///
-/// The first invalid argument.
 pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
     let mut arguments = arguments.into_iter().map(Into::into).peekable();
     if arguments.next_if(|first| first.to_str() == Some(selftest::WORD)).is_some() {

@@ -1,6 +1,6 @@
 //! The enabled groups and versions: all, unless `--api-groups` lists some.
 
-use csi_proxy_proto::{Group, Version, served};
+use csi_proto::csi_proxy::{Group, Version, served};
 
 /// A selection of groups and versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,28 +9,16 @@ pub struct ApiGroups(Vec<(Group, Version)>);
 /// An invalid selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadApiGroups {
-    /// An unknown group.
     #[error(transparent)]
-    Group(#[from] csi_proxy_proto::UnknownGroup),
-    /// A malformed version.
+    Group(#[from] csi_proto::csi_proxy::UnknownGroup),
     #[error(transparent)]
-    Version(#[from] csi_proxy_proto::BadVersion),
-    /// A version that the group does not have.
+    Version(#[from] csi_proto::csi_proxy::BadVersion),
     #[error("group {group} has no version {version}")]
-    NotServed {
-        /// The group.
-        group: Group,
-        /// The version.
-        version: Version,
-    },
+    NotServed { group: Group, version: Version },
 }
 
 impl ApiGroups {
     /// Parses `disk,volume/v1,…`; an empty text enables everything.
-    ///
-    /// # Errors
-    ///
-    /// The first part with an unknown group, or a version that the group lacks.
     pub fn parse(text: &str) -> Result<Self, BadApiGroups> {
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {

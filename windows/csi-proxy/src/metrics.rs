@@ -90,7 +90,6 @@ impl Metrics {
         Router::new().route("/metrics", get(page))
     }
 
-    /// Returns the current page.
     fn page(&self) -> String {
         let Figures { cpu_seconds, open, resident, started } = (self.figures)();
         let process = [(&CPU, cpu_seconds), (&OPEN, open), (&RESIDENT, resident), (&START, started)];
@@ -109,7 +108,6 @@ impl Metrics {
 mod tests {
     use super::*;
 
-    /// The names are those of Prometheus for gRPC servers.
     #[test]
     fn calls_are_counted_by_service_method_and_code() {
         let metrics = Metrics::new(Figures::default);

@@ -38,7 +38,6 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Other connections are not delayed.
     #[tokio::test(start_paused = true)]
     async fn calls_beyond_the_burst_of_a_connection_are_delayed() {
         let (began, busy) = (Instant::now(), Pace::new());

@@ -5,10 +5,8 @@ use serde::Serialize;
 /// The process that has opened a pipe. Unknown properties are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Peer {
-    /// Its process id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
     /// The path of its program.

@@ -25,10 +25,8 @@ pub(crate) struct Pool {
 /// Why an operation did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
-    /// All threads are busy and the queue is full.
     #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done, retry later")]
     Full { threads: usize, queue: usize },
-    /// The deadline passed before its turn came.
     #[error("csi-proxy: the deadline passed while {threads} operations were running; nothing was done")]
     Late { threads: usize },
     #[error("the operation panicked")]
@@ -121,7 +119,6 @@ mod tests {
         timeout(BOUND, waiting).await.expect("they wait");
     }
 
-    /// A rejected operation never begins. When a running one ends, the next one begins.
     #[tokio::test]
     async fn full_threads_and_queue_reject_further_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(2, 1)), JoinSet::new());
@@ -145,7 +142,6 @@ mod tests {
         assert_eq!((pool.places.available_permits(), pool.waiting.available_permits()), (2, 1));
     }
 
-    /// Work that was waiting never runs, and running work continues.
     #[tokio::test]
     async fn deadline_ends_the_wait_for_a_thread_but_not_the_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(1, 8)), JoinSet::new());

@@ -20,20 +20,15 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
-use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
+use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Selftest, Settings, read};
 use crate::proxy::{Parts, Proxy, Transport};
-use crate::selftest::{self, Selftest};
+use crate::selftest;
 use crate::serve::OPERATIONS;
 
 /// Creates the machine of the operations: Windows in the product, a fake in test programs.
 ///
 /// It is a type and not a value because the service control manager's callback has no argument for it.
 pub trait MakeHost: 'static {
-    /// Creates the machine.
-    ///
-    /// # Errors
-    ///
-    /// A text for the log. The program ends.
     fn make() -> Result<Arc<dyn Host>, String>;
 
     /// Returns the command line without the program's name.
@@ -52,7 +47,6 @@ const NAME: &str = "csi-proxy";
 const USAGE: u8 = 2;
 
 /// Runs the program to its end. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
-#[must_use]
 pub fn main<M: MakeHost>() -> ExitCode {
     let settings = match command::<M>() {
         Ok(Command::Run(settings)) => *settings,
@@ -180,25 +174,13 @@ impl Started {
         self.serve_on(&transport, stop, opened).await
     }
 
-    /// Only Windows has pipes with a machine-wide name, so other systems serve nothing.
+    /// Only Windows has pipes with a machine-wide name.
     #[cfg(not(windows))]
-    async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
-        struct Nowhere;
-        impl Transport for Nowhere {
-            type Stream = tokio::io::DuplexStream;
-
-            fn listen(
-                &self,
-                _: &str,
-            ) -> std::io::Result<
-                impl futures_util::Stream<Item = std::io::Result<(Self::Stream, crate::Peer)>> + Send + Unpin + 'static,
-            > {
-                Err::<futures_util::stream::Empty<_>, _>(std::io::ErrorKind::Unsupported.into())
-            }
-        }
-        self.serve_on(&Nowhere, stop, opened).await
+    async fn serve(self, _: CancellationToken, _: impl FnOnce()) -> Result<(), String> {
+        Err("csi-proxy requires Windows".to_owned())
     }
 
+    #[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
     async fn serve_on<T: Transport>(
         self,
         transport: &T,

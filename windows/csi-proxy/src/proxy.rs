@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use component_base::http::{ClearText, HttpEndpoint, serve_on};
-use csi_proxy_proto::{Group, Version, pipe_name};
+use csi_proto::csi_proxy::{Group, Version, pipe_name};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
@@ -34,14 +34,9 @@ const STREAMS_OF_A_CONNECTION: u32 = 100;
 
 /// The source of clients: Windows' pipes, or memory in tests.
 pub trait Transport {
-    /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it.
-    ///
-    /// # Errors
-    ///
-    /// The pipe already exists, or cannot be created.
     fn listen(
         &self,
         pipe: &str,
@@ -65,26 +60,18 @@ pub struct Parts {
 /// Why a proxy has ended, or has not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// Pipes that could not be created; the others are closed again.
     #[error("{}", lines(.0))]
     Listen(Vec<ListenError>),
-    /// The address for metrics is not available.
     #[error("serve metrics on {address}")]
     Metrics {
-        /// The address as configured.
         address: String,
         #[source]
         source: io::Error,
     },
-    /// Services that have ended unexpectedly; the others were stopped.
     #[error("{}", lines(.0))]
     Serve(Vec<ServeError>),
-    /// Calls that did not end in time after a stop.
     #[error("{calls} calls were still running {} s after the stop and were abandoned", DRAIN_LIMIT.as_secs())]
-    Drain {
-        /// How many.
-        calls: usize,
-    },
+    Drain { calls: usize },
 }
 
 /// A pipe that could not be created.
@@ -120,11 +107,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Opens all pipes or none. `stop` ends [`Self::run`].
-    ///
-    /// # Errors
-    ///
-    /// [`ProxyError::Listen`] with every pipe that could not be created; [`ProxyError::Metrics`].
+    /// Opens all pipes or none. `stop` ends [`Self::run`]. Errors: [`ProxyError::Listen`] with every pipe that could
+    /// not be created; [`ProxyError::Metrics`].
     pub async fn open<T: Transport>(transport: &T, parts: Parts, stop: CancellationToken) -> Result<Self, ProxyError> {
         let metrics = Arc::new(Metrics::new(parts.figures));
         let listener = match &parts.metrics_bind_address {
@@ -169,15 +153,11 @@ impl Proxy {
     }
 
     /// Returns the address of the metrics endpoint with its actual port.
-    #[must_use]
     pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
         self.metrics_address
     }
 
-    /// Serves until the stop, and then until running calls have ended, but at most [`DRAIN_LIMIT`].
-    ///
-    /// # Errors
-    ///
+    /// Serves until the stop, and then until running calls have ended, but at most [`DRAIN_LIMIT`]. Errors:
     /// [`ProxyError::Serve`] if a service has ended unexpectedly; the others are stopped too. [`ProxyError::Drain`] if
     /// calls have not ended in time: those within Windows cannot be cancelled.
     pub async fn run(mut self) -> Result<(), ProxyError> {

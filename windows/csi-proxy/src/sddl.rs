@@ -6,30 +6,18 @@ use crate::flags::DEFAULT_PIPE_SECURITY;
 /// A descriptor that is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
-    /// Without a DACL every account has all rights.
     #[error("parse security descriptor {0:?}: list of rights (D:...) missing, which gives everyone all rights")]
     NoList(String),
-    /// An entry that cannot be parsed.
     #[error("parse security descriptor: invalid entry ({0})")]
     Entry(String),
-    /// The owner is a large group.
     #[error(
         "parse security descriptor: owner {who} could change the rights; choose another owner, or set --insecure-pipe-acl"
     )]
-    Owner {
-        /// The group.
-        who: &'static str,
-    },
-    /// An entry gives write access to a large group.
+    Owner { who: &'static str },
     #[error(
         "parse security descriptor: entry ({entry}) lets {who} write to the pipes, and so to the node's storage; remove it, or set --insecure-pipe-acl"
     )]
-    Insecure {
-        /// The entry as written.
-        entry: String,
-        /// The group.
-        who: &'static str,
-    },
+    Insecure { entry: String, who: &'static str },
 }
 
 /// Groups to which Windows adds accounts by itself, by alias and SID. The groups of containers have no alias.
@@ -47,31 +35,12 @@ const CROWDS: [(&str, &str, &str); 10] = [
 ];
 
 /// Rights by name, as bits.
+#[rustfmt::skip]
 const RIGHTS: [(&str, u32); 24] = [
-    ("GA", 0x1000_0000),
-    ("GX", 0x2000_0000),
-    ("GW", 0x4000_0000),
-    ("GR", 0x8000_0000),
-    ("RC", 0x0002_0000),
-    ("SD", 0x0001_0000),
-    ("WD", 0x0004_0000),
-    ("WO", 0x0008_0000),
-    ("CC", 0x1),
-    ("DC", 0x2),
-    ("LC", 0x4),
-    ("SW", 0x8),
-    ("RP", 0x10),
-    ("WP", 0x20),
-    ("DT", 0x40),
-    ("LO", 0x80),
-    ("CR", 0x100),
-    ("FA", 0x001f_01ff),
-    ("FR", 0x0012_0089),
-    ("FW", 0x0012_0116),
-    ("FX", 0x0012_00a0),
-    ("KA", 0x000f_003f),
-    ("KR", 0x0002_0019),
-    ("KW", 0x0002_0006),
+    ("GA", 0x1000_0000), ("GX", 0x2000_0000), ("GW", 0x4000_0000), ("GR", 0x8000_0000), ("RC", 0x0002_0000), ("SD", 0x0001_0000),
+    ("WD", 0x0004_0000), ("WO", 0x0008_0000), ("CC", 0x1), ("DC", 0x2), ("LC", 0x4), ("SW", 0x8),
+    ("RP", 0x10), ("WP", 0x20), ("DT", 0x40), ("LO", 0x80), ("CR", 0x100), ("FA", 0x001f_01ff),
+    ("FR", 0x0012_0089), ("FW", 0x0012_0116), ("FX", 0x0012_00a0), ("KA", 0x000f_003f), ("KR", 0x0002_0019), ("KW", 0x0002_0006),
 ];
 
 /// Write data, add instances, write both kinds of attributes, delete, change rights or owner; generic write and all.
@@ -83,10 +52,6 @@ const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 const SYSTEM: &str = "S-1-5-18";
 
 /// Rejects a descriptor that gives write access to a large group.
-///
-/// # Errors
-///
-/// The first such entry, an owner that is a large group, or a part that cannot be parsed.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
     // The owner may always change the rights (WRITE_DAC).
@@ -212,7 +177,6 @@ mod tests {
 
     use super::*;
 
-    /// The large groups include Everyone, anonymous, users and the network.
     #[test]
     fn write_access_for_a_large_group_is_rejected() {
         for (who, name) in
@@ -238,7 +202,6 @@ mod tests {
         assert_eq!((rights & 1, rights & 2, rights & 4, rights & 0xc_0000), (1, 2, 0, 0));
     }
 
-    /// This includes the default descriptor.
     #[test]
     fn read_access_for_large_groups_is_accepted() {
         let others = [
@@ -263,8 +226,6 @@ mod tests {
         }
     }
 
-    /// This is for an administrator who starts the proxy by hand, or a proxy that runs under another account. The
-    /// descriptor for the system account is unchanged.
     #[test]
     fn descriptor_lets_its_own_user_add_instances() {
         assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
@@ -273,7 +234,6 @@ mod tests {
         assert_eq!(check(&descriptor), Ok(()));
     }
 
-    /// The owner may change the rights. The groups of containers count as large.
     #[test]
     fn descriptor_owned_by_a_large_group_is_rejected() {
         for descriptor in ["O:WDG:SYD:P(A;;GA;;;SY)", "D:P(A;;GA;;;SY)O:S-1-1-0", "G:SYO:AUD:(A;;GA;;;SY)"] {
@@ -286,7 +246,6 @@ mod tests {
         assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
     }
 
-    /// The system and the proxy's own user need the right, so they are not listed.
     #[test]
     fn entries_that_let_others_add_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";

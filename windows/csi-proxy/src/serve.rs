@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use csi_proxy_proto::{Group, Version};
+use csi_proto::csi_proxy::{Group, Version};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -32,7 +32,7 @@ use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::pool::{NotRun, Pool};
 use crate::status::{Failure, MALFORMED, OK, name_of};
-use body::Bare;
+pub use body::Bare;
 
 /// Concurrent operations, each on a thread; more wait.
 pub(crate) const OPERATIONS: usize = 32;
@@ -49,7 +49,6 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// Running operations. They continue after their client has disconnected.
     pub(crate) running: TaskTracker,
-    /// The threads of operations.
     pub(crate) pool: Pool,
 }
 
@@ -231,10 +230,10 @@ impl Call {
 
     async fn once(&self, work: &Work, deadline: Option<Duration>, began: Instant) -> Result<Vec<u8>, Failure> {
         let shared = &self.service.shared;
-        let (storage, version, work) = (Arc::clone(&shared.storage), self.service.version, Arc::clone(work));
+        let (storage, work) = (Arc::clone(&shared.storage), Arc::clone(work));
         let run = move |_| {
             let patience = deadline::patience(deadline, began.elapsed());
-            work(&Around { storage: &storage, version, patience })
+            work(&Around { storage: &storage, patience })
         };
         let left = deadline.map(|deadline| deadline.saturating_sub(began.elapsed()));
         match shared.pool.run(left, run).await {

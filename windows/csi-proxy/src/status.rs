@@ -13,11 +13,12 @@ pub(crate) enum Failure {
     Refused(String),
     /// A required message is missing. The Go proxy crashes in this case.
     Missing(String),
-    /// The operation failed.
-    Storage { prefix: String, error: StorageError },
+    Storage {
+        prefix: String,
+        error: StorageError,
+    },
     /// The bytes cannot be decoded.
     Malformed(String),
-    /// An unknown method.
     Unimplemented(String),
     /// Too many operations are running or waiting.
     Busy(String),
@@ -140,7 +141,6 @@ mod tests {
 
     use super::*;
 
-    /// The number is in the trailing metadata.
     #[test]
     fn host_error_is_unknown_with_text_and_windows_number() {
         let win32 = Failure::from(StorageError::from(HostError::win32("SetVolumeMountPointW", "C:\\x", 145)));
@@ -154,7 +154,6 @@ mod tests {
         assert!(Failure::Refused("no".to_owned()).status().metadata().is_empty());
     }
 
-    /// The prefix names the new call.
     #[test]
     fn forwarded_error_keeps_its_text_behind_a_prefix() {
         let error = StorageError::NotMounted { path: "C:\\x".to_owned() };

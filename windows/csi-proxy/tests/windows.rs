@@ -13,7 +13,7 @@ mod handles;
 #[path = "windows/program.rs"]
 mod program;
 
-use csi_proxy_proto::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
+use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
 use program::{Program, alone, connected, eventually};
 use std::ffi::OsString;
 use tokio::net::windows::named_pipe::ClientOptions;
@@ -34,8 +34,6 @@ async fn disks() -> disk::v1::disk_client::DiskClient<tonic::transport::Channel>
     disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await)
 }
 
-/// Errors of the host are Unknown, and methods of other versions Unimplemented. The record of a call names the client's
-/// process, program and user.
 #[tokio::test]
 async fn real_pipes_serve_all_services_and_records_name_clients() {
     let _alone = alone().await;
@@ -62,7 +60,6 @@ async fn real_pipes_serve_all_services_and_records_name_clients() {
     assert!(client["sid"].as_str().unwrap().starts_with("S-1-"), "{record}");
 }
 
-/// Hundreds of clients disconnect at once, hundreds stay silent, and 64 connect concurrently.
 #[tokio::test]
 async fn client_always_finds_a_pipe() {
     let _alone = alone().await;
@@ -99,7 +96,6 @@ async fn doubled_backslashes_mean_the_same_pipe() {
     eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
 }
 
-/// A killed program does not block the next one.
 #[tokio::test]
 async fn program_starts_fifty_times_with_all_of_its_pipes() {
     let _alone = alone().await;
@@ -112,22 +108,6 @@ async fn program_starts_fifty_times_with_all_of_its_pipes() {
     }
 }
 
-/// It accepts the named spare disk, and rejects a disk of Windows.
-#[tokio::test]
-async fn selftest_is_a_command_of_the_program() {
-    let ends = [
-        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "steps passed"),
-        (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
-        (vec!["selftest"], 2, "--disk"),
-    ];
-    for (arguments, status, why) in ends {
-        let (ended, text) = Program::run_to_end(&arguments);
-        assert_eq!(ended, Some(status), "{arguments:?}: {text}");
-        assert!(text.contains(why), "{arguments:?}: {text}");
-    }
-}
-
-/// A pipe of neither proxy fails with error 2.
 #[tokio::test]
 async fn two_proxies_share_a_node_by_groups() {
     let _alone = alone().await;
@@ -141,8 +121,6 @@ async fn two_proxies_share_a_node_by_groups() {
     assert!(matches!(missing, ConnectError::NotServed { .. }), "{missing}");
 }
 
-/// The service is running when its pipes exist. It reports the stop as pending while the format runs, and its exit is
-/// clean.
 #[tokio::test]
 async fn service_stop_lets_a_format_end() {
     let _alone = alone().await;
@@ -238,7 +216,6 @@ impl Drop for Installed {
     }
 }
 
-/// The status is 2 for an invalid command line, and 1 for a command that fails. Both print the reason.
 #[tokio::test]
 async fn failed_start_exits_with_a_status_and_a_reason() {
     let ends = [
@@ -247,6 +224,9 @@ async fn failed_start_exits_with_a_status_and_a_reason() {
         (vec!["--pipe-security-descriptor=D:(A;;GA;;;WD)"], 1, "Everyone"),
         (vec!["--kubelet-path=kubelet"], 1, "kubelet"),
         (vec!["--version"], 0, "csi-proxy "),
+        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "steps passed"),
+        (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
+        (vec!["selftest"], 2, "--disk"),
     ];
     for (arguments, status, why) in ends {
         let (ended, text) = Program::run_to_end(&arguments);

@@ -25,7 +25,6 @@ pub(crate) enum Owner {
     Volume(DiskNumber),
     /// Unknown: its disk is detached or offline.
     Vanished,
-    /// Another owner.
     Other(DiskNumber),
 }
 

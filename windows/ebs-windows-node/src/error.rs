@@ -16,19 +16,13 @@ use crate::request::RequestError;
 /// A failed RPC: its name, volume, path and cause.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// An invalid request, before any work.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A failed step.
     #[error("{rpc} of volume {volume} at {path}")]
     Work {
-        /// The RPC.
         rpc: Rpc,
-        /// The volume.
         volume: VolumeId,
-        /// The path of the request.
         path: WinPath,
-        /// The cause.
         #[source]
         cause: Box<Cause>,
     },
@@ -45,21 +39,14 @@ impl NodeError {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The storage of the machine failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A call of csi-proxy failed.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// A rule forbids the request.
     #[error(transparent)]
     Refused(#[from] NodeRefusal),
-    /// All callers have disconnected, so no further step was started.
     #[error("the client disconnected, so the driver stopped before {before}")]
-    Abandoned {
-        /// The step that was not started.
-        before: &'static str,
-    },
+    Abandoned { before: &'static str },
 }
 
 impl Cause {
@@ -81,82 +68,30 @@ pub(crate) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
 /// A rule that forbids the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRefusal {
-    /// The number of the volume's disk belongs to another disk now.
     #[error("the volume was disk {was} and {}", .now.map_or_else(|| "now has no disk".to_owned(), |now| format!("is now disk {now}")))]
-    DiskChanged {
-        /// The number at the first check.
-        was: DiskNumber,
-        /// The current number.
-        now: Option<DiskNumber>,
-    },
-    /// The disk is smaller than the size in EC2.
+    DiskChanged { was: DiskNumber, now: Option<DiskNumber> },
     #[error("the disk has {found}, less than the volume's {promised}")]
-    TooSmall {
-        /// The size that Windows reports.
-        found: Bytes,
-        /// The size that EC2 reports.
-        promised: Gib,
-    },
-    /// The disk is smaller than the requested size of the expansion.
+    TooSmall { found: Bytes, promised: Gib },
     #[error("Windows reports {found} for the disk, less than the required {required}")]
-    NotGrown {
-        /// The size that Windows reports.
-        found: Bytes,
-        /// The size in the request.
-        required: Bytes,
-    },
-    /// The disk is not blank, and cannot be mounted.
+    NotGrown { found: Bytes, required: Bytes },
     #[error("the disk is not blank and holds {contents}, so the driver does not format it")]
-    NotBlank {
-        /// A description of its contents.
-        contents: String,
-    },
-    /// The node has the csi-proxy of another project, which cannot read a disk.
+    NotBlank { contents: String },
     #[error(
         "disk {disk} has no known file system and this node's csi-proxy cannot prove that it is blank, so the driver does not format it"
     )]
-    NotProvenBlank {
-        /// The disk.
-        disk: DiskNumber,
-    },
-    /// The disk is blank, but the volume was created from a snapshot or another volume.
+    NotProvenBlank { disk: DiskNumber },
     #[error("the disk is blank although the volume was created from a {origin}, so the driver does not format it")]
-    BlankRestore {
-        /// `snapshot` or `clone`.
-        origin: VolumeOrigin,
-    },
-    /// Windows does not show the volume of a partition.
+    BlankRestore { origin: VolumeOrigin },
     #[error("disk {disk} has a partition whose volume does not appear in Windows yet")]
-    VolumeNotShown {
-        /// The disk.
-        disk: DiskNumber,
-    },
-    /// Another volume is mounted there.
+    VolumeNotShown { disk: DiskNumber },
     #[error("another volume is already mounted at the path: {found}")]
-    OtherMount {
-        /// A description of the mounted volume.
-        found: String,
-    },
-    /// Another entry is at the path, which the driver did not create.
+    OtherMount { found: String },
     #[error("the path is in use by {found}")]
-    InTheWay {
-        /// A description of the entry.
-        found: String,
-    },
-    /// The volume is not staged at the requested path.
+    InTheWay { found: String },
     #[error("the volume is not mounted at the staging path {staging}: found {found}")]
-    NotStaged {
-        /// The path.
-        staging: WinPath,
-        /// A description of what is at the path.
-        found: String,
-    },
-    /// The path does not lead to the volume.
+    NotStaged { staging: WinPath, found: String },
     #[error("the volume is not mounted at the path: found {found}")]
-    NotPublished {
-        /// A description of what is at the path.
-        found: String,
-    },
+    NotPublished { found: String },
 }
 
 impl From<NodeError> for Status {

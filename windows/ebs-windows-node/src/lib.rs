@@ -7,7 +7,6 @@
 //!
 //! This crate compiles on every system. The caller selects the machine of [`winstorage::Storage`], which may also be
 //! behind csi-proxy ([`OverProxy`]).
-#![warn(missing_docs)]
 
 mod disks;
 mod error;
@@ -79,6 +78,10 @@ impl WindowsNode {
         done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 }
+
+// The files that unit tests share with `tests/` name the crate.
+#[cfg(test)]
+extern crate self as ebs_windows_node;
 
 #[cfg(test)]
 mod tests;

@@ -11,17 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proxy_proto::contents::v1::{self as contents, disk_contents_client::DiskContentsClient};
-use csi_proxy_proto::disk::v1::{self as disk, disk_client::DiskClient};
-use csi_proxy_proto::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
-use csi_proxy_proto::volume::v1::{self as volume, volume_client::VolumeClient};
-use csi_proxy_proto::{ConnectError, Dial, Group, Version, connect, says_not_mounted};
+use csi_proto::csi_proxy::contents::v1::{self as contents, disk_contents_client::DiskContentsClient};
+use csi_proto::csi_proxy::disk::v1::{self as disk, disk_client::DiskClient};
+use csi_proto::csi_proxy::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
+use csi_proto::csi_proxy::volume::v1::{self as volume, volume_client::VolumeClient};
+use csi_proto::csi_proxy::{ConnectError, Dial, Group, Version, connect, says_not_mounted};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 use winstorage::host::{Space, SpaceHost};
-use winstorage::locate::{DiskSearch, Look};
 use winstorage::service::{Contents, Found, VolumeStats};
 use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
 use winstorage::{StorageError, WayError};
@@ -44,7 +43,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
-    /// Refuse to format it.
     Refuse,
     /// Format it, as other drivers over csi-proxy do.
     Format,
@@ -63,10 +61,8 @@ pub struct OverProxy {
 }
 
 impl OverProxy {
-    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
-    ///
-    /// # Errors
-    /// A pipe does not exist or cannot be opened; the error names it.
+    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run. Errors: A
+    /// pipe does not exist or cannot be opened; the error names it.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
@@ -94,30 +90,6 @@ impl OverProxy {
             Ok(Err(status)) => Err(failed(call, status)),
             Err(_elapsed) => Err(ProxyError::Late { call, within }),
         }
-    }
-
-    fn disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, ProxyError> {
-        let mut disks = self.disks.clone();
-        let all = self.wait("ListDiskIDs", QUICKLY, disks.list_disk_i_ds(disk::ListDiskIDsRequest {}))?.disk_i_ds;
-        let ids = |ids: disk::DiskIDs| DiskIds { page83: ids.page83, serial_number: ids.serial_number };
-        Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
-    }
-
-    /// Only disks without a serial number of EBS are identified by their location.
-    fn disk_locations(&self) -> BTreeMap<DiskNumber, DiskLocation> {
-        let mut disks = self.disks.clone();
-        let asked = disks.list_disk_locations(disk::ListDiskLocationsRequest {});
-        let all = self.wait("ListDiskLocations", QUICKLY, asked).unwrap_or_else(|error| {
-            tracing::warn!(%error, "failed to read the locations of disks");
-            disk::ListDiskLocationsResponse::default()
-        });
-        let place = |at: disk::DiskLocation| DiskLocation {
-            adapter: at.adapter,
-            bus: at.bus,
-            target: at.target,
-            lun: at.lunid,
-        };
-        all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
     }
 
     /// Returns the contents of the disk as the proxy has read them, or `None` if the proxy lacks the call.
@@ -227,6 +199,11 @@ fn bytes(call: &'static str, count: i64) -> Result<u64, ProxyError> {
     u64::try_from(count).map_err(|_| ProxyError::Odd { call, what: format!("{count} bytes") })
 }
 
+/// Replaces the proxy's "not found" by the storage's own error.
+fn or_missing<T>(answer: Result<T, ProxyError>, missing: StorageError) -> Result<T, Cause> {
+    answer.map_err(|error| if error.says("not found") { missing.into() } else { error.into() })
+}
+
 impl NodeStorage for OverProxy {
     fn look(&self, path: &str, role: Role) -> Result<Found, Cause> {
         if !self.exists(path)? {
@@ -240,42 +217,31 @@ impl NodeStorage for OverProxy {
         })
     }
 
-    fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
-        let mut search = DiskSearch::new(volume, device);
-        loop {
-            let places = self.disk_locations();
-            match search.look(&self.disk_ids()?, &places).map_err(StorageError::from)? {
-                Look::Found(disk) => return Ok(disk),
-                Look::RescanAndWait(time) => {
-                    if let Err(error) = self.rescan() {
-                        tracing::warn!(%error, "failed to rescan for a disk");
-                    }
-                    self.pause(time);
-                }
-            }
-        }
-    }
-
-    fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, Cause> {
-        let (places, ids) = (self.disk_locations(), self.disk_ids()?);
-        match DiskSearch::new(volume, device).look(&ids, &places).map_err(StorageError::from)? {
-            Look::Found(disk) => Ok(Some(disk)),
-            Look::RescanAndWait(_) => Ok(None),
-        }
+    fn list_disk_locations(&self) -> Result<BTreeMap<DiskNumber, DiskLocation>, Cause> {
+        let request = disk::ListDiskLocationsRequest {};
+        let all = self.wait("ListDiskLocations", QUICKLY, self.disks.clone().list_disk_locations(request))?;
+        let place = |at: disk::DiskLocation| DiskLocation {
+            adapter: at.adapter,
+            bus: at.bus,
+            target: at.target,
+            lun: at.lunid,
+        };
+        Ok(all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect())
     }
 
     fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, Cause> {
-        Ok(self.disk_ids()?)
+        let request = disk::ListDiskIDsRequest {};
+        let all = self.wait("ListDiskIDs", QUICKLY, self.disks.clone().list_disk_i_ds(request))?.disk_i_ds;
+        let ids = |ids: disk::DiskIDs| DiskIds { page83: ids.page83, serial_number: ids.serial_number };
+        Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
     }
 
     fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, Cause> {
         let call = "GetDiskNumberFromVolumeID";
         let request = volume::GetDiskNumberFromVolumeIdRequest { volume_id: volume.to_owned() };
-        match self.wait(call, QUICKLY, self.volumes.clone().get_disk_number_from_volume_id(request)) {
-            Ok(found) => Ok(DiskNumber(found.disk_number)),
-            Err(error) if error.says("not found") => Err(StorageError::VolumeNotFound(guid(call, volume)?).into()),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.wait(call, QUICKLY, self.volumes.clone().get_disk_number_from_volume_id(request));
+        let guid = guid(call, volume)?;
+        Ok(DiskNumber(or_missing(found, StorageError::VolumeNotFound(guid))?.disk_number))
     }
 
     fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, Cause> {
@@ -296,32 +262,24 @@ impl NodeStorage for OverProxy {
 
     fn partition_disk(&self, disk: DiskNumber) -> Result<(), Cause> {
         let request = disk::PartitionDiskRequest { disk_number: disk.0 };
-        self.wait("PartitionDisk", SLOWLY, self.disks.clone().partition_disk(request))?;
-        Ok(())
+        Ok(self.wait("PartitionDisk", SLOWLY, self.disks.clone().partition_disk(request)).map(drop)?)
     }
 
     fn format_volume(&self, volume: &str) -> Result<(), Cause> {
         let request = volume::FormatVolumeRequest { volume_id: volume.to_owned() };
-        self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request))?;
-        Ok(())
+        Ok(self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request)).map(drop)?)
     }
 
     fn disk_state(&self, disk: DiskNumber) -> Result<bool, Cause> {
         let request = disk::GetDiskStateRequest { disk_number: disk.0 };
-        match self.wait("GetDiskState", QUICKLY, self.disks.clone().get_disk_state(request)) {
-            Ok(state) => Ok(state.is_online),
-            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
-            Err(error) => Err(error.into()),
-        }
+        let state = self.wait("GetDiskState", QUICKLY, self.disks.clone().get_disk_state(request));
+        Ok(or_missing(state, StorageError::DiskNotFound(disk))?.is_online)
     }
 
     fn set_disk_state(&self, disk: DiskNumber, online: bool) -> Result<(), Cause> {
         let request = disk::SetDiskStateRequest { disk_number: disk.0, is_online: online };
-        match self.wait("SetDiskState", QUICKLY, self.disks.clone().set_disk_state(request)) {
-            Ok(_done) => Ok(()),
-            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
-            Err(error) => Err(error.into()),
-        }
+        let done = self.wait("SetDiskState", QUICKLY, self.disks.clone().set_disk_state(request));
+        or_missing(done, StorageError::DiskNotFound(disk)).map(drop)
     }
 
     fn disk_size(&self, disk: DiskNumber) -> Result<u64, Cause> {
@@ -331,8 +289,7 @@ impl NodeStorage for OverProxy {
     }
 
     fn rescan(&self) -> Result<(), Cause> {
-        self.wait("Rescan", QUICKLY, self.disks.clone().rescan(disk::RescanRequest {}))?;
-        Ok(())
+        Ok(self.wait("Rescan", QUICKLY, self.disks.clone().rescan(disk::RescanRequest {})).map(drop)?)
     }
 
     fn volume_stats(&self, volume: &str) -> Result<VolumeStats, Cause> {
@@ -362,8 +319,7 @@ impl NodeStorage for OverProxy {
 
     fn mkdir(&self, path: &str) -> Result<(), Cause> {
         let request = filesystem::MkdirRequest { path: path.to_owned() };
-        self.wait("Mkdir", QUICKLY, self.files.clone().mkdir(request))?;
-        Ok(())
+        Ok(self.wait("Mkdir", QUICKLY, self.files.clone().mkdir(request)).map(drop)?)
     }
 
     fn rmdir(&self, path: &str, force: bool) -> Result<(), Cause> {
@@ -371,20 +327,17 @@ impl NodeStorage for OverProxy {
             return Err(StorageError::Missing { path: path.to_owned() }.into());
         }
         let request = filesystem::RmdirRequest { path: path.to_owned(), force };
-        self.wait("Rmdir", QUICKLY, self.files.clone().rmdir(request))?;
-        Ok(())
+        Ok(self.wait("Rmdir", QUICKLY, self.files.clone().rmdir(request)).map(drop)?)
     }
 
     fn mount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
         let request = volume::MountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
-        self.wait("MountVolume", QUICKLY, self.volumes.clone().mount_volume(request))?;
-        Ok(())
+        Ok(self.wait("MountVolume", QUICKLY, self.volumes.clone().mount_volume(request)).map(drop)?)
     }
 
     fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
         let request = volume::UnmountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
-        self.wait("UnmountVolume", SLOWLY, self.volumes.clone().unmount_volume(request))?;
-        Ok(())
+        Ok(self.wait("UnmountVolume", SLOWLY, self.volumes.clone().unmount_volume(request)).map(drop)?)
     }
 
     fn create_symlink(&self, source: &str, link: &str) -> Result<(), Cause> {
@@ -396,8 +349,7 @@ impl NodeStorage for OverProxy {
             return Err(StorageError::Way(WayError::Exists { path: link.to_owned() }).into());
         }
         let request = filesystem::CreateSymlinkRequest { source_path: source.to_owned(), target_path: link.to_owned() };
-        self.wait("CreateSymlink", QUICKLY, self.files.clone().create_symlink(request))?;
-        Ok(())
+        Ok(self.wait("CreateSymlink", QUICKLY, self.files.clone().create_symlink(request)).map(drop)?)
     }
 
     fn space(&self, path: &str) -> Result<Space, Cause> {

@@ -49,7 +49,7 @@ fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
 }
 
 /// Removes the link. Its target stays unchanged.
-pub(crate) fn unpublish(disks: &Disks, plan: &At) -> Result<(), Cause> {
+pub(crate) fn unpublish(disks: &Disks, plan: &At, _waiters: &Waiters) -> Result<(), Cause> {
     let path = plan.path.to_string();
     match disks.storage.look(&path, Role::Target)? {
         Found::Missing => Ok(()),

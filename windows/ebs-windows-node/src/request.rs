@@ -12,47 +12,26 @@ use winstorage::types::WinPath;
 /// An invalid request, rejected before any work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A required field is missing.
     #[error("missing field {field}")]
-    Missing {
-        /// Its name.
-        field: &'static str,
-    },
-    /// A volume id that is invalid in EC2, or a node-local handle, which Windows does not support.
+    Missing { field: &'static str },
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
-    /// An invalid path.
     #[error("{field} {path:?} is not an absolute path")]
-    Path {
-        /// The field.
-        field: &'static str,
-        /// The path as received.
-        path: String,
-    },
-    /// An invalid path of an existing volume.
+    Path { field: &'static str, path: String },
     #[error("the volume is not at {path:?}: not an absolute path")]
-    NoSuchPath {
-        /// The path as received.
-        path: String,
-    },
-    /// A capability that EBS does not support.
+    NoSuchPath { path: String },
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    /// Neither block nor mount.
     #[error("volume_capability.mount is missing; set it")]
     AccessTypeUnset,
-    /// A raw block volume.
     #[error("raw block volumes are unsupported on Windows; use volumeMode Filesystem")]
     Block,
-    /// An unsupported file system.
     #[error("file system {0:?} is unsupported on Windows; use ntfs, or leave it empty")]
     FileSystem(String),
-    /// An option for mkfs on Linux.
     #[error(
         "volume context has {0}, which applies only to Linux file systems; remove it, because Windows formats volumes as NTFS"
     )]
     FormatOption(FormatKey),
-    /// An invalid publish or volume context, from the controller or a person.
     #[error(transparent)]
     Context(#[from] ContextError),
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use csi_proto::csi;
 use ebs_driver::csi_node::{NodeCapability, NodeRpcs};
 use ebs_driver::node_info;
-use ebs_driver::operation::Key;
+use ebs_driver::operation::{Content, Key};
 use ebs_driver::rpc::Rpc;
 use ebs_driver::volume_handle::VolumeHandle;
-use ebs_ec2::VolumeId;
+use ebs_ec2::{VolumeId, Waiters};
 use tonic::Status;
 use winstorage::types::WinPath;
 
-use crate::error::NodeError;
+use crate::disks::Disks;
+use crate::error::{Cause, NodeError};
 use crate::request::{self, At, key_of};
 use crate::{WindowsNode, growth, publish, stage, stats, unstage};
 
@@ -35,16 +36,8 @@ impl NodeRpcs for WindowsNode {
         request: csi::NodeStageVolumeRequest,
     ) -> Result<csi::NodeStageVolumeResponse, Status> {
         let plan = request::Stage::parse(&request, &node.options.driver)?;
-        let (shared, wanted) = (Arc::clone(node), plan.clone());
-        let work = move |waiters| async move {
-            let work = move |disks: &_| {
-                let ended = stage::run(disks, &wanted, &waiters);
-                ended.map_err(NodeError::during(Rpc::NodeStageVolume, &wanted.volume, &wanted.staging))
-            };
-            shared.blocking(work).await
-        };
-        let key = volume_key(&plan.volume);
-        node.operations.run_exclusive(key, plan, Rpc::NodeStageVolume.timeout(), work).await?;
+        let (key, at) = (volume_key(&plan.volume), (plan.volume.clone(), plan.staging.clone()));
+        Mutation { rpc: Rpc::NodeStageVolume, key, at, supersedes: false, work: stage::run }.run(node, plan).await?;
         Ok(csi::NodeStageVolumeResponse {})
     }
 
@@ -53,16 +46,8 @@ impl NodeRpcs for WindowsNode {
         request: csi::NodeUnstageVolumeRequest,
     ) -> Result<csi::NodeUnstageVolumeResponse, Status> {
         let plan = At::unstage(&request)?;
-        let (shared, wanted) = (Arc::clone(node), plan.clone());
-        let work = move |waiters| async move {
-            let work = move |disks: &_| {
-                let ended = unstage::run(disks, &wanted, &waiters);
-                ended.map_err(NodeError::during(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))
-            };
-            shared.blocking(work).await
-        };
-        let key = volume_key(&plan.volume);
-        node.operations.run(key, plan, Rpc::NodeUnstageVolume.timeout(), work).await?;
+        let (key, at) = (volume_key(&plan.volume), (plan.volume.clone(), plan.path.clone()));
+        Mutation { rpc: Rpc::NodeUnstageVolume, key, at, supersedes: true, work: unstage::run }.run(node, plan).await?;
         Ok(csi::NodeUnstageVolumeResponse {})
     }
 
@@ -71,16 +56,10 @@ impl NodeRpcs for WindowsNode {
         request: csi::NodePublishVolumeRequest,
     ) -> Result<csi::NodePublishVolumeResponse, Status> {
         let plan = request::Publish::parse(&request)?;
-        let (shared, wanted) = (Arc::clone(node), plan.clone());
-        let work = move |waiters| async move {
-            let work = move |disks: &_| {
-                let ended = publish::run(disks, &wanted, &waiters);
-                ended.map_err(NodeError::during(Rpc::NodePublishVolume, &wanted.volume, &wanted.target))
-            };
-            shared.blocking(work).await
-        };
-        let key = target_key(&plan.volume, &plan.target);
-        node.operations.run_exclusive(key, plan, Rpc::NodePublishVolume.timeout(), work).await?;
+        let (key, at) = (target_key(&plan.volume, &plan.target), (plan.volume.clone(), plan.target.clone()));
+        Mutation { rpc: Rpc::NodePublishVolume, key, at, supersedes: false, work: publish::run }
+            .run(node, plan)
+            .await?;
         Ok(csi::NodePublishVolumeResponse {})
     }
 
@@ -89,16 +68,9 @@ impl NodeRpcs for WindowsNode {
         request: csi::NodeUnpublishVolumeRequest,
     ) -> Result<csi::NodeUnpublishVolumeResponse, Status> {
         let plan = At::unpublish(&request)?;
-        let (shared, wanted) = (Arc::clone(node), plan.clone());
-        let work = move |_waiters| async move {
-            let work = move |disks: &_| {
-                let ended = publish::unpublish(disks, &wanted);
-                ended.map_err(NodeError::during(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))
-            };
-            shared.blocking(work).await
-        };
-        let key = target_key(&plan.volume, &plan.path);
-        node.operations.run(key, plan, Rpc::NodeUnpublishVolume.timeout(), work).await?;
+        let (key, at) = (target_key(&plan.volume, &plan.path), (plan.volume.clone(), plan.path.clone()));
+        let work = publish::unpublish;
+        Mutation { rpc: Rpc::NodeUnpublishVolume, key, at, supersedes: true, work }.run(node, plan).await?;
         Ok(csi::NodeUnpublishVolumeResponse {})
     }
 
@@ -110,16 +82,10 @@ impl NodeRpcs for WindowsNode {
         let Some(plan) = request::Expand::parse(&request)? else {
             return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
         };
-        let (shared, wanted) = (Arc::clone(node), plan.clone());
-        let work = move |waiters| async move {
-            let work = move |disks: &_| {
-                let ended = growth::expand(disks, &wanted, &waiters);
-                ended.map_err(NodeError::during(Rpc::NodeExpandVolume, &wanted.at.volume, &wanted.at.path))
-            };
-            shared.blocking(work).await
-        };
         let key = Key::NodeGrowth(VolumeHandle::Volume(plan.at.volume.clone()));
-        let size = node.operations.run_exclusive(key, plan, Rpc::NodeExpandVolume.timeout(), work).await?;
+        let at = (plan.at.volume.clone(), plan.at.path.clone());
+        let mutation = Mutation { rpc: Rpc::NodeExpandVolume, key, at, supersedes: false, work: growth::expand };
+        let size = mutation.run(node, plan).await?;
         Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
     }
 
@@ -128,6 +94,32 @@ impl NodeRpcs for WindowsNode {
         request: csi::NodeGetVolumeStatsRequest,
     ) -> Result<csi::NodeGetVolumeStatsResponse, Status> {
         Ok(stats::run(node, request).await?)
+    }
+}
+
+/// A mutating RPC with its blocking work.
+struct Mutation<P, T> {
+    rpc: Rpc,
+    key: Key,
+    at: (VolumeId, WinPath),
+    /// Asks another operation that holds the key to end.
+    supersedes: bool,
+    work: fn(&Disks, &P, &Waiters) -> Result<T, Cause>,
+}
+
+impl<P: Content + Clone, T: Clone + Send + Sync + 'static> Mutation<P, T> {
+    /// Runs the work as an operation, which outlives the request.
+    async fn run(self, node: &Arc<WindowsNode>, plan: P) -> Result<T, Status> {
+        let Self { rpc, key, at: (volume, path), supersedes, work } = self;
+        let (shared, wanted) = (Arc::clone(node), plan.clone());
+        let work = move |waiters| async move {
+            let work = move |disks: &_| work(disks, &wanted, &waiters);
+            shared.blocking(work).await.map_err(NodeError::during(rpc, &volume, &path))
+        };
+        Ok(match supersedes {
+            true => node.operations.run(key, plan, rpc.timeout(), work).await?,
+            false => node.operations.run_exclusive(key, plan, rpc.timeout(), work).await?,
+        })
     }
 }
 

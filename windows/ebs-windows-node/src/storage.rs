@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use winstorage::Storage;
 use winstorage::host::Space;
+use winstorage::locate::{DiskSearch, Look};
 use winstorage::service::{Contents, Found, VolumeStats};
-use winstorage::types::{DiskIds, DiskNumber};
+use winstorage::types::{DiskIds, DiskLocation, DiskNumber};
+use winstorage::{Storage, StorageError};
 
 use crate::error::Cause;
 
@@ -15,7 +16,6 @@ use crate::error::Cause;
 pub enum Role {
     /// A staging path: a mount point of a volume.
     Staging,
-    /// A target: a link.
     Target,
 }
 
@@ -33,27 +33,49 @@ pub enum Seen {
     },
 }
 
+/// Looks for a disk once.
+fn look<S: NodeStorage + ?Sized>(storage: &S, search: &mut DiskSearch) -> Result<Look, Cause> {
+    let places = storage.list_disk_locations().unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to read the locations of disks");
+        BTreeMap::new()
+    });
+    Ok(search.look(&storage.list_disk_ids()?, &places).map_err(StorageError::from)?)
+}
+
 macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         /// The operations, as in [`Storage`]. All of them **block**: call them from a thread that may block.
         pub trait NodeStorage: Send + Sync {
             /// Returns the entry at the path, without following it.
-            ///
-            /// # Errors
-            /// The path is not allowed, or the machine failed.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
             /// Returns the contents of a disk that is online. The same seed reads the same places.
-            ///
-            /// # Errors
-            /// The disk does not exist, or the machine failed.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
             /// Blocks the calling thread for `time`.
             fn pause(&self, time: Duration);
+            /// Returns the disk of an EBS volume, which EC2 has attached as `device`. Waits some seconds for a late one.
+            fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
+                let mut search = DiskSearch::new(volume, device);
+                loop {
+                    match look(self, &mut search)? {
+                        Look::Found(disk) => return Ok(disk),
+                        Look::RescanAndWait(time) => {
+                            if let Err(error) = self.rescan() {
+                                tracing::warn!(%error, "failed to rescan for a disk");
+                            }
+                            self.pause(time);
+                        }
+                    }
+                }
+            }
+            /// Returns the disk of an EBS volume, if it is visible now.
+            fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, Cause> {
+                Ok(match look(self, &mut DiskSearch::new(volume, device))? {
+                    Look::Found(disk) => Some(disk),
+                    Look::RescanAndWait(_) => None,
+                })
+            }
             $(
                 $(#[$attribute])*
-                ///
-                /// # Errors
-                /// The operation was rejected, or the machine failed.
                 fn $name(&self, $($argument: $type),*) -> Result<$answer, Cause>;
             )+
         }
@@ -79,15 +101,12 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Returns the disk of an EBS volume. Waits for a late one.
-    disk_of_ebs_volume(volume: &str, device: &str) -> DiskNumber;
-    /// Returns the disk of an EBS volume, if it is visible now.
-    present_disk_of_ebs_volume(volume: &str, device: &str) -> Option<DiskNumber>;
+    /// Returns the location of every disk. Only disks without a serial number of EBS are identified by it.
+    list_disk_locations() -> BTreeMap<DiskNumber, DiskLocation>;
     /// Returns the identifiers of every disk.
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
     /// Returns the disk of a Windows volume.
     disk_number_of_volume(volume: &str) -> DiskNumber;
-    /// Returns the volume of a path.
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
     /// Creates a partition on an empty disk, and brings it online.
     partition_disk(disk: DiskNumber) -> ();

@@ -2,6 +2,8 @@
 
 mod crashes;
 mod expands;
+#[cfg(unix)]
+mod over_proxy;
 mod publishes;
 mod requests;
 mod stages;
@@ -15,6 +17,7 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::csi::{self, VolumeCapability};
 use ebs_ec2::NodeId;
 use ebs_metadata::{BlockDevices, NodeMetadata};
+use tokio::task::JoinSet;
 use tonic::{Request, Status};
 use winstorage::fake::FakeHost;
 use winstorage::host::EntryKind;
@@ -36,6 +39,8 @@ const MIB: u64 = 1 << 20;
 struct World {
     host: FakeHost,
     node: CsiNode<WindowsNode>,
+    /// Of the csi-proxy between the two, if there is one.
+    _proxy: Arc<JoinSet<()>>,
 }
 
 impl World {
@@ -47,12 +52,11 @@ impl World {
     }
 
     fn without_disk() -> Self {
-        let host = FakeHost::new();
-        // As the kubelet creates it.
-        host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
-        host.add_directory(&format!(r"{KUBELET}\plugins"));
-        let node = service(&host, "m5.large");
-        Self { host, node }
+        Self::on(with_directories(FakeHost::new()), "m5.large")
+    }
+
+    fn on(host: FakeHost, instance_type: &str) -> Self {
+        Self { node: service(&host, instance_type), host, _proxy: Arc::default() }
     }
 
     /// Replaces the driver's process; the machine stays.
@@ -121,7 +125,22 @@ impl World {
     }
 }
 
+/// Adds the directories that the kubelet creates.
+fn with_directories(host: FakeHost) -> FakeHost {
+    host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
+    host.add_directory(&format!(r"{KUBELET}\plugins"));
+    host
+}
+
+fn policy() -> Policy {
+    Policy::new(vec![WinPath::normalise(KUBELET).unwrap()])
+}
+
 fn service(host: &FakeHost, instance_type: &str) -> CsiNode<WindowsNode> {
+    service_over(Arc::new(Storage::new(Arc::new(host.clone()), policy())), instance_type)
+}
+
+fn service_over(storage: Arc<dyn NodeStorage>, instance_type: &str) -> CsiNode<WindowsNode> {
     let metadata = NodeMetadata {
         node: NodeId::parse("i-0123456789abcdef0").unwrap(),
         instance_type: instance_type.to_owned(),
@@ -136,9 +155,7 @@ fn service(host: &FakeHost, instance_type: &str) -> CsiNode<WindowsNode> {
         machine: Arc::new(Machine::told(metadata)),
         limits: LimitFlags::default(),
     };
-    let directories = vec![WinPath::normalise(KUBELET).unwrap()];
-    let storage = Storage::new(Arc::new(host.clone()), Policy::new(directories));
-    WindowsNode::new(options, Arc::new(storage), Operations::new())
+    WindowsNode::new(options, storage, Operations::new())
 }
 
 fn capability(fs_type: &str) -> Option<VolumeCapability> {

@@ -70,7 +70,6 @@ fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Res
     Ok(WindowsNode::new(options, storage, Operations::new()))
 }
 
-/// Every skip is listed with its reason. No disk is online when it is detached, and no disk is formatted twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_passes_on_a_windows_node() -> anyhow::Result<()> {
     let dir = directory()?;
@@ -81,7 +80,6 @@ async fn csi_sanity_passes_on_a_windows_node() -> anyhow::Result<()> {
     ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])
 }
 
-/// A node service in a container reaches the machine only through csi-proxy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_passes_on_a_windows_node_over_csi_proxy() -> anyhow::Result<()> {
     let dir = directory()?;

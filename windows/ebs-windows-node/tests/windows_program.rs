@@ -95,8 +95,6 @@ async fn csi_sanity_passes_on_the_windows_program() -> anyhow::Result<()> {
     sanity_holds(Windows::new()?, directory()?.path(), None).await
 }
 
-/// As in a container, the driver reaches the machine only through the pipes of `csi-proxy.exe`, which serves several
-/// drivers concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_passes_on_the_windows_program_over_csi_proxy() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);
@@ -129,8 +127,6 @@ async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result
     tokio::time::timeout(PATIENCE, look).await.context("nothing is formatted")
 }
 
-/// Ctrl-C in a console has the effect of SIGTERM on Linux, for the driver and for csi-proxy. The format is answered,
-/// and the status is 0.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_lets_a_running_format_finish() -> anyhow::Result<()> {
     const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 1500}"#;
@@ -171,8 +167,6 @@ async fn ctrl_c_lets_a_running_format_finish() -> anyhow::Result<()> {
     Ok(server.shutdown().await?)
 }
 
-/// After 20 s, csi-proxy reports the call and ends with a nonzero status. The driver continues, and returns an error to
-/// its caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hung_format_delays_the_end_of_csi_proxy_by_20_seconds() -> anyhow::Result<()> {
     const HANGS: &str = r#"{"step": "format_ntfs", "delay_ms": 600000}"#;
@@ -229,7 +223,6 @@ async fn programs_without_local_sockets_exit_with_the_reason() -> anyhow::Result
     Ok(server.shutdown().await?)
 }
 
-/// It is waiting for a driver that does not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_ends_the_waiting_registrar() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);

@@ -4,7 +4,6 @@ const NAME_LENGTH: usize = 60;
 const NAME: usize = 68;
 
 /// Returns the names in a buffer that Windows has filled, without `.` and `..`, or `None` for an invalid list.
-#[must_use]
 pub fn names(buffer: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -7,7 +7,6 @@
 //!
 //! Everything except `real` compiles and is tested on any system. `unsafe` is in `real` alone. This crate starts no
 //! programs.
-#![warn(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod directory;
@@ -27,5 +26,5 @@ pub mod service;
 pub mod types;
 pub mod wmi;
 
-pub use error::{Empty, StorageError, WayError};
+pub use error::{StorageError, WayError};
 pub use service::{Policy, Storage};

@@ -7,7 +7,6 @@ use crate::types::{DiskIds, DiskLocation, DiskNumber};
 
 /// Parses `MSFT_Disk.Location`, for example `PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0`. Returns `None` for
 /// any other text.
-#[must_use]
 pub fn location(text: &str) -> Option<DiskLocation> {
     let parts: Vec<&str> = text.split(':').collect();
     if parts.len() < 5 {
@@ -33,26 +32,12 @@ pub fn location(text: &str) -> Option<DiskLocation> {
 /// Why the search found no disk for a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// No disk has the serial number of the volume.
     #[error(
         "Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found"
     )]
-    NotFound {
-        /// The device name in EC2.
-        device: String,
-        /// The volume.
-        volume: String,
-    },
-    /// Several disks match the volume. The search does not guess.
+    NotFound { device: String, volume: String },
     #[error("disks {first} and {second} both identify themselves as volume {volume}")]
-    Ambiguous {
-        /// The volume.
-        volume: String,
-        /// The lower number.
-        first: DiskNumber,
-        /// The next one.
-        second: DiskNumber,
-    },
+    Ambiguous { volume: String, first: DiskNumber, second: DiskNumber },
 }
 
 /// A search for the disk of an EBS volume. It makes no calls: the caller, in this process or behind a proxy, passes the
@@ -90,15 +75,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl DiskSearch {
     /// Creates a search for `volume` (`vol-…`), which EC2 has attached as `device`.
-    #[must_use]
     pub fn new(volume: &str, device: &str) -> Self {
         Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
     }
 
     /// Checks the disks that are attached now.
-    ///
-    /// # Errors
-    /// Several disks match the volume, or no disk has matched for some seconds.
     pub fn look(
         &mut self,
         ids: &BTreeMap<DiskNumber, DiskIds>,
@@ -152,7 +133,6 @@ fn is_volume(serial: &str, volume: &str) -> bool {
 }
 
 /// Returns whether the disk identifies itself as any EBS volume.
-#[must_use]
 pub fn names_an_ebs_volume(ids: &DiskIds) -> bool {
     names_a_volume(&ids.serial_number) || names_a_volume(&page83_text(&ids.page83))
 }

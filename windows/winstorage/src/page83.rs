@@ -11,7 +11,6 @@ const IDENTIFIER_HEAD: usize = 16;
 
 /// Returns the first identifier of the device itself: lower-case hex if it is binary, unchanged if it is ASCII, and
 /// empty if it is missing. Identifiers beyond the end of the bytes are ignored.
-#[must_use]
 pub fn identifier(descriptor: &[u8]) -> String {
     let count = number(descriptor, 8).unwrap_or(0);
     let size = number(descriptor, 4).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);

@@ -7,36 +7,18 @@ use crate::types::{Component, WinPath};
 /// Why a path is rejected. The first five texts are identical to the reference, because clients may compare them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Longer than Windows allows without a prefix, in UTF-16 units.
     #[error("path length {0} exceeds maximum characters: {LONGEST}")]
     Length(usize),
-    /// UNC, `\\?\`, `\\.\` or rooted without a drive.
     #[error("invalid character \\ at beginning of path: {0}")]
     Beginning(String),
-    /// A character that is invalid in file names, or `..`.
     #[error("path contains invalid characters: {0}")]
     Characters(String),
-    /// Without a drive letter and a separator.
     #[error("not an absolute Windows path: {0}")]
     NotAbsolute(String),
-    /// Outside of every working directory.
     #[error("path: {path} is not within the working directories: {directories}")]
-    Outside {
-        /// As the client wrote it.
-        path: String,
-        /// All working directories.
-        directories: Directories,
-    },
-    /// A name that Windows would change, or a device name.
+    Outside { path: String, directories: Directories },
     #[error("path contains the component {component:?}, which {reason}: {path}")]
-    Component {
-        /// As the client wrote it.
-        path: String,
-        /// The component.
-        component: String,
-        /// What Windows does with the name.
-        reason: &'static str,
-    },
+    Component { path: String, component: String, reason: &'static str },
 }
 
 /// Working directories, printed as the reference prints them.
@@ -54,7 +36,6 @@ pub enum Validation {
     Legacy,
 }
 
-/// The rules for paths.
 #[derive(Debug, Clone)]
 pub struct PathRules {
     directories: Vec<WinPath>,
@@ -80,27 +61,22 @@ const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
 impl PathRules {
     /// Creates rules for `directories`: every `--working-dir`, and the kubelet's directory.
-    #[must_use]
     pub fn new(directories: Vec<WinPath>, validation: Validation) -> Self {
         Self { directories, validation }
     }
 
     /// Returns how strictly paths are checked.
-    #[must_use]
     pub fn validation(&self) -> Validation {
         self.validation
     }
 
     /// Returns the working directories. Paths below one of them are allowed.
-    #[must_use]
     pub fn directories(&self) -> &[WinPath] {
         &self.directories
     }
 
-    /// Checks whether a client may name `text`, for a path that the reference checks too.
-    ///
-    /// # Errors
-    /// The first failed check, in the order of the first five variants of [`PathError`].
+    /// Checks whether a client may name `text`, for a path that the reference checks too. Errors: the first failed
+    /// check, in the order of the first five variants of [`PathError`].
     pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
         let path = absolute(text)?;
         match self.validation {
@@ -112,10 +88,8 @@ impl PathRules {
         }
     }
 
-    /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`).
-    ///
-    /// # Errors
-    /// As [`Self::check`]. With [`Validation::Legacy`], only a path that is not absolute.
+    /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`). Errors: as
+    /// [`Self::check`]. With [`Validation::Legacy`], only a path that is not absolute.
     pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
         match self.validation {
             Validation::Strict => self.check(text),

@@ -18,7 +18,6 @@ const RELATIVE: u32 = 1;
 const NT_PREFIX: &str = r"\??\";
 
 /// Returns the kind of an entry with this reparse data, or `None` for an invalid buffer.
-#[must_use]
 pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
     let tag = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?);
     match tag {
@@ -38,7 +37,6 @@ pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
 
 /// Builds the buffer that makes an empty directory or file a symbolic link to `target`, a Win32 name. Returns `None` if
 /// the target is too long.
-#[must_use]
 pub fn symbolic_link(target: &str) -> Option<Vec<u8>> {
     let is_absolute = target.get(1..3) == Some(r":\") || target.starts_with(r"\\");
     let substitute = if is_absolute { nt_name(target) } else { target.to_owned() };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use csi_proxy_proto::pipes;
+use csi_proto::csi_proxy::pipes;
 use ebs_driver::csi_node::CsiNode;
 use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;

@@ -10,6 +10,8 @@ use crate::{BlockDevices, MetadataError};
 #[derive(Debug, Default)]
 struct Told {
     answer: Mutex<Option<NodeMetadata>>,
+    /// The number of queries in which it is slow before it answers.
+    slow: AtomicU32,
     asked: AtomicU32,
 }
 
@@ -18,7 +20,13 @@ struct Teller(SourceKind, Arc<Told>);
 
 impl Teller {
     fn new(kind: SourceKind, answer: Option<NodeMetadata>) -> Self {
-        Self(kind, Arc::new(Told { answer: Mutex::new(answer), asked: AtomicU32::new(0) }))
+        Self(kind, Arc::new(Told { answer: Mutex::new(answer), ..Told::default() }))
+    }
+
+    fn slow(queries: u32) -> Self {
+        let teller = Self::new(SourceKind::Imds, Some(machine("i-0abc", 1)));
+        teller.1.slow.store(queries, Ordering::Relaxed);
+        teller
     }
 
     fn tell(&self, answer: Option<NodeMetadata>) {
@@ -32,8 +40,11 @@ impl Teller {
     fn answer(&self) -> Result<NodeMetadata, SourceError> {
         self.1.asked.fetch_add(1, Ordering::Relaxed);
         let answer = self.1.answer.lock().unwrap().clone();
-        let silent = || SourceError::new(self.0, MetadataError::Missing { field: crate::Field::InstanceId });
-        answer.ok_or_else(silent)
+        let failed = || SourceError::new(self.0, MetadataError::Missing { field: crate::Field::InstanceId });
+        match self.1.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => Err(SourceError { may_pass: true, ..failed() }),
+            Err(_) => answer.ok_or_else(failed),
+        }
     }
 }
 
@@ -81,8 +92,10 @@ async fn first_source_that_answers_is_used() {
 #[tokio::test(start_paused = true)]
 async fn error_has_reason_of_each_source_when_none_answers() {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
-    sources.push(Box::new(Teller::new(SourceKind::Kubernetes, None)));
+    let (silent, began) = (Teller::new(SourceKind::Kubernetes, None), Instant::now());
+    sources.extend(boxed(&[&silent]));
     let error = Machine::find(sources, None).await.unwrap_err();
+    assert_eq!((silent.asked(), began.elapsed()), (1, Duration::ZERO), "a permanent failure is not retried");
     let text = error.to_string();
     assert!(text.contains("imds: IMDS is disabled by AWS_EC2_METADATA_DISABLED"), "{text}");
     assert!(text.contains("; kubernetes: "), "{text}");
@@ -160,70 +173,26 @@ async fn last_metadata_is_kept_while_source_does_not_answer() {
     assert_eq!(found.refreshed().await.network_interfaces, 5);
 }
 
-/// A source that is slow for a number of queries before it answers.
-#[derive(Debug)]
-struct Slow {
-    fails: AtomicU32,
-    asked: Arc<AtomicU32>,
-}
-
-impl Slow {
-    fn new(fails: u32) -> (Self, Arc<AtomicU32>) {
-        let asked = Arc::new(AtomicU32::new(0));
-        (Self { fails: AtomicU32::new(fails), asked: Arc::clone(&asked) }, asked)
-    }
-}
-
-impl Source for Slow {
-    fn kind(&self) -> SourceKind {
-        SourceKind::Imds
-    }
-
-    fn read(&self) -> Answer<'_> {
-        Box::pin(async {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            if self.fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
-                return Ok(machine("i-0abc", 1));
-            }
-            let error = MetadataError::Missing { field: crate::Field::Outpost };
-            Err(SourceError { may_pass: true, ..SourceError::new(SourceKind::Imds, error) })
-        })
-    }
-
-    fn refresh<'a>(&'a self, _known: &'a NodeMetadata) -> Answer<'a> {
-        self.read()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_the_start_without_failing_it() {
-    let (slow, asked) = Slow::new(5);
-    let found = Machine::find(vec![Box::new(slow)], None).await.unwrap();
-    assert_eq!((found.source(), asked.load(Ordering::Relaxed)), (Some(SourceKind::Imds), 6));
+    let slow = Teller::slow(5);
+    let found = Machine::find(boxed(&[&slow]), None).await.unwrap();
+    assert_eq!((found.source(), slow.asked()), (Some(SourceKind::Imds), 6));
 }
 
 #[tokio::test(start_paused = true)]
 async fn source_that_stays_slow_fails_the_start_after_minutes() {
-    let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
-    Machine::find(vec![Box::new(slow)], None).await.unwrap_err();
+    let (slow, began) = (Teller::slow(u32::MAX), Instant::now());
+    Machine::find(boxed(&[&slow]), None).await.unwrap_err();
     assert!(began.elapsed() <= START_WITHIN && began.elapsed() > START_WITHIN / 2, "{:?}", began.elapsed());
-    assert!(asked.load(Ordering::Relaxed) > 10);
+    assert!(slow.asked() > 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn working_source_is_used_at_once_despite_a_slow_one() {
-    let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
+    let (slow, began) = (Teller::slow(u32::MAX), Instant::now());
     let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
-    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(slow)];
-    sources.extend(boxed(&[&kubernetes]));
-    let found = Machine::find(sources, None).await.unwrap();
-    assert_eq!((found.source(), asked.load(Ordering::Relaxed)), (Some(SourceKind::Kubernetes), 1));
+    let found = Machine::find(boxed(&[&slow, &kubernetes]), None).await.unwrap();
+    assert_eq!((found.source(), slow.asked()), (Some(SourceKind::Kubernetes), 1));
     assert_eq!(began.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
-async fn permanent_source_failure_fails_the_start_at_once() {
-    let (silent, began) = (Teller::new(SourceKind::Imds, None), Instant::now());
-    Machine::find(boxed(&[&silent]), None).await.unwrap_err();
-    assert_eq!((silent.asked(), began.elapsed()), (1, Duration::ZERO));
 }

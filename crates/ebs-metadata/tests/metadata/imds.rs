@@ -45,13 +45,14 @@ async fn service_returns_node_metadata() {
     );
     assert_eq!((me.network_interfaces, me.block_devices), (1, BlockDevices::AtBoot(0)));
     assert_eq!(imds.refresh_interfaces().await.unwrap(), 1);
+    let abroad = options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"));
+    let abroad = Imds::with(ImdsOptions { region: Some("eu-north-1".to_owned()), ..abroad }).unwrap();
+    assert_eq!(abroad.read().await.unwrap().region, "eu-north-1", "AWS_REGION overrides the region of the service");
     sim.server.shutdown().await.unwrap();
 }
 
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
-/// Without an Outpost, or with an ARN that this version cannot parse, the node belongs to the region. Any status other
-/// than "not found" is an error.
 #[tokio::test]
 async fn node_on_an_outpost_reads_its_arn() {
     let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
@@ -79,16 +80,6 @@ async fn node_on_an_outpost_reads_its_arn() {
     }
 }
 
-#[tokio::test]
-async fn aws_region_overrides_region_of_the_service() {
-    let sim = sim(|_| ()).await;
-    let mut options = options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"));
-    options.region = Some("eu-north-1".to_owned());
-    assert_eq!(Imds::with(options).unwrap().read().await.unwrap().region, "eu-north-1");
-    sim.server.shutdown().await.unwrap();
-}
-
-/// The client repeats the request with a new token when the service no longer accepts the old one.
 #[tokio::test]
 async fn client_gets_new_token_from_restarted_service() {
     let first = sim(|_| ()).await;
@@ -177,18 +168,13 @@ async fn late_token_is_requested_again_if_service_requires_one() {
 }
 
 #[tokio::test]
-async fn rejected_token_request_is_final() {
-    let service = other(StatusCode::BAD_REQUEST, DOCUMENT).await;
-    let error = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err();
-    assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn imds_v1_is_not_used_when_disabled() {
-    let service = other(StatusCode::FORBIDDEN, DOCUMENT).await;
-    let options = ImdsOptions { v1_disabled: true, ..options(&service.endpoint) };
-    let error = Imds::with(options).unwrap().read().await.unwrap_err();
-    assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
+async fn rejected_token_request_is_final_and_imds_v1_can_be_disabled() {
+    for (status, v1_disabled) in [(StatusCode::BAD_REQUEST, false), (StatusCode::FORBIDDEN, true)] {
+        let service = other(status, DOCUMENT).await;
+        let options = ImdsOptions { v1_disabled, ..options(&service.endpoint) };
+        let error = Imds::with(options).unwrap().read().await.unwrap_err();
+        assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -198,18 +184,6 @@ async fn error_names_the_source_and_the_field() {
     assert!(message.contains("IMDS") && message.contains("region"), "{message}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn unreachable_service_fails_within_seconds() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let started = tokio::time::Instant::now();
-    let error = Imds::with(options(&endpoint)).unwrap().read().await.unwrap_err();
-    assert!(error.to_string().contains(&endpoint), "{error}");
-    assert!(started.elapsed().as_secs() < 12);
-}
-
-/// Simulates a busy machine: one field takes longer than the time limit of a read.
 #[tokio::test]
 async fn slow_service_delays_the_start() {
     let app = Router::new().fallback(|request: Request| async move {
@@ -230,15 +204,17 @@ async fn slow_service_delays_the_start() {
     assert_eq!(machine.metadata().node.to_string(), "i-1");
 }
 
-#[tokio::test]
-async fn missing_service_is_a_permanent_failure() {
+#[tokio::test(start_paused = true)]
+async fn missing_service_is_a_permanent_failure_within_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     for v1_disabled in [false, true] {
         let options = ImdsOptions { v1_disabled, ..options(&endpoint) };
+        let started = tokio::time::Instant::now();
         let error = Imds::with(options).unwrap().read().await.unwrap_err();
-        assert!(!error.may_pass(), "{error:?}");
+        assert!(!error.may_pass() && error.to_string().contains(&endpoint), "{error:?}");
+        assert!(started.elapsed().as_secs() < 12);
     }
 }
 

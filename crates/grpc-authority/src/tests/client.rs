@@ -10,7 +10,6 @@ pub(crate) type Field = (String, String);
 /// The encoding of a request's fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Style {
-    /// Texts are Huffman-coded.
     pub(crate) coded: bool,
     /// Fields are added to the dynamic table, and later referenced there.
     pub(crate) indexed: bool,

@@ -21,7 +21,6 @@ const RECORDINGS: [Recording; 4] = [
     ("grpcio 1.85, a path", include_bytes!("recorded/grpcio-1.85-path.bin"), 3, Some("tmp-2Fsrv-2Frec.sock")),
 ];
 
-/// The authorities are paths, percent-encoded or not, or empty.
 #[test]
 fn recorded_streams_that_h2_resets_are_served() {
     for (client, stream, calls, name) in RECORDINGS {
@@ -37,7 +36,6 @@ fn recorded_streams_that_h2_resets_are_served() {
     }
 }
 
-/// The test splits the bytes at every position.
 #[test]
 fn split_at_any_position_changes_nothing() {
     for (client, stream, ..) in RECORDINGS {

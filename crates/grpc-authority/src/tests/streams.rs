@@ -1,7 +1,5 @@
 //! Streams of the configurable client.
 
-use http::uri::Authority;
-
 use super::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
 use crate::rewriter::{MAX_HELD, Rewriter};
 
@@ -18,77 +16,6 @@ fn served_as(answer: &Answer) -> &str {
     }
 }
 
-fn styles() -> Vec<Style> {
-    let mut styles = Vec::new();
-    for habits in 0..16 {
-        let [coded, indexed, names_written, never] = [1, 2, 4, 8].map(|bit| habits & bit != 0);
-        styles.push(Style { coded, indexed, names_written, never, table: None });
-    }
-    styles
-}
-
-fn framings() -> Vec<Frames> {
-    let frames = |padding, priority, fragments: &[usize]| Frames { padding, priority, fragments: fragments.to_vec() };
-    vec![
-        Frames::default(),
-        frames(Some(0), false, &[]),
-        frames(Some(255), true, &[]),
-        frames(None, true, &[0, 1, 0, 2]),
-        frames(Some(3), false, &[1; 120]),
-        frames(None, false, &[30, 10, 10]),
-    ]
-}
-
-/// The authority may be written out or referenced, and the block may be split into frames in any way. The other fields
-/// arrive unchanged.
-#[test]
-fn path_as_authority_is_served_in_any_encoding() {
-    for style in styles() {
-        for frames in framings() {
-            let mut client = Client::new();
-            let mut sizes = [None, None, Some(0), Some(4096), None, Some(100)].into_iter().cycle();
-            let others: Vec<String> = (0..12).map(|nth| format!("{nth}").repeat(700)).collect();
-            for other in &others {
-                let style = Style { table: sizes.next().flatten(), ..style.clone() };
-                let fields = fields("%2Fcsi%2Fcsi.sock", &[("user-agent", "test"), ("other", other)]);
-                client.request(&fields, &style, &frames);
-                client.frame(6, 0, 0, &[7; 8]);
-            }
-            let answers = answers(&client.bytes, others.len(), true);
-            assert_eq!(answers.len(), others.len());
-            for (answer, other) in answers.iter().zip(&others) {
-                let Answer::Served { authority, path, fields } = answer else {
-                    panic!("{style:?}, {frames:?}: {answer:?}")
-                };
-                assert_eq!(authority.as_deref(), Some("-2Fcsi-2Fcsi.sock"), "{style:?}, {frames:?}");
-                assert_eq!(path, "/csi.v1.Identity/Probe");
-                let wanted =
-                    [("user-agent", "test"), ("other", other)].map(|(name, value)| (name.to_owned(), value.to_owned()));
-                assert_eq!(fields, &wanted, "{style:?}, {frames:?}");
-            }
-        }
-    }
-}
-
-/// Bodies may contain any bytes.
-#[test]
-fn stream_with_valid_authorities_is_unchanged() {
-    let mut bad = Client::new();
-    bad.request(&fields("/csi/csi.sock", &[]), &Style::default(), &Frames::default());
-    for style in styles() {
-        for frames in framings() {
-            let mut client = Client::new();
-            for authority in ["localhost", "127.0.0.1:10000", "[::1]:80", "user:%2F@csi.example"] {
-                client.request(&fields(authority, &[("other", "/csi/csi.sock")]), &style, &frames);
-                client.frame(0x20, 0xff, 0, b"a frame of a kind that nobody knows");
-                client.request_with_body(&fields(authority, &[]), &style, &bad.bytes);
-            }
-            assert_eq!(whole(&client.bytes), client.bytes, "{style:?}, {frames:?}");
-        }
-    }
-}
-
-/// A name that replaces several authorities of a connection changes no other field, even when the table is full.
 #[test]
 fn many_authorities_keep_dynamic_tables_in_sync() {
     for coded in [false, true] {
@@ -108,7 +35,6 @@ fn many_authorities_keep_dynamic_tables_in_sync() {
     }
 }
 
-/// 16 KiB is the server's limit of all fields of a request. The server rejects a longer authority.
 #[test]
 fn authority_up_to_16_kib_is_served() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
@@ -133,20 +59,6 @@ fn authority_up_to_16_kib_is_served() {
     }
 }
 
-/// grpc-go sends an empty authority as an entry of the static table when it has no target.
-#[test]
-fn empty_authority_equals_missing_authority() {
-    let mut client = Client::new();
-    let style = Style { indexed: true, coded: true, ..Style::default() };
-    for _ in 0..2 {
-        client.request(&fields("", &[("other", "x")]), &style, &Frames::default());
-    }
-    let fields = [("host", ""), ("other", "x")].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let served = Answer::Served { authority: None, path: "/csi.v1.Identity/Probe".to_owned(), fields };
-    assert_eq!(answers(&client.bytes, 2, true), [served.clone(), served]);
-}
-
-/// Requests before and after it on the connection are served.
 #[test]
 fn unfixable_authority_fails_only_its_own_request() {
     let good = fields("/csi/csi.sock", &[]);
@@ -170,7 +82,6 @@ fn unfixable_authority_fails_only_its_own_request() {
     }
 }
 
-/// From the first invalid byte on, a client's bytes pass unchanged, and the server reports the error.
 #[test]
 fn bytes_that_are_not_http2_pass_unchanged() {
     let request = fields("/csi/csi.sock", &[]);
@@ -222,7 +133,6 @@ fn bytes_that_are_not_http2_pass_unchanged() {
     }
 }
 
-/// When the authority can no longer end, the server gets all bytes at once.
 #[test]
 fn bytes_wait_only_for_end_of_possible_authority() {
     let begun = [0x83, 0x41, 0x09, b'/'];
@@ -236,12 +146,5 @@ fn bytes_wait_only_for_end_of_possible_authority() {
     for (mut client, waiting) in [(waits, 1), (ended, 0), (interrupted, 0)] {
         let passed = Rewriter::new().pass(&mut client.bytes);
         assert_eq!(client.bytes.len() - passed, waiting, "{:x?}", client.bytes);
-    }
-}
-
-#[test]
-fn authorities_of_valid_requests_are_accepted_by_http() {
-    for taken in ["localhost", "127.0.0.1:10000", "[::1]:80", "user:%2F@csi.example"] {
-        assert!(Authority::try_from(taken).is_ok(), "{taken}");
     }
 }

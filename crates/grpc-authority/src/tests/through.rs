@@ -35,7 +35,6 @@ fn stream() -> Vec<u8> {
     client.bytes
 }
 
-/// The sizes vary on both sides.
 #[tokio::test]
 async fn sizes_of_reads_do_not_change_the_bytes() {
     let sent = stream();
@@ -55,7 +54,6 @@ async fn sizes_of_reads_do_not_change_the_bytes() {
     }
 }
 
-/// The bytes are unchanged, and the end of the stream follows.
 #[tokio::test]
 async fn stream_that_ends_within_authority_returns_all_bytes() {
     let mut client = Client::new();
@@ -70,7 +68,6 @@ async fn stream_that_ends_within_authority_returns_all_bytes() {
     }
 }
 
-/// The slices of a vectored write pass at once.
 #[tokio::test]
 async fn written_bytes_pass_unchanged() {
     let (mut client, server) = tokio::io::duplex(100);

@@ -28,30 +28,16 @@ fn notes(line: &str) -> Vec<String> {
     read(&format!("{REQUIRED} {line}")).expect(line).2
 }
 
-/// There is no other flag except `help`.
 #[test]
 fn flags_and_defaults_match_the_official_registrar() {
+    #[rustfmt::skip]
     let official = [
-        ("automaxprocs", "false"),
-        ("connection-timeout", "0"),
-        ("csi-address", "/run/csi/socket"),
-        ("enable-pprof", "false"),
-        ("health-port", "0"),
-        ("help", "false"),
-        ("http-endpoint", ""),
-        ("kubelet-registration-path", ""),
-        ("log-flush-frequency", "5s"),
-        ("log-json-info-buffer-size", "0"),
-        ("log-json-split-stream", "false"),
-        ("log-text-info-buffer-size", "0"),
-        ("log-text-split-stream", "false"),
-        ("logging-format", "text"),
-        ("mode", ""),
-        ("plugin-registration-path", "/registration"),
-        ("timeout", "1s"),
-        ("v", "0"),
-        ("version", "false"),
-        ("vmodule", ""),
+        ("automaxprocs", "false"), ("connection-timeout", "0"), ("csi-address", "/run/csi/socket"),
+        ("enable-pprof", "false"), ("health-port", "0"), ("help", "false"), ("http-endpoint", ""),
+        ("kubelet-registration-path", ""), ("log-flush-frequency", "5s"), ("log-json-info-buffer-size", "0"),
+        ("log-json-split-stream", "false"), ("log-text-info-buffer-size", "0"), ("log-text-split-stream", "false"),
+        ("logging-format", "text"), ("mode", ""), ("plugin-registration-path", "/registration"), ("timeout", "1s"),
+        ("v", "0"), ("version", "false"), ("vmodule", ""),
     ];
     let ours: BTreeSet<(String, String)> = flags().into_iter().map(|[name, _, default, _]| (name, default)).collect();
     let ours: Vec<(&str, &str)> = ours.iter().map(|(name, default)| (name.as_str(), default.as_str())).collect();
@@ -63,8 +49,6 @@ fn flags_and_defaults_match_the_official_registrar() {
     assert_eq!((settings.timeout, settings.http, settings.diagnostics), (Duration::from_secs(1), None, false));
 }
 
-/// The official registrar returns 1 for a missing `--kubelet-registration-path`, and for both health flags together. An
-/// unknown flag or an invalid value is 2.
 #[test]
 fn missing_path_and_two_health_ports_exit_1_others_2() {
     refused("", 1, "--kubelet-registration-path is missing");
@@ -94,7 +78,6 @@ fn missing_path_and_two_health_ports_exit_1_others_2() {
     refused(&long, 2, "108 bytes, at most 107");
 }
 
-/// The probe, `--mode=kubelet-registration-probe`, requires the path; `--version` requires no other flag.
 #[test]
 fn old_probe_and_version_end_at_once() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
@@ -108,7 +91,6 @@ fn old_probe_and_version_end_at_once() {
     }
 }
 
-/// The flag is deprecated.
 #[test]
 fn health_port_is_an_http_endpoint_on_all_addresses() {
     assert_eq!(settings("--health-port=9809").http, ":9809".parse().ok());
@@ -134,7 +116,6 @@ fn flags_without_effect_are_logged() {
     }
 }
 
-/// This covers both deployments, also on Windows.
 #[test]
 fn arguments_of_the_chart_are_accepted() {
     let linux = "--csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/ebs.csi.aws.com/csi.sock \

@@ -2,7 +2,6 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// The error has the address and the cause.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn missing_driver_is_waited_for_thirty_seconds() {
@@ -15,7 +14,6 @@ async fn missing_driver_is_waited_for_thirty_seconds() {
     assert!(matches!(error, DriverError::NotThere { cause: Attempt::Connect(_), .. }), "{error:?}");
 }
 
-/// It is treated like a missing driver.
 #[tokio::test(start_paused = true)]
 async fn listener_that_does_not_answer_is_not_a_driver_yet() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

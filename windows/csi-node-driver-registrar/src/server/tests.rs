@@ -27,10 +27,9 @@ async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
     }
 }
 
-/// After the preface, an idle connection stays open.
 #[tokio::test(start_paused = true)]
 async fn connection_without_preface_is_closed_after_120_seconds() {
-    let loopback = Site::Tcp("127.0.0.1:0".parse().unwrap());
+    let loopback = Address::Tcp("127.0.0.1:0".parse().unwrap());
     let mut server = Server::bind(&loopback, routes()).await.unwrap();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -41,13 +40,12 @@ async fn connection_without_preface_is_closed_after_120_seconds() {
     assert_eq!(ended(&mut server, &[&preface[..], &settings].concat()).await, None);
 }
 
-/// Its directory is gone. A new container gets the current directory.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn socket_that_cannot_be_restored_for_30_seconds_fails() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d-reg.sock");
-    let mut server = Server::bind(&Site::Socket(path), routes()).await.unwrap();
+    let mut server = Server::bind(&Address::Local(path), routes()).await.unwrap();
     dir.close().unwrap();
     let began = Instant::now();
     let error = server.serve().await.map(|never| match never {}).unwrap_err();

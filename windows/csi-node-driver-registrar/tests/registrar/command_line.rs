@@ -4,8 +4,6 @@ use anyhow::ensure;
 
 use crate::program::{Sandbox, ends_with, program};
 
-/// 0 for `--version` and the like, 1 and 2 for mistakes, whose text names the flag. The program never waits for a
-/// driver.
 #[tokio::test]
 async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -30,18 +28,5 @@ async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
         let output = ends_with(&mut ended, code).await?;
         ensure!(output.contains(says) && output.is_empty() == says.is_empty(), "{line:?}: {output:?}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn log_is_json_with_logging_format_json() -> anyhow::Result<()> {
-    use crate::fake_driver::{FakeDriver, Says};
-    let sandbox = Sandbox::new()?;
-    let _driver = FakeDriver::at(&sandbox.driver(), Says::Fails)?;
-    let flags = ["--logging-format=json", "--connection-timeout=1s"];
-    let output = ends_with(&mut sandbox.start("registrar", &flags)?, 1).await?;
-    let is_object = |line: &&str| line.starts_with("{\"ts\":") && line.ends_with('}') && line.contains("\"msg\":");
-    ensure!(output.lines().count() >= 3 && output.lines().all(|line| is_object(&line)), "{output}");
-    ensure!(output.contains("not today"), "{output}");
     Ok(())
 }

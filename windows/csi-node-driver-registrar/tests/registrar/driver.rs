@@ -12,8 +12,6 @@ use crate::program::{Sandbox, ends_with, said};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// The driver's stale socket exists before. Until the driver starts, there is no registration socket, and a stop is a
-/// success.
 #[tokio::test]
 async fn late_driver_is_registered_once_it_has_started() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -30,8 +28,6 @@ async fn late_driver_is_registered_once_it_has_started() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The driver fails GetPluginInfo, does not answer within `--timeout`, or returns an invalid name. The exit code is 1,
-/// and the log has the cause.
 #[tokio::test]
 async fn driver_without_a_valid_name_ends_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -65,7 +61,6 @@ async fn slow_driver_is_queried_again() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// There is no limit of time, and the kubelet is served from the same socket meanwhile.
 #[tokio::test]
 async fn registrar_reconnects_to_a_restarted_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -97,6 +92,6 @@ async fn registrar_ends_when_another_driver_replaces_the_first() -> anyhow::Resu
     drop(driver);
     let _other = FakeDriver::at(&sandbox.driver(), Says::Name("other.csi.example"))?;
     let output = ends_with(&mut registrar, 1).await?;
-    ensure!(output.contains("was ebs.csi.aws.com and is other.csi.example"), "{output}");
+    ensure!(output.contains("changed from ebs.csi.aws.com to other.csi.example"), "{output}");
     Ok(())
 }

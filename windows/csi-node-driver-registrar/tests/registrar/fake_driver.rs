@@ -24,7 +24,6 @@ pub(crate) enum Says {
 #[derive(Debug)]
 struct Shared {
     says: Mutex<Says>,
-    /// Number of GetPluginInfo calls.
     asked: Mutex<usize>,
 }
 
@@ -46,7 +45,6 @@ impl FakeDriver {
         self.runtime.as_ref().expect("until it is dropped").handle().clone()
     }
 
-    /// Serves on loopback.
     pub(crate) fn over_tcp(says: Says) -> anyhow::Result<(Self, SocketAddr)> {
         let mut driver = Self::new(says)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -65,10 +63,9 @@ impl FakeDriver {
         Ok((driver, address))
     }
 
-    /// Serves at a local socket, with a node service.
+    /// Serves at a local socket.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(socket: &std::path::Path, says: Says) -> anyhow::Result<Self> {
-        use csi_proto::csi::node_server::NodeServer;
         let mut driver = Self::new(says)?;
         let _left_by_the_one_before = std::fs::remove_file(socket);
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
@@ -79,7 +76,6 @@ impl FakeDriver {
                 let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
                 let accepted = tokio_stream::wrappers::UnixListenerStream::new(listener);
                 let server = tonic::transport::Server::builder().add_service(IdentityServer::new(identity));
-                let server = server.add_service(NodeServer::new(crate::node::FakeNode));
                 server.serve_with_incoming(accepted).await.expect("a driver that serves");
             },
             &handle,
@@ -87,7 +83,6 @@ impl FakeDriver {
         Ok(driver)
     }
 
-    /// Changes its response.
     #[cfg(target_os = "linux")]
     pub(crate) fn say(&self, says: Says) {
         *self.shared.says.lock().expect("a lock") = says;
@@ -136,6 +131,6 @@ impl Identity for Said {
     }
 
     async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        Err(Status::unimplemented("a registrar does not ask"))
+        Ok(Response::new(ProbeResponse::default()))
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use csi_proto::csi::NodeGetInfoRequest;
-use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::ProbeRequest;
+use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::registration::registration_client::RegistrationClient;
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use hyper_util::rt::TokioIo;
@@ -78,17 +78,17 @@ impl Met {
         Ok(())
     }
 
-    /// Registers the driver with the kubelet's checks and its call. Returns the plugin's info and the node id.
-    pub(crate) async fn register(&mut self) -> anyhow::Result<(PluginInfo, String)> {
+    /// Registers the driver with the kubelet's checks, and calls the driver at the endpoint. Returns the plugin's info.
+    pub(crate) async fn register(&mut self) -> anyhow::Result<PluginInfo> {
         let info = self.info().await?;
         ensure!(info.r#type == "CSIPlugin", "no handler for {:?}", info.r#type);
         let is_known = |version: &String| version.starts_with("1.") || version.starts_with("0.");
         ensure!(info.supported_versions.iter().any(is_known), "{:?}", info.supported_versions);
         let endpoint = if info.endpoint.is_empty() { self.socket.clone() } else { PathBuf::from(&info.endpoint) };
         let driver = dial(&endpoint).await.with_context(|| format!("dial {}", endpoint.display()))?;
-        let node = NodeClient::new(driver).node_get_info(NodeGetInfoRequest {}).await.context("NodeGetInfo")?;
+        IdentityClient::new(driver).probe(ProbeRequest {}).await.context("Probe")?;
         self.notify(None).await?;
-        Ok((info, node.into_inner().node_id))
+        Ok(info)
     }
 }
 

@@ -87,7 +87,6 @@ async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No other page exists.
 #[tokio::test]
 async fn pprof_pages_exist_only_with_enable_pprof() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -105,7 +104,6 @@ async fn pprof_pages_exist_only_with_enable_pprof() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The registrar logs it and retries.
 #[tokio::test]
 async fn taken_http_port_does_not_prevent_registration() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

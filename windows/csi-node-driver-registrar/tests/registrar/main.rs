@@ -1,12 +1,9 @@
-//! The registrar's program between a driver and a kubelet, which the tests implement, and the gRPC clients that users
-//! run.
+//! The registrar's program between a driver and a kubelet, which the tests implement.
 
 mod fake_driver;
 mod over_tcp;
 mod program;
 
-#[cfg(target_os = "linux")]
-mod clients;
 #[cfg(target_os = "linux")]
 mod command_line;
 #[cfg(target_os = "linux")]
@@ -15,8 +12,6 @@ mod driver;
 mod fake_kubelet;
 #[cfg(target_os = "linux")]
 mod health;
-#[cfg(target_os = "linux")]
-mod node;
 #[cfg(target_os = "linux")]
 mod registration;
 #[cfg(target_os = "linux")]

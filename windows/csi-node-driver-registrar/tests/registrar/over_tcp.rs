@@ -34,8 +34,6 @@ async fn kubelet(address: &str) -> anyhow::Result<String> {
     Ok(info.endpoint)
 }
 
-/// On Linux and Windows: the registrar gets the driver's name, serves the kubelet, and exits with 1 when the kubelet
-/// rejects the driver.
 #[tokio::test]
 async fn registrar_works_over_loopback_on_both_systems() -> anyhow::Result<()> {
     let (driver, address) = FakeDriver::over_tcp(Says::Name(NAME))?;

@@ -35,12 +35,10 @@ mod on_linux {
             self.dir.path()
         }
 
-        /// Returns the driver's socket.
         pub(crate) fn driver(&self) -> PathBuf {
             self.path().join("csi.sock")
         }
 
-        /// Returns the kubelet's directory.
         pub(crate) fn registration(&self) -> PathBuf {
             self.path().join("reg")
         }

@@ -13,21 +13,6 @@ use crate::{BOUND, eventually};
 const NAME: &str = "ebs.csi.aws.com";
 
 #[tokio::test]
-async fn socket_of_a_killed_registrar_is_replaced() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new()?;
-    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
-    let mut killed = sandbox.start("killed", &[])?;
-    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
-    kubelet.meet().await?.register().await?;
-    killed.kill()?;
-    ensure!(sandbox.socket(NAME).exists());
-    let _next = sandbox.start("next", &[])?;
-    kubelet.meet().await?.register().await?;
-    Ok(())
-}
-
-/// A file that is not a socket stays. The exit code is 1, and the output has the reason.
-#[tokio::test]
 async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
@@ -44,7 +29,6 @@ async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()
     Ok(())
 }
 
-/// This works with and without its directory, and the kubelet registers the driver again.
 #[tokio::test]
 async fn vanished_socket_is_restored() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -74,7 +58,6 @@ async fn vanished_socket_is_restored() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first one does not take its place again, and does not remove the second one's socket at its end.
 #[tokio::test]
 async fn second_registrar_takes_over_from_the_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

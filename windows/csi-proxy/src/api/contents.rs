@@ -1,6 +1,6 @@
 //! Contents of a disk: an addition of this project, on the pipe of disk/v1.
 
-use csi_proxy_proto::contents::v1::{Contents as Kind, GetDiskContentsResponse, SERVICE};
+use csi_proto::csi_proxy::contents::v1::{Contents as Kind, GetDiskContentsResponse, SERVICE};
 use winstorage::service::Contents;
 use winstorage::types::DiskNumber;
 
@@ -11,7 +11,7 @@ pub(super) fn methods() -> impl Iterator<Item = Method> {
     let mut table = Table::new();
     rows!(table, contents: v1 => {
         GetDiskContents reads: GetDiskContentsRequest, |request| Ok((DiskNumber(request.disk_number), request.seed)),
-            |around, (disk, seed)| Ok(around.storage.disk_contents(disk, &seed)?), give;
+            |around, (disk, seed): (DiskNumber, String)| around.storage.disk_contents(disk, &seed), give;
     });
     table.into_iter().map(|(_, method)| Method { service: Some(SERVICE), ..method })
 }

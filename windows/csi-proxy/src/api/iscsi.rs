@@ -3,7 +3,7 @@
 use winstorage::service::Login;
 use winstorage::types::Secret;
 
-use super::{Around, Table, at_least, rows};
+use super::{Table, rows};
 use crate::status::Failure;
 
 /// A portal as the client sent it: address and port.
@@ -23,17 +23,17 @@ pub(super) fn table() -> Table {
     let mut table = Table::new();
     rows!(table, iscsi: v1alpha1 v1alpha2 => {
         AddTargetPortal writes: AddTargetPortalRequest, |request| portal!(request),
-            |around, portal: Portal| Ok(around.storage.add_target_portal(&portal.0, portal.1)?),
-            |()| m::AddTargetPortalResponse {};
+            |around, portal: Portal| around.storage.add_target_portal(&portal.0, portal.1) => AddTargetPortalResponse;
         RemoveTargetPortal writes: RemoveTargetPortalRequest, |request| portal!(request),
-            |around, portal: Portal| Ok(around.storage.remove_target_portal(&portal.0, portal.1)?),
-            |()| m::RemoveTargetPortalResponse {};
+            |around, portal: Portal| around.storage.remove_target_portal(&portal.0, portal.1)
+                => RemoveTargetPortalResponse;
         DiscoverTargetPortal reads: DiscoverTargetPortalRequest, |request| portal!(request),
-            |around, portal: Portal| Ok(around.storage.discover_target_portal(&portal.0, portal.1)?),
+            |around, portal: Portal| around.storage.discover_target_portal(&portal.0, portal.1),
             |iqns| m::DiscoverTargetPortalResponse { iqns };
-        ListTargetPortals reads: ListTargetPortalsRequest, |_| Ok(()), list_portals,
+        ListTargetPortals reads: ListTargetPortalsRequest, |_| Ok(()),
+            |around, ()| around.storage.list_target_portals(),
             |portals| m::ListTargetPortalsResponse { target_portals: portals.into_iter().map(
-                |(target_address, target_port)| m::TargetPortal { target_address, target_port }
+                |at| m::TargetPortal { target_address: at.address().to_owned(), target_port: at.port().into() }
             ).collect() };
         ConnectTarget writes: ConnectTargetRequest,
             |request| Ok((portal!(request)?, request.iqn, Login {
@@ -41,34 +41,21 @@ pub(super) fn table() -> Table {
                 user: request.chap_username,
                 secret: Secret::new(request.chap_secret),
             })),
-            connect, |()| m::ConnectTargetResponse {};
+            |around, (portal, iqn, login): (Portal, String, Login)| {
+                around.storage.connect_target(&portal.0, portal.1, &iqn, &login)
+            } => ConnectTargetResponse;
         DisconnectTarget writes: DisconnectTargetRequest, |request| Ok((portal!(request)?, request.iqn)),
             |around, (portal, iqn): (Portal, String)| {
-                Ok(around.storage.disconnect_target(&portal.0, portal.1, &iqn)?)
-            },
-            |()| m::DisconnectTargetResponse {};
+                around.storage.disconnect_target(&portal.0, portal.1, &iqn)
+            } => DisconnectTargetResponse;
         GetTargetDisks reads: GetTargetDisksRequest, |request| Ok((portal!(request)?, request.iqn)),
-            |around, (portal, iqn): (Portal, String)| Ok(around.storage.target_disks(&portal.0, portal.1, &iqn)?),
+            |around, (portal, iqn): (Portal, String)| around.storage.target_disks(&portal.0, portal.1, &iqn),
             |disk_i_ds| m::GetTargetDisksResponse { disk_i_ds };
     });
     rows!(table, iscsi: v1alpha2 => {
         SetMutualChapSecret writes: SetMutualChapSecretRequest,
-            |request| Ok(Secret::new(request.mutual_chap_secret)), set_secret,
-            |()| m::SetMutualChapSecretResponse {};
+            |request| Ok(Secret::new(request.mutual_chap_secret)),
+            |around, secret| around.storage.set_mutual_chap_secret(&secret) => SetMutualChapSecretResponse;
     });
     table
-}
-
-fn list_portals(around: &Around<'_>, (): ()) -> Result<Vec<Portal>, Failure> {
-    let portals = around.storage.list_target_portals()?;
-    Ok(portals.iter().map(|portal| (portal.address().to_owned(), u32::from(portal.port()))).collect())
-}
-
-fn connect(around: &Around<'_>, (portal, iqn, login): (Portal, String, Login)) -> Result<(), Failure> {
-    Ok(around.storage.connect_target(&portal.0, portal.1, &iqn, &login)?)
-}
-
-fn set_secret(around: &Around<'_>, secret: Secret) -> Result<(), Failure> {
-    at_least(around, "v1alpha2", "SetMutualChapSecret")?;
-    Ok(around.storage.set_mutual_chap_secret(&secret)?)
 }

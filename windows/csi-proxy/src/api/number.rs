@@ -27,7 +27,6 @@ mod tests {
 
     use super::*;
 
-    /// A longer number is rejected and never truncated.
     #[test]
     fn disk_number_text_is_digits_that_fit_32_bits() {
         for (text, number) in [("0", 0), ("7", 7), ("007", 7), ("4294967295", u32::MAX)] {

@@ -11,7 +11,6 @@ fn refused(line: &[&str]) -> String {
     read(line.iter().map(|argument| (*argument).to_owned())).unwrap_err().to_string()
 }
 
-/// Flags may have one dash or two.
 #[test]
 fn command_line_of_a_go_proxy_installation_is_accepted() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
@@ -80,5 +79,12 @@ fn each_flag_of_the_table_is_parsed() {
         assert!(matches!(read(line), Ok(Command::Help(text)) if text.contains("csi-proxy")), "{line:?}");
     }
     assert!(matches!(read(["selftest", "--disk=3"]), Ok(Command::Selftest(asked)) if asked.disk == 3));
+    assert!(matches!(read(["selftest", "--help"]), Ok(Command::Help(text)) if text.contains("--disk")));
+    for line in
+        [["selftest"].as_slice(), &["selftest", "--disk="], &["selftest", "--disk=one"], &["selftest", "--disk=-1"]]
+    {
+        assert!(refused(line).contains("--disk"), "{line:?}");
+    }
+    assert!(refused(&["selftest", "1"]).contains("unexpected argument"));
     assert!(refused(&["--v=2", "selftest"]).contains("selftest"), "the word comes first");
 }

@@ -36,7 +36,6 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// After an error or a panic, the process ends without reporting a stop.
     #[test]
     fn failed_service_is_restarted() {
         let failed = live(|| false, || Err("the pipe exists".to_owned()));

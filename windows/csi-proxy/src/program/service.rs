@@ -2,8 +2,9 @@
 //! ended.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -94,61 +95,26 @@ fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> 
         return Err("the command line does not run a service".to_owned());
     };
     let started = Started::new::<M>(*settings)?;
-    let ended = Arc::new(Ended::default());
+    // Dropping the sender ends the beat, also if the service panics.
+    let (over, ended) = mpsc::channel();
     std::thread::scope(|scope| {
-        let beat = {
-            let (stop, ended) = (stop.clone(), Arc::clone(&ended));
-            scope.spawn(move || beat(told, &stop, &ended))
-        };
-        let over = Over(&ended);
+        let stopped = stop.clone();
+        let beat = scope.spawn(move || beat(told, &stopped, &ended));
         let opened = || told.tell(ServiceState::Running, 0);
         let result = started.run(stop, opened, None::<std::future::Ready<()>>);
-        drop(over);
+        drop::<Sender<()>>(over);
         // The beat returns nothing.
         let _ignored = beat.join();
         result
     })
 }
 
-/// Ends the beat, also if the service panics.
-struct Over<'a>(&'a Ended);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.set();
-    }
-}
-
-/// Set when the service has finished.
-#[derive(Default)]
-struct Ended {
-    is_over: AtomicBool,
-    lock: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Ended {
-    fn set(&self) {
-        self.is_over.store(true, Ordering::Release);
-        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.changed.notify_all();
-    }
-
-    /// Waits for `moment`; returns true once the service has finished.
-    fn wait(&self, moment: Duration) -> bool {
-        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_over.load(Ordering::Acquire) {
-            let _lock = self.changed.wait_timeout(lock, moment).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.is_over.load(Ordering::Acquire)
-    }
-}
-
 /// After the stop, repeatedly notifies the manager that calls are being finished.
-fn beat(told: &Told, stop: &CancellationToken, ended: &Ended) {
+fn beat(told: &Told, stop: &CancellationToken, ended: &Receiver<()>) {
     let mut checkpoint = 0;
     // A short interval before the stop, so that the manager gets the first notification at once.
-    while !ended.wait(if stop.is_cancelled() { BEAT } else { BEAT / 10 }) {
+    let pause = || if stop.is_cancelled() { BEAT } else { BEAT / 10 };
+    while ended.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
         if stop.is_cancelled() {
             checkpoint += 1;
             told.tell(ServiceState::StopPending, checkpoint);

@@ -2,6 +2,7 @@ use winstorage::fake::{Effect, FakeHost};
 use winstorage::host::Answer;
 
 use super::*;
+use crate::flags::Command;
 
 const DESCRIPTION: &str = r#"{"virtual_time": true, "tree": {"C:\\ProgramData\\a": "directory"}, "disks": [
     {"number": 1, "serial": "spare", "size": 4294967296, "online": true},
@@ -9,7 +10,8 @@ const DESCRIPTION: &str = r#"{"virtual_time": true, "tree": {"C:\\ProgramData\\a
      "partitions": [{"number": 1, "kind": "data", "size": 4000000000}]}]}"#;
 
 fn executed(host: &FakeHost, line: &str) -> (Result<(), String>, String) {
-    let asked = read(line.split_whitespace().map(OsString::from)).unwrap().unwrap();
+    let words = std::iter::once("selftest").chain(line.split_whitespace());
+    let Command::Selftest(asked) = crate::flags::read(words).unwrap() else { panic!("{line}") };
     let mut out = Vec::new();
     let result = execute(Arc::new(host.clone()), &asked, &mut out);
     (result, String::from_utf8(out).unwrap())
@@ -19,7 +21,6 @@ fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).unwrap()
 }
 
-/// A line names the rows of windows.md. Only a formatted disk that is offline remains.
 #[test]
 fn selftest_prints_each_step_and_cleans_up() {
     let host = machine();
@@ -33,7 +34,6 @@ fn selftest_prints_each_step_and_cleans_up() {
     assert!(!host.is_online(1) && host.is_online(2) && host.kind_at(r"C:\ProgramData\csi-proxy-selftest").is_none());
 }
 
-/// The output has the actual value.
 #[test]
 fn failed_selftest_step_makes_the_run_fail() {
     let host = machine();
@@ -46,16 +46,8 @@ fn failed_selftest_step_makes_the_run_fail() {
     );
 }
 
-/// The disk must be named and exist, must not belong to Windows, and must have no partitions.
 #[test]
 fn selftest_without_a_spare_disk_changes_nothing() {
-    for line in ["", "--disk=", "--disk=one", "--disk=-1", "--disk"] {
-        let error = read(line.split_whitespace().map(OsString::from)).unwrap_err().to_string();
-        assert!(error.contains("--disk"), "{line}: {error}");
-    }
-    assert!(read(["1"].into_iter().map(OsString::from)).is_err());
-    assert_eq!(read(["--help"].into_iter().map(OsString::from)), Ok(None));
-    assert!(usage().contains("--disk"));
     let host = machine();
     host.clear_log();
     for (line, because) in [

@@ -7,7 +7,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// A codec that passes bytes through.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Bare;
+pub struct Bare;
 
 impl Codec for Bare {
     type Encode = Vec<u8>;

@@ -45,7 +45,6 @@ impl AuditSink for EventLog {
 }
 
 impl EventLog {
-    /// Writes an error.
     pub(crate) fn error(&self, text: &str) {
         self.write(EVENTLOG_ERROR_TYPE, FAILURE, text);
     }

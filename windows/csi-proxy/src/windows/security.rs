@@ -22,11 +22,7 @@ unsafe impl Send for Security {}
 unsafe impl Sync for Security {}
 
 impl Security {
-    /// Parses SDDL.
-    ///
-    /// # Errors
-    ///
-    /// Windows' error, whose number only means that the text is malformed.
+    /// Parses SDDL. Errors: Windows' error, whose number only means that the text is malformed.
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         let text = wide(text);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use csi_proto::csi_proxy::Group;
 use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
-use csi_proxy_proto::Group;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
-use winstorage::fake::{Effect, Gate};
+use winstorage::fake::{Effect, FakeHost, Gate};
 
 use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
 use super::wire;
@@ -29,18 +29,6 @@ async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::St
 }
 
 #[tokio::test]
-async fn calls_run_while_a_format_runs() {
-    let (running, gate, mut calls) = format_at_a_gate().await;
-    let disks = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    for _ in 0..50 {
-        wire::call(&disks, "/v1.Disk/ListDiskIDs", Vec::new()).await.unwrap();
-    }
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
-}
-
-/// This also holds after a passed deadline, and the end of the format is recorded.
-#[tokio::test]
 async fn format_continues_after_its_client_has_disconnected() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
     calls.abort_all();
@@ -53,7 +41,6 @@ async fn format_continues_after_its_client_has_disconnected() {
     assert_eq!((ends[0]["method"].as_str(), ends[0]["code"].as_str()), (Some("FormatVolume"), Some("OK")));
 }
 
-/// New clients are rejected.
 #[tokio::test]
 async fn stop_lets_running_calls_end_and_reply() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
@@ -70,7 +57,6 @@ async fn stop_lets_running_calls_end_and_reply() {
     running.ended().await.unwrap();
 }
 
-/// The error has the number of unfinished calls.
 #[tokio::test]
 async fn hung_call_delays_the_stop_by_20_seconds() {
     let (mut running, gate, _calls) = format_at_a_gate().await;
@@ -109,7 +95,6 @@ async fn failed_pipe_closes_all_pipes_and_is_named() {
     }
 }
 
-/// The error names its group and version.
 #[tokio::test]
 async fn service_that_ends_stops_all_others() {
     let mut running = serve(machine(), "").await;
@@ -130,62 +115,54 @@ async fn unavailable_metrics_address_fails_the_start() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
-/// The error is ResourceExhausted, and the call is recorded. Running and waiting calls finish.
-#[tokio::test]
-async fn call_is_rejected_when_threads_and_queue_are_full() {
-    const RUN: usize = 32;
-    const WAIT: usize = 256;
-    const MORE: usize = 16;
-    let (host, gate) = (machine(), Gate::default());
-    for _ in 0..RUN {
-        host.inject("rescan", 0, Effect::Hold(gate.clone()));
-    }
-    let mut running = serve(host, "disk/v1").await;
-    let mut calls = JoinSet::new();
-    // A connection can run at most 16 calls.
-    for _ in 0..(RUN + WAIT + MORE) / 16 {
-        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-        for _ in 0..16 {
-            let channel = channel.clone();
-            calls.spawn(async move { wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await });
-        }
-    }
-    let next = async |calls: &mut JoinSet<Result<Vec<u8>, tonic::Status>>| {
-        tokio::time::timeout(Duration::from_secs(60), calls.join_next()).await.expect("in time").unwrap().unwrap()
-    };
-    for _ in 0..MORE {
-        let refused = next(&mut calls).await.unwrap_err();
-        assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
-        assert!(refused.message().contains("retry later"), "{refused}");
-    }
-    gate.open();
-    for _ in 0..RUN + WAIT {
-        next(&mut calls).await.expect("it had its turn");
-    }
-    running.stop.cancel();
-    running.ended().await.unwrap();
-    let ends = |code: &str| running.records.all().iter().filter(|record| record["code"] == code).count();
-    assert_eq!((ends("OK"), ends("ResourceExhausted")), (RUN + WAIT, MORE));
-}
-
 /// SetDiskState(1, offline), as bytes.
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
-/// However often the change is repeated, it occupies one thread, and other calls are answered.
+/// A proxy with a change of disk 1 that waits at a gate.
+struct HungDisk {
+    host: FakeHost,
+    running: Running,
+    gate: Gate,
+    channel: tonic::transport::Channel,
+    calls: JoinSet<Result<Vec<u8>, tonic::Status>>,
+}
+
+impl HungDisk {
+    async fn new() -> Self {
+        let (host, gate) = (machine(), Gate::default());
+        host.inject("set_online", 0, Effect::Hold(gate.clone()));
+        let running = serve(host.clone(), "disk/v1").await;
+        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        let mut hung = Self { host, running, gate, channel, calls: JoinSet::new() };
+        hung.ask();
+        let reached = hung.gate.clone();
+        assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+        hung
+    }
+
+    fn ask(&mut self) {
+        let channel = self.channel.clone();
+        self.calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
+    }
+
+    /// Opens the gate. All calls succeed, and the proxy stops.
+    async fn end(mut self) {
+        self.gate.open();
+        while let Some(call) = self.calls.join_next().await {
+            call.unwrap().expect("it had its turn");
+        }
+        self.running.stop.cancel();
+        self.running.ended().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn hung_disk_occupies_one_thread() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host, "disk/v1").await;
-    let hung = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+    let hung = HungDisk::new().await;
     let mut again = JoinSet::new();
     for _ in 0..3 {
-        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        let channel = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
         for _ in 0..16 {
             let channel = channel.clone();
             again.spawn(
@@ -196,63 +173,33 @@ async fn hung_disk_occupies_one_thread() {
     while let Some(refused) = again.join_next().await {
         refused.unwrap().unwrap_err();
     }
-    let other = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let other = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
     // Shorter than the gate holds, and longer than a busy machine needs.
     let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
     listed.expect("the hung disk has taken all threads").unwrap();
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
-    running.stop.cancel();
-    running.ended().await.unwrap();
+    hung.end().await;
 }
 
-/// One call waits for a busy disk and gets its turn. The error of a further call names the call that holds the disk.
 #[tokio::test]
 async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host, "disk/v1").await;
-    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    let ask = |calls: &mut JoinSet<_>| {
-        let channel = channel.clone();
-        calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
-    };
-    ask(&mut calls);
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
-    ask(&mut calls);
-    ask(&mut calls);
-    let refused =
-        tokio::time::timeout(Duration::from_secs(45), calls.join_next()).await.expect("one is refused at once");
-    let refused = refused.unwrap().unwrap().unwrap_err();
+    let mut hung = HungDisk::new().await;
+    hung.ask();
+    hung.ask();
+    let refused = tokio::time::timeout(Duration::from_secs(45), hung.calls.join_next()).await;
+    let refused = refused.expect("one is refused at once").unwrap().unwrap().unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
     assert!(refused.message().contains("disk 1 is in use by SetDiskState(offline)"), "{refused}");
-    gate.open();
-    for _ in 0..2 {
-        calls.join_next().await.unwrap().unwrap().expect("it had its turn");
-    }
-    running.stop.cancel();
-    running.ended().await.unwrap();
+    hung.end().await;
 }
 
-/// The work is not done, and the record names the operation that held the disk.
 #[tokio::test]
 async fn deadline_ends_the_wait_for_a_disk() {
-    let (host, gate) = (machine(), Gate::default());
-    host.inject("set_online", 0, Effect::Hold(gate.clone()));
-    let mut running = serve(host.clone(), "disk/v1").await;
-    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let mut calls = JoinSet::new();
-    let hung = channel.clone();
-    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
-    let reached = gate.clone();
-    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
-    wire::call_within(&channel, SET_STATE, OFFLINE.into(), Duration::from_millis(50)).await.unwrap_err();
+    let hung = HungDisk::new().await;
+    wire::call_within(&hung.channel, SET_STATE, OFFLINE.into(), Duration::from_millis(50)).await.unwrap_err();
     let ended = async {
         loop {
-            let late = running.records.all().into_iter().find(|record| record["code"] == "DeadlineExceeded");
+            let late = hung.running.records.all().into_iter().find(|record| record["code"] == "DeadlineExceeded");
             if let Some(late) = late {
                 break late;
             }
@@ -261,9 +208,7 @@ async fn deadline_ends_the_wait_for_a_disk() {
     };
     let late = tokio::time::timeout(Duration::from_secs(45), ended).await.expect("its wait ends");
     assert!(late["error"].as_str().unwrap().contains("SetDiskState(offline)"), "{late}");
-    gate.open();
-    calls.join_next().await.unwrap().unwrap().unwrap();
+    let host = hung.host.clone();
+    hung.end().await;
     assert_eq!(host.calls("set_online"), 1);
-    running.stop.cancel();
-    running.ended().await.unwrap();
 }

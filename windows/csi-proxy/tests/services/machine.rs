@@ -1,16 +1,13 @@
 //! A fake machine behind a proxy with pipes in memory, and its clients.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proxy::{ApiGroups, AuditSink, Figures, Parts, Peer, Proxy, ProxyError, Transport};
-use csi_proxy_proto::{Dial, Group, Version};
+use csi_proto::csi_proxy::{Dial, Group, Version};
+use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Peer, Proxy, ProxyError, Transport};
 use tokio::io::{AsyncReadExt, DuplexStream};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::FakeHost;
 use winstorage::service::{Policy, Storage};
@@ -20,49 +17,17 @@ pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
 /// A blank volume, on disk 3.
 pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
 
-const DESCRIPTION: &str = r#"{
-  "virtual_time": true,
-  "bios_serial": "ec2-firmware",
-  "disks": [
-    {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "page83": "naa.5000", "style": "gpt", "online": true,
-     "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 7", "size": 12884901888,
-     "partitions": [
-       {"number": 1, "kind": "reserved", "size": 16777216},
-       {"number": 2, "kind": "data", "size": 10737418240,
-        "volume": {"id": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\", "formatted": true, "used": 1073741824}}]},
-    {"number": 2, "serial": "raw", "size": 10737418240, "online": true},
-    {"number": 3, "serial": "blank", "style": "gpt", "online": true, "size": 10737418240,
-     "partitions": [{"number": 1, "kind": "data", "size": 10000000000,
-        "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
-  "tree": {
-    "C:\\var\\lib\\kubelet\\empty": "directory",
-    "C:\\var\\lib\\kubelet\\full\\file": "file",
-    "C:\\var\\lib\\kubelet\\mounted": {"mount_point": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\"},
-    "C:\\var\\lib\\kubelet\\plain": {"link": "C:\\var\\lib\\kubelet\\empty"},
-    "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\mounted"}},
-  "shares": [{"root": "\\\\host\\share"}, {"root": "\\\\host\\mapped", "is_mapped": true}],
-  "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [
-      {"iqn": "iqn.2026-11.example:new"},
-      {"iqn": "iqn.2026-11.example:used", "is_connected": true, "disks": [3]}]},
-    {"address": "10.0.0.2", "port": 3260, "targets": []}],
-  "known_portals": [["10.0.0.1", 3260]],
-  "services": [
-    {"name": "spooler", "display_name": "Print Spooler", "state": "Running", "start_mode": "Auto"},
-    {"name": "idle", "display_name": "Idle", "state": "Stopped", "start_mode": "Manual"}]
-}"#;
+const DESCRIPTION: &str = include_str!("machine.json");
 
 /// Returns a new machine from the same description.
 pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
-/// The receiver of a pipe's connections.
-type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
-
-/// Pipes in memory.
+/// Pipes in memory with a known client, some of which another process has taken.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
-    pipes: Arc<Mutex<BTreeMap<String, Listener>>>,
+    pipes: MemoryPipes,
     pub(crate) taken: Arc<Mutex<Vec<String>>>,
 }
 
@@ -76,9 +41,7 @@ impl Transport for Memory {
         if self.taken.lock().unwrap().contains(&pipe.to_owned()) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let (sender, receiver) = unbounded_channel();
-        self.pipes.lock().unwrap().insert(pipe.to_owned(), sender);
-        Ok(UnboundedReceiverStream::new(receiver))
+        self.pipes.listen(pipe)
     }
 }
 
@@ -91,23 +54,16 @@ impl Dial for Memory {
 }
 
 impl Memory {
-    /// Opens a pipe. Fails with error 2 if it is not served, as on Windows.
     pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
-        let missing = || io::Error::from_raw_os_error(2);
-        let pipes = self.pipes.lock().unwrap();
-        let (near, far) = tokio::io::duplex(1 << 20);
-        let client = Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() };
-        pipes.get(pipe).ok_or_else(missing)?.send(Ok((far, client))).map_err(|_| missing())?;
-        Ok(near)
+        self.pipes.open(pipe, Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() })
     }
 
-    /// Makes the listener of a pipe fail.
     pub(crate) fn fail(&self, pipe: &str) {
-        self.pipes.lock().unwrap()[pipe].send(Err(io::Error::from_raw_os_error(1450))).unwrap();
+        assert!(self.pipes.fail(pipe, io::Error::from_raw_os_error(1450)));
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        self.pipes.lock().unwrap().keys().cloned().collect()
+        self.pipes.names()
     }
 }
 
@@ -163,7 +119,7 @@ pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
 
 impl Running {
     pub(crate) async fn channel(&self, group: Group, version: Version) -> tonic::transport::Channel {
-        csi_proxy_proto::connect(&self.pipes, group, &[version]).await.unwrap().channel
+        csi_proto::csi_proxy::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
     /// Waits for the end of the proxy.

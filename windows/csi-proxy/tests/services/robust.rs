@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_proxy_proto::{ConnectError, Group, connect};
+use csi_proto::csi_proxy::{ConnectError, Group, connect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 use tonic::Code;
@@ -13,20 +13,15 @@ use super::wire;
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Another pipe serves the method. The call is recorded.
 #[tokio::test]
 async fn method_of_another_pipe_is_unimplemented() {
     let running = serve(machine(), "").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let unknown = [
-        "/v1.Disk/Format",
-        "/v1beta2.Disk/SetAttachState",
-        "/v1.Volume/FormatVolume",
-        "/v1.Disk",
-        "/x",
-        "/v1.Disk/Exec",
-    ];
-    for path in unknown {
+    let unknown: Vec<&str> =
+        "/v1.Disk/Format /v1beta2.Disk/SetAttachState /v1.Volume/FormatVolume /v1.Disk /x /v1.Disk/Exec"
+            .split(' ')
+            .collect();
+    for path in &unknown {
         let status = wire::call(&channel, path, Vec::new()).await.unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented, "{path}: {status}");
     }
@@ -35,7 +30,6 @@ async fn method_of_another_pipe_is_unimplemented() {
     assert!(records.iter().all(|record| record["code"] == "Unimplemented"), "{records:?}");
 }
 
-/// The client's dial fails with error 2.
 #[tokio::test]
 async fn disabled_group_or_version_has_no_pipe() {
     let running = serve(machine(), "disk/v1,volume").await;
@@ -47,7 +41,6 @@ async fn disabled_group_or_version_has_no_pipe() {
     assert_eq!(newest.version.to_string(), "v1");
 }
 
-/// The call ends as Internal, is counted, and is recorded.
 #[tokio::test]
 async fn panic_ends_only_its_call() {
     let host = machine();
@@ -64,7 +57,6 @@ async fn panic_ends_only_its_call() {
     assert!(page.contains(counted), "{page}");
 }
 
-/// This covers malformed messages, messages that are too large, and bytes that are not HTTP/2.
 #[tokio::test]
 async fn malformed_input_ends_at_most_its_connection() {
     let running = serve(machine(), "disk/v1,filesystem/v1").await;
@@ -110,7 +102,6 @@ fn prost_length(message: &mut Vec<u8>, mut length: usize) {
     message.push(u8::try_from(length).unwrap());
 }
 
-/// They are closed after two minutes.
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_silent_connections_do_not_block_clients() {
     let running = serve(machine(), "disk/v1").await;

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, BufMut};
-use csi_proxy_proto::{Group, Version};
+use csi_proto::csi_proxy::{Group, Version};
+use csi_proxy::Bare;
 use protox::prost::Message;
 use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
 /// Returns the methods of a version, from its file.
 pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
@@ -59,42 +58,5 @@ pub(crate) async fn call_within(
 async fn send(channel: &tonic::transport::Channel, path: &str, request: Request<Vec<u8>>) -> Result<Vec<u8>, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    client.unary(request, path.parse().unwrap(), Bare).await.map(Response::into_inner)
-}
-
-#[derive(Clone, Copy)]
-struct Bare;
-
-impl Codec for Bare {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Bare {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, message: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&message);
-        Ok(())
-    }
-}
-
-impl Decoder for Bare {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
-    }
+    client.unary(request, path.parse().unwrap(), Bare).await.map(|response| response.into_inner().to_vec())
 }

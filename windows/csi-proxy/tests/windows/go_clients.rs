@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
 
-use csi_proxy_proto::{Group, served};
+use csi_proto::csi_proxy::{Group, served};
 
 use super::BLANK;
 use super::program::{Files, Program, alone, connected, eventually, go_clients};
@@ -47,7 +47,6 @@ const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ),
 ];
 
-/// Every call of every version succeeds, or fails with an error that this machine may return.
 #[tokio::test]
 async fn every_call_of_the_go_module_is_served() {
     let _alone = alone().await;
@@ -67,13 +66,13 @@ async fn every_call_of_the_go_module_is_served() {
     }
     assert!(wrong.is_empty(), "not served:\n{}", wrong.join("\n"));
     assert!(text.contains("volume/v1 FormatVolume OK"), "no version has formatted the volume:\n{text}");
-    let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
+    let rows =
+        include_str!("../../../../crates/csi-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
     let all: BTreeSet<String> =
         rows.filter(|row: &Vec<&str>| row[3] == "request").map(|row| row[..3].join("/")).collect();
     assert_eq!(calls, all);
 }
 
-/// The sequential clients leave their probe connections open. Then 64 clients connect concurrently.
 #[tokio::test]
 async fn go_clients_are_served_despite_their_open_probes() {
     let _alone = alone().await;
@@ -85,7 +84,6 @@ async fn go_clients_are_served_despite_their_open_probes() {
     assert_eq!(ends, 1_064);
 }
 
-/// The format ends and is recorded.
 #[tokio::test]
 async fn format_continues_after_its_go_client_is_killed() {
     let _alone = alone().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_proxy_proto::{Group, disk, pipe_name};
+use csi_proto::csi_proxy::{Group, disk, pipe_name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
 use tokio::time::{Instant, sleep};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use csi_proxy_proto::{Group, connect, pipes};
+use csi_proto::csi_proxy::{Group, connect, pipes};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};

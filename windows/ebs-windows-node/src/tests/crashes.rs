@@ -89,25 +89,21 @@ async fn dies_after_every_call_of(rpc: &str) {
     assert!(crashes * 10 >= calls.len() * 9, "only {crashes} of {} calls ended the RPC", calls.len());
 }
 
-/// The result is one partition, one format, one mount.
 #[tokio::test]
 async fn stage_after_a_crash_at_any_call_reaches_the_same_state() {
     dies_after_every_call_of("stage").await;
 }
 
-/// The result is one link.
 #[tokio::test]
 async fn publish_after_a_crash_at_any_call_makes_one_link() {
     dies_after_every_call_of("publish").await;
 }
 
-/// The link is gone, and the volume stays staged.
 #[tokio::test]
 async fn unpublish_after_a_crash_at_any_call_removes_the_link() {
     dies_after_every_call_of("unpublish").await;
 }
 
-/// Nothing is mounted, and the disk never stays online.
 #[tokio::test]
 async fn unstage_after_a_crash_at_any_call_leaves_disk_offline() {
     dies_after_every_call_of("unstage").await;

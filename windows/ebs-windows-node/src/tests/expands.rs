@@ -7,7 +7,6 @@ async fn published() -> World {
     world
 }
 
-/// The response has the disk's size. Without growth nothing is done.
 #[tokio::test]
 async fn volume_grows_to_the_end_of_its_disk() {
     let world = published().await;
@@ -21,7 +20,6 @@ async fn volume_grows_to_the_end_of_its_disk() {
     assert_eq!(world.host.calls("resize_partition"), 1);
 }
 
-/// A path that does not lead to the volume is also an error.
 #[tokio::test]
 async fn expand_fails_while_the_disk_has_not_grown() {
     let world = published().await;

@@ -6,7 +6,6 @@ async fn staged() -> World {
     world
 }
 
-/// A correct link stays, a link with another target is replaced, and so is an empty directory.
 #[tokio::test]
 async fn publish_links_the_target_to_the_staging_path() {
     let world = staged().await;
@@ -27,7 +26,6 @@ async fn publish_links_the_target_to_the_staging_path() {
     assert!(world.is_published());
 }
 
-/// This covers a nonempty directory, a file and a mount point, for publish and unpublish.
 #[tokio::test]
 async fn foreign_entry_at_the_target_is_not_removed() {
     let world = staged().await;
@@ -48,7 +46,6 @@ async fn foreign_entry_at_the_target_is_not_removed() {
     }
 }
 
-/// The volume must be mounted at the staging path.
 #[tokio::test]
 async fn only_a_staged_volume_is_published() {
     let world = World::new();
@@ -65,7 +62,6 @@ async fn only_a_staged_volume_is_published() {
     assert_eq!(world.host.kind_at(TARGET), None);
 }
 
-/// The volume and the staging path stay. A missing target is a success.
 #[tokio::test]
 async fn unpublish_removes_only_the_link() {
     let world = staged().await;
@@ -76,7 +72,6 @@ async fn unpublish_removes_only_the_link() {
     assert!(world.is_staged() && world.host.is_online(1));
 }
 
-/// In bytes. A path that does not lead to the volume is not found.
 #[tokio::test]
 async fn stats_are_of_the_volume_to_which_the_path_leads() {
     let world = staged().await;

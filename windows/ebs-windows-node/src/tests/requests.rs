@@ -5,7 +5,6 @@ use csi_proto::csi::volume_capability::BlockVolume;
 
 use super::*;
 
-/// Either separator, repeated and trailing ones, and paths without a drive are accepted.
 #[tokio::test]
 async fn paths_are_normalised_before_any_work() {
     let world = World::new();
@@ -21,7 +20,6 @@ async fn paths_are_normalised_before_any_work() {
     assert_eq!(world.host.calls("mount"), 1);
 }
 
-/// This holds for every RPC.
 #[tokio::test]
 async fn paths_outside_of_the_kubelet_directory_are_rejected() {
     let world = World::new();
@@ -33,7 +31,6 @@ async fn paths_outside_of_the_kubelet_directory_are_rejected() {
     assert!(!world.host.is_online(1) && world.formats() == 0);
 }
 
-/// They are for Linux.
 #[tokio::test]
 async fn mkfs_options_are_rejected() {
     let mut request = stage_request();
@@ -57,7 +54,6 @@ async fn raw_block_volumes_are_rejected() {
     assert_eq!(world.host.log(), Vec::<String>::new());
 }
 
-/// NTFS, an empty value and the defaults of Linux become NTFS. Other file systems are rejected.
 #[tokio::test]
 async fn linux_default_file_systems_become_ntfs() {
     for (fs_type, is_taken) in
@@ -102,8 +98,6 @@ fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
     (lines, tracing::subscriber::set_default(here))
 }
 
-/// The call succeeds, and the warning names the volume and the flags. Without flags, there is no warning. Statistics do
-/// not change.
 #[tokio::test]
 async fn mount_flags_and_readonly_only_cause_a_warning() {
     let world = World::new();
@@ -137,7 +131,6 @@ async fn mount_flags_and_readonly_only_cause_a_warning() {
     assert_eq!(world.stats(TARGET).await.unwrap(), plain);
 }
 
-/// The node also reports its capabilities.
 #[tokio::test]
 async fn node_reports_windows() {
     let world = World::new();
@@ -152,7 +145,6 @@ async fn node_reports_windows() {
     assert_eq!(capabilities.len(), 3);
 }
 
-/// A different concurrent request for the volume is aborted.
 #[tokio::test]
 async fn equal_requests_share_one_operation() {
     let world = World::new();

@@ -3,7 +3,6 @@ use winstorage::host::Answer;
 
 use super::*;
 
-/// The order is flush, unmount, remove, offline. A repeated call is a success.
 #[tokio::test]
 async fn unstage_leaves_an_offline_disk_and_no_directory() {
     let world = World::new();
@@ -23,20 +22,6 @@ async fn unstage_leaves_an_offline_disk_and_no_directory() {
     world.unstage().await.unwrap();
 }
 
-/// The disk is found by its serial number, although nothing is mounted. A previous process was interrupted.
-#[tokio::test]
-async fn next_unstage_takes_a_forgotten_disk_offline() {
-    let mut world = World::new();
-    world.stage().await.unwrap();
-    world.host.inject("unmount", 0, Effect::CrashAfter);
-    world.unstage().await.unwrap_err();
-    world.replace_driver();
-    assert!(world.host.is_online(1));
-    world.unstage().await.unwrap();
-    assert!(!world.host.is_online(1));
-    assert_eq!(world.host.kind_at(STAGING), None);
-}
-
 #[tokio::test]
 async fn failed_flush_leaves_the_volume_mounted_and_online() {
     let world = World::new();
@@ -48,7 +33,6 @@ async fn failed_flush_leaves_the_volume_mounted_and_online() {
     world.unstage().await.unwrap();
 }
 
-/// A nonempty directory also stays.
 #[tokio::test]
 async fn mount_of_another_volume_is_not_removed() {
     let world = World::new();
@@ -66,7 +50,6 @@ async fn mount_of_another_volume_is_not_removed() {
     assert!(world.host.kind_at(&format!(r"{STAGING}\file")).is_some());
 }
 
-/// Its mount point is removed, so the next stage finds a free path.
 #[tokio::test]
 async fn detached_volume_is_unmounted() {
     let world = World::new();

@@ -10,44 +10,37 @@ use ebs_sim::port::SimEc2;
 use tonic::{Request, Response, Status};
 use winstorage::fake::FakeHost;
 
-/// A fake machine, of this process or of another one.
+/// A fake machine, of this process or of another one, with the requests of [`winstorage::fake::control`].
 pub(crate) trait Machine: Clone + Send + Sync + 'static {
+    fn ask(&self, request: &str) -> String;
+
+    /// Returns the path on the machine for a path here.
+    fn path(&self, here: &str) -> String {
+        here.to_owned()
+    }
+
+    fn tell(&self, request: &str) {
+        assert_eq!(self.ask(request), "done", "{request}");
+    }
+
     /// Attaches a disk, offline, with its previous contents.
-    fn attach(&self, number: u32, serial: &str, size: u64);
-    /// Detaches a disk.
-    fn detach(&self, number: u32);
-    /// Resizes a disk.
-    fn resize(&self, number: u32, size: u64);
-    fn is_online(&self, number: u32) -> bool;
-    /// Returns how often the volumes of a disk were formatted.
-    fn formats(&self, number: u32) -> usize;
-    /// Returns whether the path exists.
-    fn has(&self, path: &str) -> bool;
-}
-
-impl Machine for FakeHost {
     fn attach(&self, number: u32, serial: &str, size: u64) {
-        self.attach_disk(number, serial, size);
-    }
-
-    fn detach(&self, number: u32) {
-        self.detach_disk(number);
-    }
-
-    fn resize(&self, number: u32, size: u64) {
-        self.set_disk_size(number, size);
+        self.tell(&format!("attach {number} {serial} {size}"));
     }
 
     fn is_online(&self, number: u32) -> bool {
-        Self::is_online(self, number)
+        self.ask(&format!("online {number}")) == "true"
     }
 
+    /// Returns how often the volumes of a disk were formatted.
     fn formats(&self, number: u32) -> usize {
-        self.volumes_of(number).iter().map(|volume| Self::formats(self, volume)).sum()
+        self.ask(&format!("formats {number}")).parse().expect("a number")
     }
+}
 
-    fn has(&self, path: &str) -> bool {
-        self.kind_at(path).is_some()
+impl Machine for FakeHost {
+    fn ask(&self, request: &str) -> String {
+        winstorage::fake::control::answer(self, request)
     }
 }
 
@@ -63,7 +56,6 @@ pub(crate) struct Attached<N, M> {
 
 #[derive(Default)]
 struct Seen {
-    /// Disk numbers, by volume.
     disks: BTreeMap<String, u32>,
     last: u32,
     /// Volumes whose disks were online when they were detached.
@@ -79,7 +71,6 @@ impl<N, M: Machine> Attached<N, M> {
         Self { node, host, ec2, instance, seen }
     }
 
-    /// Synchronises disks with attachments.
     pub(crate) async fn sync(&self) {
         let state = self.ec2.engine().snapshot_of_state().await;
         let is_here = |attachment: &ebs_sim::api::SimAttachment| {
@@ -99,11 +90,11 @@ impl<N, M: Machine> Attached<N, M> {
             if self.host.is_online(number) {
                 seen.online.push(volume);
             }
-            self.host.detach(number);
+            self.host.tell(&format!("detach {number}"));
         }
         for (volume, size) in attached {
             if let Some(number) = seen.disks.get(&volume) {
-                self.host.resize(*number, size);
+                self.host.tell(&format!("resize {number} {size}"));
                 continue;
             }
             seen.last += 1;
@@ -133,7 +124,8 @@ impl<N, M: Machine> Attached<N, M> {
     /// paths here.
     fn show(&self, target: &str) {
         let target_here = Path::new(target);
-        let shown = match (self.host.has(target), target_here.exists()) {
+        let is_there = self.host.ask(&format!("exists {}", self.host.path(target))) == "true";
+        let shown = match (is_there, target_here.exists()) {
             (true, false) => std::fs::create_dir(target_here),
             (false, true) => std::fs::remove_dir(target_here),
             _ => Ok(()),

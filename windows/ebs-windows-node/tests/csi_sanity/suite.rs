@@ -89,7 +89,6 @@ async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResu
 
 /// The result of a run without failures.
 pub(crate) struct Ran {
-    /// How many specs passed.
     passed: usize,
     /// How many volumes were formatted.
     formatted: usize,

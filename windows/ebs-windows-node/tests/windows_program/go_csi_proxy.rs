@@ -26,8 +26,6 @@ fn in_kubelets_words(windows: &Windows, path: &Path) -> anyhow::Result<String> {
     Ok(format!(r"C:\{}", path.strip_prefix(windows.drive_c())?.display()).replace('/', r"\"))
 }
 
-/// The driver connects to its pipes, recognises its not-mounted error, keeps a nonempty directory, and reports a
-/// missing disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn driver_works_with_the_go_csi_proxy() -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;

@@ -17,7 +17,6 @@ const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 /// The driver with a fake machine.
 const FAKE: &str = "examples/aws-ebs-csi-driver-on-a-fake.exe";
 
-/// The driver.
 pub(crate) struct Driver {
     pub(crate) wine: Wine,
     address: String,
@@ -103,14 +102,6 @@ impl OtherMachine {
         Ok(Self { remote, port_file: port_file.to_owned() })
     }
 
-    fn ask(&self, request: &str) -> String {
-        self.remote.ask(request).expect("the program answers")
-    }
-
-    fn tell(&self, request: &str) {
-        assert_eq!(self.ask(request), "done", "{request}");
-    }
-
     /// Creates the directory of a published volume, as the kubelet does.
     pub(crate) fn make_directory(&self, path: &Path) -> anyhow::Result<()> {
         let answer = self.ask(&format!("directory {}", windows_path('C', path)));
@@ -125,27 +116,11 @@ impl OtherMachine {
 }
 
 impl Machine for OtherMachine {
-    fn attach(&self, number: u32, serial: &str, size: u64) {
-        self.tell(&format!("attach {number} {serial} {size}"));
+    fn ask(&self, request: &str) -> String {
+        self.remote.ask(request).expect("the program answers")
     }
 
-    fn detach(&self, number: u32) {
-        self.tell(&format!("detach {number}"));
-    }
-
-    fn resize(&self, number: u32, size: u64) {
-        self.tell(&format!("resize {number} {size}"));
-    }
-
-    fn is_online(&self, number: u32) -> bool {
-        self.ask(&format!("online {number}")) == "true"
-    }
-
-    fn formats(&self, number: u32) -> usize {
-        self.ask(&format!("formats {number}")).parse().expect("a number")
-    }
-
-    fn has(&self, path: &str) -> bool {
-        self.ask(&format!("exists {}", windows_path('C', Path::new(path)))) == "true"
+    fn path(&self, here: &str) -> String {
+        windows_path('C', Path::new(here))
     }
 }

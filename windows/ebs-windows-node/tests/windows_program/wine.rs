@@ -57,7 +57,6 @@ impl Windows {
         run_tool("/usr/bin/env", &[&prefix, &self.server, what], PATIENCE).map(drop)
     }
 
-    /// Returns its drive `C:`.
     pub(crate) fn drive_c(&self) -> PathBuf {
         self.prefix.path().join("drive_c")
     }
@@ -117,7 +116,6 @@ impl Wine {
         }
     }
 
-    /// Sends Ctrl-C.
     pub(crate) fn press_control_c(&self) -> anyhow::Result<()> {
         self.0.signal(Signal::INT)
     }
@@ -127,7 +125,6 @@ impl Wine {
         Ok(self.0.wait(PATIENCE).await?.code())
     }
 
-    /// Returns its output.
     pub(crate) fn output(&self) -> anyhow::Result<String> {
         Ok(self.0.output()?)
     }

@@ -1,17 +1,29 @@
-//! Attaches and detaches disks with their contents, and reads and writes their bytes.
+//! Disks, as a test changes and sees them.
+
+use std::time::Duration;
 
 use super::FakeHost;
-use super::disks::FakeDisk;
+use super::disks::{FakeDisk, Late};
+use crate::types::VolumeGuid;
 
 impl FakeHost {
-    /// Attaches the disk with this serial number, offline. It is the most recently detached disk with its contents, or
-    /// an
+    /// Attaches an empty disk, which is visible at once.
+    pub fn add_disk(&self, number: u32, serial: &str, size: u64, online: bool) {
+        self.state().disks.disks.insert(number, FakeDisk::raw(serial, size, online));
+    }
+
+    /// Attaches a disk that only a rescan finds.
+    pub fn add_arriving_disk(&self, number: u32, serial: &str, size: u64) {
+        self.state().disks.arriving.insert(number, FakeDisk::raw(serial, size, false));
+    }
+
+    /// Attaches the disk with this serial number, offline: the most recently detached one with its contents, or an
     /// empty disk of `size` bytes.
     pub fn attach_disk(&self, number: u32, serial: &str, size: u64) {
         let disks = &mut self.state().disks;
         let away = disks.away.iter().position(|disk| disk.serial == serial).map(|at| disks.away.remove(at));
         let mut disk = away.unwrap_or_else(|| FakeDisk::raw(serial, size, false));
-        (disk.size, disk.is_online) = (size, false);
+        (disk.size, disk.online) = (size, false);
         disks.disks.insert(number, disk);
     }
 
@@ -22,24 +34,64 @@ impl FakeHost {
         disks.away.extend(gone);
     }
 
+    pub fn remove_disk(&self, number: u32) {
+        self.state().disks.disks.remove(&number);
+    }
+
+    pub fn set_disk_size(&self, number: u32, size: u64) {
+        self.change_disk(number, |disk| disk.size = size);
+    }
+
+    /// Gives the disk's last partition a drive letter.
+    pub fn set_drive_letter(&self, number: u32, letter: char) {
+        self.change_disk(number, |disk| disk.partitions.last_mut().expect("a partition").letter = Some(letter));
+    }
+
+    /// Makes the disk read-only. A disk that `collides` with another one refuses to go online while it is read-only.
+    pub fn set_read_only(&self, number: u32, collides: bool) {
+        self.change_disk(number, |disk| (disk.read_only, disk.collides) = (true, collides));
+    }
+
+    /// Delays a part of the disk by `after` once it has gone online.
+    pub fn show_late(&self, number: u32, what: Late, after: Duration) {
+        self.change_disk(number, |disk| disk.late = Some((what, after)));
+    }
+
     /// Writes bytes to a disk, regardless of partition tables.
     pub fn write_disk(&self, number: u32, offset: u64, bytes: &[u8]) {
+        self.change_disk(number, |disk| drop(disk.content.insert(offset, bytes.to_vec())));
+    }
+
+    fn change_disk(&self, number: u32, change: impl FnOnce(&mut FakeDisk)) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
-            disk.content.insert(offset, bytes.to_vec());
+            change(disk);
         }
     }
-}
 
-impl FakeDisk {
-    /// Returns the bytes of a range, zero where nothing was written.
-    pub(super) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
-        let end = self.size.min(offset.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)));
-        let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
-        for (start, written) in &self.content {
-            for (at, byte) in (*start..).zip(written).filter(|(at, _)| (offset..end).contains(at)) {
-                bytes[usize::try_from(at - offset).unwrap_or(0)] = *byte;
-            }
+    pub fn is_read_only(&self, number: u32) -> bool {
+        self.state().disks.disks.get(&number).is_some_and(|disk| disk.read_only)
+    }
+
+    pub fn is_online(&self, number: u32) -> bool {
+        self.state().disks.disks.get(&number).is_some_and(|disk| disk.online)
+    }
+
+    /// Returns the volumes of a disk, also those that Windows does not show.
+    pub fn volumes_of(&self, number: u32) -> Vec<VolumeGuid> {
+        let state = self.state();
+        let partitions = state.disks.disks.get(&number).into_iter().flat_map(|disk| &disk.partitions);
+        partitions.filter_map(|partition| Some(partition.volume.as_ref()?.id.clone())).collect()
+    }
+
+    /// Returns how often the volume was formatted.
+    pub fn formats(&self, volume: &VolumeGuid) -> usize {
+        self.state().disks.volume_mut(volume).map_or(0, |(volume, _)| volume.formats)
+    }
+
+    /// Makes the volume formatted from the start, with `used` bytes in use.
+    pub fn set_formatted(&self, volume: &VolumeGuid, used: u64) {
+        if let Some((volume, _)) = self.state().disks.volume_mut(volume) {
+            (volume.formatted, volume.used) = (true, used);
         }
-        bytes
     }
 }

@@ -12,14 +12,11 @@ use super::FakeHost;
 use crate::host::{Answer, HostError, Space, SpaceHost};
 use crate::types::WinPath;
 
-/// The longest wait for a reply, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Creates the machine that a test build's `--host=fake:FILE` names, and starts to accept requests. The file
-/// `FILE.port` contains its port.
-///
-/// # Errors
-/// The file cannot be read, or is not a valid description of a machine; see also [`listen`].
+/// `FILE.port` contains its port. Errors: the file cannot be read, or is not a valid description of a machine; see also
+/// [`listen`].
 pub fn described(file: &Path) -> Result<FakeHost, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
     let host = FakeHost::from_json(&text)?;
@@ -29,10 +26,6 @@ pub fn described(file: &Path) -> Result<FakeHost, String> {
     Ok(host)
 }
 
-/// Starts to accept requests. Writes the port to `port_file` when it is open.
-///
-/// # Errors
-/// The port cannot be opened, or the file cannot be written.
 pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     std::fs::write(port_file, format!("{}\n", listener.local_addr()?.port()))?;
@@ -54,13 +47,17 @@ fn answer_all(host: &FakeHost, mut connection: TcpStream) -> io::Result<()> {
     let requests = BufReader::new(connection.try_clone()?);
     for request in requests.lines() {
         let request = request?;
-        let answer = answer(host, &request).unwrap_or_else(|| format!("unknown request: {request}"));
-        connection.write_all(format!("{answer}\n").as_bytes())?;
+        connection.write_all(format!("{}\n", answer(host, &request)).as_bytes())?;
     }
     Ok(())
 }
 
-fn answer(host: &FakeHost, request: &str) -> Option<String> {
+/// Returns the reply of a machine in this process.
+pub fn answer(host: &FakeHost, request: &str) -> String {
+    reply(host, request).unwrap_or_else(|| format!("unknown request: {request}"))
+}
+
+fn reply(host: &FakeHost, request: &str) -> Option<String> {
     let (word, rest) = request.split_once(' ')?;
     let mut words = rest.split(' ');
     let number = || rest.split(' ').next()?.parse::<u32>().ok();
@@ -96,15 +93,10 @@ fn answer(host: &FakeHost, request: &str) -> Option<String> {
     })
 }
 
-/// A fake machine of another process.
 #[derive(Debug)]
 pub struct Remote(Mutex<BufReader<TcpStream>>);
 
 impl Remote {
-    /// Connects to the process that has written `port_file`.
-    ///
-    /// # Errors
-    /// The file does not exist yet, or no process listens.
     pub fn connect(port_file: &Path) -> io::Result<Self> {
         let port = std::fs::read_to_string(port_file)?.trim().parse().map_err(io::Error::other)?;
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -113,9 +105,6 @@ impl Remote {
     }
 
     /// Sends a request and returns the reply, both without the line end.
-    ///
-    /// # Errors
-    /// The process has ended, or does not reply.
     pub fn ask(&self, request: &str) -> io::Result<String> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.get_mut().write_all(format!("{request}\n").as_bytes())?;

@@ -15,124 +15,51 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::disks::{FakeDisk, FakePartition, FakeVolume};
+use super::disks::FakeDisk;
 use super::files::Kind;
 use super::network::{FakePortal, FakeShare};
 use super::system::{FakeService, Running};
 use super::{Effect, State};
-use crate::host::{Answer, PartitionKind, PartitionStyle};
+use crate::host::Answer;
 use crate::types::{PortalAddress, VolumeGuid, WinPath};
 
-const GIB: u64 = 1 << 30;
-
-/// A machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Description {
     /// The clock advances only by waits, without real time.
     pub virtual_time: bool,
-    /// Attached disks.
-    pub disks: Vec<DiskDescription>,
-    /// Entries of the file system, by path.
+    pub disks: Vec<FakeDisk>,
     pub tree: BTreeMap<String, Entry>,
-    /// Shares on the network.
     pub shares: Vec<FakeShare>,
-    /// iSCSI portals on the network.
     pub portals: Vec<FakePortal>,
-    /// Addresses of the portals that are registered on the machine.
     pub known_portals: Vec<(String, u16)>,
-    /// Installed services.
     pub services: Vec<FakeService>,
     /// The serial number of the firmware.
     pub bios_serial: String,
-    /// Injected faults.
     pub faults: Vec<FaultDescription>,
 }
 
-/// A disk.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DiskDescription {
-    number: u32,
-    #[serde(default)]
-    serial: String,
-    #[serde(default)]
-    page83: String,
-    #[serde(default)]
-    location: String,
-    #[serde(default = "raw")]
-    style: PartitionStyle,
-    #[serde(default)]
-    online: bool,
-    size: u64,
-    #[serde(default)]
-    boot: bool,
-    #[serde(default)]
-    system: bool,
-    /// Only the next rescan finds the disk.
-    #[serde(default)]
-    arriving: bool,
-    #[serde(default)]
-    partitions: Vec<PartitionDescription>,
-}
-
-/// A partition.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartitionDescription {
-    number: u32,
-    /// `reserved`, `data` or `other`.
-    kind: String,
-    size: u64,
-    #[serde(default)]
-    letter: Option<char>,
-    #[serde(default)]
-    volume: Option<VolumeDescription>,
-}
-
-/// A volume.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeDescription {
-    id: VolumeGuid,
-    #[serde(default)]
-    formatted: bool,
-    #[serde(default)]
-    used: u64,
-}
-
-/// An entry of the file system.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// `"directory"`
     Directory,
-    /// `"file"`
     File,
     /// `{"link": TARGET}`
     Link(String),
     /// `{"junction": TARGET}`
     Junction(String),
-    /// `{"mount_point": VOLUME}`
     MountPoint(VolumeGuid),
 }
 
-/// An injected fault.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultDescription {
-    /// The name of the trait's method.
     pub step: String,
-    /// Number of calls before the fault.
     pub skip: usize,
     delay_ms: Option<u64>,
     win32: Option<u32>,
     result: Option<u32>,
     com: Option<u32>,
-}
-
-fn raw() -> PartitionStyle {
-    PartitionStyle::Raw
 }
 
 impl FaultDescription {
@@ -186,71 +113,22 @@ impl Entry {
 }
 
 impl State {
+    /// Adds disk 0 with Windows on `C:`.
     pub(super) fn add_system_disk(&mut self) {
-        let size = 50 * GIB;
-        let volume = self.disks.new_volume(size);
-        if let Some(made) = self.disks.volumes.last_mut() {
-            (made.is_formatted, made.used) = (true, 20 * GIB);
-        }
-        let partition = FakePartition {
-            number: 1,
-            kind: PartitionKind::Data,
-            size,
-            is_offline: false,
-            letter: Some('C'),
-            volume: Some(volume),
-        };
-        let disk = FakeDisk {
-            style: PartitionStyle::Gpt,
-            is_boot: true,
-            is_system: true,
-            partitions: vec![partition],
-            ..FakeDisk::raw("vol00000000000000000_00000001.", size + GIB, true)
-        };
-        self.disks.disks.insert(0, disk);
+        self.disks.add_system_disk();
         let root = WinPath::normalise(r"C:\Windows").expect("a path by construction");
         self.files.place(&root, Kind::Directory(BTreeMap::new()));
     }
 
-    fn add_described(&mut self, described: &DiskDescription) -> Result<(), String> {
-        let partitions = described.partitions.iter().map(|partition| self.described_partition(partition));
-        let disk = FakeDisk {
-            page83: described.page83.clone(),
-            location: described.location.clone(),
-            style: described.style,
-            is_boot: described.boot,
-            is_system: described.system,
-            partitions: partitions.collect::<Result<_, _>>()?,
-            ..FakeDisk::raw(&described.serial, described.size, described.online)
-        };
-        let among = if described.arriving { &mut self.disks.arriving } else { &mut self.disks.disks };
-        match among.insert(described.number, disk) {
+    fn add_described(&mut self, disk: &FakeDisk) -> Result<(), String> {
+        let number = disk.number;
+        if disk.size == 0 || disk.partitions.iter().any(|partition| partition.number == 0) {
+            return Err(format!("disk {number} has no size, or a partition with number 0"));
+        }
+        let among = if disk.arriving { &mut self.disks.arriving } else { &mut self.disks.disks };
+        match among.insert(number, disk.clone()) {
             None => Ok(()),
-            Some(_) => Err(format!("disk {} is described twice", described.number)),
+            Some(_) => Err(format!("disk {number} is described twice")),
         }
-    }
-
-    fn described_partition(&mut self, described: &PartitionDescription) -> Result<FakePartition, String> {
-        let kind = match described.kind.as_str() {
-            "reserved" => PartitionKind::Reserved,
-            "data" => PartitionKind::Data,
-            "other" => PartitionKind::Other,
-            other => return Err(format!("{other} is not a kind of partition")),
-        };
-        if described.number == 0 {
-            return Err("partition numbers start at 1".to_owned());
-        }
-        if let Some(VolumeDescription { id, formatted, used }) = &described.volume {
-            let (id, is_formatted, used) = (id.clone(), *formatted, *used);
-            self.disks.volumes.push(FakeVolume { id, is_formatted, size: described.size, used, formats: 0 });
-        }
-        Ok(FakePartition {
-            number: described.number,
-            kind,
-            size: described.size,
-            is_offline: false,
-            letter: described.letter,
-            volume: described.volume.as_ref().map(|volume| volume.id.clone()),
-        })
     }
 }

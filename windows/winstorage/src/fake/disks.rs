@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::{FakeHost, State};
 use crate::host::{
     Answer, Disk, DiskHost, DiskRow, HostError, ObjectPath, OfflineReason, Partition, PartitionKind, PartitionStyle,
@@ -17,16 +19,18 @@ const OVERHEAD: u64 = 2 * MIB;
 pub(super) const RESERVED: u64 = 16 * MIB;
 /// Offset of a GPT from either end, in bytes.
 const SECTOR: u64 = 512;
+/// WMI's error for a missing object.
+const GONE: Answer = Answer::Com(0x8004_1002);
 
-/// Return codes of `MSFT_Disk`'s methods.
-pub(super) mod result {
-    pub(in super::super) const NOT_INITIALIZED: u32 = 41000;
-    pub(in super::super) const ALREADY_INITIALIZED: u32 = 41001;
-    pub(in super::super) const READ_ONLY: u32 = 41002;
-    pub(in super::super) const OFFLINE: u32 = 41003;
-    pub(in super::super) const NO_SPACE: u32 = 40000;
-    pub(in super::super) const FAILED: u32 = 4;
-    pub(in super::super) const INVALID_PARAMETER: u32 = 5;
+/// Return codes of the methods.
+mod result {
+    pub(super) const FAILED: u32 = 4;
+    pub(super) const INVALID_PARAMETER: u32 = 5;
+    pub(super) const NO_SPACE: u32 = 40000;
+    pub(super) const NOT_INITIALIZED: u32 = 41000;
+    pub(super) const ALREADY_INITIALIZED: u32 = 41001;
+    pub(super) const READ_ONLY: u32 = 41002;
+    pub(super) const OFFLINE: u32 = 41003;
 }
 
 /// What Windows can show with a delay after a disk has gone online.
@@ -34,167 +38,82 @@ pub(super) mod result {
 pub enum Late {
     /// Its partitions, and everything on them.
     Partitions,
-    /// The volumes of its partitions.
     Volumes,
     /// The file systems of its volumes, which look unformatted.
     FileSystems,
 }
 
-/// A disk of the machine.
-#[derive(Debug, Clone)]
-pub(super) struct FakeDisk {
+/// A disk, as a description has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FakeDisk {
+    pub(super) number: u32,
     pub(super) serial: String,
-    pub(super) page83: String,
-    pub(super) location: String,
-    pub(super) style: PartitionStyle,
-    pub(super) is_online: bool,
+    page83: String,
+    location: String,
+    style: PartitionStyle,
+    pub(super) online: bool,
     pub(super) size: u64,
-    pub(super) is_boot: bool,
-    pub(super) is_system: bool,
+    boot: bool,
+    system: bool,
+    /// Only the next rescan finds the disk.
+    pub(super) arriving: bool,
+    pub(super) partitions: Vec<FakePartition>,
     /// Set by Windows' SAN policy, or because the disk collides with another disk.
-    pub(super) is_read_only: bool,
+    #[serde(skip)]
+    pub(super) read_only: bool,
     /// It has the signature of another disk, so it goes online only when it is writable.
+    #[serde(skip)]
     pub(super) collides: bool,
     /// What Windows shows only this long after the disk has gone online.
+    #[serde(skip)]
     pub(super) late: Option<(Late, Duration)>,
     /// When it went online, by the clock of the machine.
-    pub(super) online_since: Duration,
-    pub(super) partitions: Vec<FakePartition>,
-    /// Nonzero bytes, by offset.
+    #[serde(skip)]
+    online_since: Duration,
+    #[serde(skip)]
     pub(super) content: BTreeMap<u64, Vec<u8>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct FakePartition {
     pub(super) number: u32,
     pub(super) kind: PartitionKind,
     pub(super) size: u64,
-    pub(super) is_offline: bool,
     pub(super) letter: Option<char>,
-    pub(super) volume: Option<VolumeGuid>,
+    pub(super) volume: Option<FakeVolume>,
+    #[serde(skip)]
+    pub(super) offline: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct FakeVolume {
     pub(super) id: VolumeGuid,
-    pub(super) is_formatted: bool,
-    pub(super) size: u64,
+    #[serde(default)]
+    pub(super) formatted: bool,
+    #[serde(default)]
     pub(super) used: u64,
-    /// Number of formats since the machine was created.
+    #[serde(skip)]
     pub(super) formats: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Disks {
     pub(super) disks: BTreeMap<u32, FakeDisk>,
-    pub(super) volumes: Vec<FakeVolume>,
     /// Disks that the next rescan finds.
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
-    /// Detached disks.
+    /// Detached disks with their contents.
     pub(super) away: Vec<FakeDisk>,
     /// The time of the current step.
     pub(super) now: Duration,
     next_volume: u64,
 }
 
-impl FakeHost {
-    /// Attaches an empty disk of `size` bytes, online or offline. It is visible at once.
-    pub fn add_disk(&self, number: u32, serial: &str, size: u64, online: bool) {
-        self.state().disks.disks.insert(number, FakeDisk::raw(serial, size, online));
-    }
-
-    /// Attaches a disk that only a rescan finds.
-    pub fn add_arriving_disk(&self, number: u32, serial: &str, size: u64) {
-        self.state().disks.arriving.insert(number, FakeDisk::raw(serial, size, false));
-    }
-
-    /// Detaches a disk, without notice.
-    pub fn remove_disk(&self, number: u32) {
-        self.state().disks.disks.remove(&number);
-    }
-
-    /// Changes the size of the disk itself.
-    pub fn set_disk_size(&self, number: u32, size: u64) {
-        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
-            disk.size = size;
-        }
-    }
-
-    /// Gives the disk's last partition a drive letter.
-    pub fn set_drive_letter(&self, number: u32, letter: char) {
-        let mut state = self.state();
-        let partition = state.disks.disks.get_mut(&number).and_then(|disk| disk.partitions.last_mut());
-        if let Some(partition) = partition {
-            partition.letter = Some(letter);
-        }
-    }
-
-    /// Makes the disk read-only. A disk that `collides` with another one refuses to go online while it is read-only.
-    pub fn set_read_only(&self, number: u32, collides: bool) {
-        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
-            (disk.is_read_only, disk.collides) = (true, collides);
-        }
-    }
-
-    /// Returns whether the disk is attached and read-only.
-    #[must_use]
-    pub fn is_read_only(&self, number: u32) -> bool {
-        self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_read_only)
-    }
-
-    /// Delays a part of the disk by `after` once it has gone online.
-    pub fn show_late(&self, number: u32, what: Late, after: Duration) {
-        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
-            disk.late = Some((what, after));
-        }
-    }
-
-    /// Returns whether the disk is attached and online.
-    #[must_use]
-    pub fn is_online(&self, number: u32) -> bool {
-        self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_online)
-    }
-
-    /// Returns the volumes of a disk, also those that Windows does not show.
-    #[must_use]
-    pub fn volumes_of(&self, number: u32) -> Vec<VolumeGuid> {
-        let state = self.state();
-        let partitions = state.disks.disks.get(&number).into_iter().flat_map(|disk| &disk.partitions);
-        partitions.filter_map(|partition| partition.volume.clone()).collect()
-    }
-
-    /// Returns how often the volume was formatted.
-    #[must_use]
-    pub fn formats(&self, volume: &VolumeGuid) -> usize {
-        self.state().disks.volume(volume).map_or(0, |volume| volume.formats)
-    }
-
-    /// Makes the volume formatted from the start, with `used` bytes in use.
-    pub fn set_formatted(&self, volume: &VolumeGuid, used: u64) {
-        if let Some(volume) = self.state().disks.volumes.iter_mut().find(|known| known.id == *volume) {
-            (volume.is_formatted, volume.used) = (true, used);
-        }
-    }
-}
-
 impl FakeDisk {
-    pub(super) fn raw(serial: &str, size: u64, is_online: bool) -> Self {
-        Self {
-            serial: serial.to_owned(),
-            page83: String::new(),
-            location: String::new(),
-            style: PartitionStyle::Raw,
-            is_online,
-            size,
-            is_boot: false,
-            is_system: false,
-            is_read_only: false,
-            collides: false,
-            late: None,
-            online_since: Duration::ZERO,
-            partitions: Vec::new(),
-            content: BTreeMap::new(),
-        }
+    pub(super) fn raw(serial: &str, size: u64, online: bool) -> Self {
+        Self { serial: serial.to_owned(), size, online, ..Self::default() }
     }
 
     /// Returns whether this part of the disk is still hidden at `now`.
@@ -206,69 +125,143 @@ impl FakeDisk {
         let used: u64 = self.partitions.iter().map(|partition| partition.size).sum();
         self.size.saturating_sub(used + OVERHEAD)
     }
+
+    pub(super) fn holds(&self, id: &VolumeGuid) -> bool {
+        self.partitions.iter().any(|partition| partition.holds(id))
+    }
+
+    fn ensure_writable(&self) -> Result<(), Answer> {
+        match (self.online, self.read_only) {
+            (false, _) => Err(Answer::Method(result::OFFLINE)),
+            (true, true) => Err(Answer::Method(result::READ_ONLY)),
+            (true, false) => Ok(()),
+        }
+    }
+
+    /// Returns the bytes of a range, zero where nothing was written.
+    pub(super) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
+        let end = self.size.min(offset.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)));
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
+        for (start, written) in &self.content {
+            for (at, byte) in (*start..).zip(written).filter(|(at, _)| (offset..end).contains(at)) {
+                bytes[usize::try_from(at - offset).unwrap_or(0)] = *byte;
+            }
+        }
+        bytes
+    }
+
+    /// Builds a device id descriptor with one identifier, binary if the text is hex, else ASCII. Without an identifier, the
+    /// descriptor is empty.
+    pub(super) fn descriptor(&self) -> Vec<u8> {
+        let (code_set, bytes) = match hex::decode(&self.page83) {
+            Ok(bytes) => (1_u32, bytes),
+            Err(_) => (2, self.page83.as_bytes().to_vec()),
+        };
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let words = [16, 28 + length, u32::from(length > 0), code_set, 3, length & 0xffff, 0];
+        words.into_iter().flat_map(u32::to_le_bytes).chain(bytes).collect()
+    }
+}
+
+impl FakePartition {
+    pub(super) fn holds(&self, id: &VolumeGuid) -> bool {
+        self.volume.as_ref().is_some_and(|volume| volume.id == *id)
+    }
+
+    pub(super) fn has_letter(&self, letter: char) -> bool {
+        self.letter == Some(letter.to_ascii_uppercase())
+    }
+
+    pub(super) fn volume_id(&self) -> Option<VolumeGuid> {
+        self.volume.as_ref().map(|volume| volume.id.clone())
+    }
 }
 
 impl Disks {
-    pub(super) fn volume(&self, id: &VolumeGuid) -> Option<&FakeVolume> {
-        self.volumes.iter().find(|volume| volume.id == *id)
+    /// Adds disk 0 with Windows on `C:`.
+    pub(super) fn add_system_disk(&mut self) {
+        let size = 50 << 30;
+        let volume = FakeVolume { formatted: true, used: 20 << 30, ..self.new_volume() };
+        let partition = FakePartition {
+            number: 1,
+            kind: PartitionKind::Data,
+            size,
+            letter: Some('C'),
+            volume: Some(volume),
+            offline: false,
+        };
+        let disk = FakeDisk {
+            style: PartitionStyle::Gpt,
+            boot: true,
+            system: true,
+            partitions: vec![partition],
+            ..FakeDisk::raw("vol00000000000000000_00000001.", size + (1 << 30), true)
+        };
+        self.disks.insert(0, disk);
     }
 
-    /// Creates a volume with a new id.
-    pub(super) fn new_volume(&mut self, size: u64) -> VolumeGuid {
+    fn new_volume(&mut self) -> FakeVolume {
         self.next_volume += 1;
         let text = format!(r"\\?\Volume{{00000000-0000-4000-8000-{:012x}}}\", self.next_volume);
         let id = VolumeGuid::parse(&text).expect("a GUID by construction");
-        self.volumes.push(FakeVolume { id: id.clone(), is_formatted: false, size, used: 0, formats: 0 });
-        id
+        FakeVolume { id, formatted: false, used: 0, formats: 0 }
+    }
+
+    /// Returns a volume with its size, also if Windows does not show it.
+    pub(super) fn volume_mut(&mut self, id: &VolumeGuid) -> Option<(&mut FakeVolume, u64)> {
+        let mut all = self.disks.values_mut().flat_map(|disk| &mut disk.partitions);
+        let partition = all.find(|partition| partition.holds(id))?;
+        Some((partition.volume.as_mut()?, partition.size))
+    }
+
+    /// Returns size and free bytes of a file system.
+    pub(super) fn space(&mut self, id: &VolumeGuid) -> Option<(u64, u64)> {
+        self.volume_mut(id).map(|(volume, size)| (size, size.saturating_sub(volume.used)))
     }
 
     /// Returns the partitions that hold a volume, with their disks. Only disks that are online and show their volumes
     /// count.
     pub(super) fn holders(&self, id: &VolumeGuid) -> Vec<(u32, &FakePartition)> {
         let shows = |disk: &FakeDisk| ![Late::Partitions, Late::Volumes].iter().any(|late| disk.hides(*late, self.now));
-        let online = self.disks.iter().filter(|(_, disk)| disk.is_online && shows(disk));
+        let online = self.disks.iter().filter(|(_, disk)| disk.online && shows(disk));
         let all = online.flat_map(|(number, disk)| disk.partitions.iter().map(move |partition| (*number, partition)));
-        all.filter(|(_, partition)| partition.volume.as_ref() == Some(id) && !partition.is_offline).collect()
-    }
-
-    /// Returns the disk that holds a volume, also if Windows does not show the volume.
-    pub(super) fn disk_of(&self, id: &VolumeGuid) -> Option<&FakeDisk> {
-        let holds = |disk: &&FakeDisk| disk.partitions.iter().any(|partition| partition.volume.as_ref() == Some(id));
-        self.disks.values().find(holds)
+        all.filter(|(_, partition)| partition.holds(id) && !partition.offline).collect()
     }
 
     pub(super) fn is_visible(&self, id: &VolumeGuid) -> bool {
         !self.holders(id).is_empty()
     }
 
-    fn disk_mut(&mut self, step: &'static str, disk: &Disk) -> Result<&mut FakeDisk, HostError> {
-        let gone = || HostError { step, object: format!("disk {}", disk.number), answer: Answer::Com(0x8004_1002) };
-        self.disks.get_mut(&disk.number.0).ok_or_else(gone)
+    /// Checks that Windows shows a volume and may write to it.
+    pub(super) fn ensure_writable(&self, id: &VolumeGuid) -> Result<(), Answer> {
+        if !self.is_visible(id) {
+            return Err(Answer::Method(result::FAILED));
+        }
+        self.disks.values().find(|disk| disk.holds(id)).map_or(Ok(()), FakeDisk::ensure_writable)
     }
 
-    pub(super) fn partition_mut(
-        &mut self,
-        step: &'static str,
-        of: &Partition,
-    ) -> Result<(&mut FakePartition, u64), HostError> {
-        let gone = || HostError { step, object: of.object.to_string(), answer: Answer::Com(0x8004_1002) };
-        let disk = self.disks.get_mut(&of.disk.0).ok_or_else(gone)?;
+    fn disk_mut(&mut self, disk: &Disk) -> Result<&mut FakeDisk, Answer> {
+        self.disks.get_mut(&disk.number.0).ok_or(GONE)
+    }
+
+    pub(super) fn partition_mut(&mut self, of: &Partition) -> Result<(&mut FakePartition, u64), Answer> {
+        let disk = self.disks.get_mut(&of.disk.0).ok_or(GONE)?;
         let free = disk.free();
         let partition = disk.partitions.iter_mut().find(|partition| partition.number == of.number.get());
-        Ok((partition.ok_or_else(gone)?, free))
+        Ok((partition.ok_or(GONE)?, free))
     }
 
-    pub(super) fn shown(&self, disk: u32, partition: &FakePartition) -> Partition {
-        let (is_boot, is_system) = self.disks.get(&disk).map_or((false, false), |disk| (disk.is_boot, disk.is_system));
+    pub(super) fn row(&self, number: u32, partition: &FakePartition) -> Partition {
+        let disk = &self.disks[&number];
         Partition {
-            object: ObjectPath(format!("disk {disk} partition {}", partition.number)),
-            disk: DiskNumber(disk),
+            object: ObjectPath(format!("disk {number} partition {}", partition.number)),
+            disk: DiskNumber(number),
             number: PartitionNumber::new(partition.number).expect("partitions are numbered from 1"),
             kind: partition.kind,
             size: partition.size,
-            is_offline: partition.is_offline,
-            is_boot: is_boot && partition.letter.is_some(),
-            is_system: is_system && partition.letter.is_some(),
+            is_offline: partition.offline,
+            is_boot: disk.boot && partition.letter.is_some(),
+            is_system: disk.system && partition.letter.is_some(),
             drive_letter: partition.letter,
         }
     }
@@ -278,8 +271,13 @@ fn named(disk: &Disk) -> String {
     format!("disk {}", disk.number)
 }
 
-pub(super) fn place(partition: &Partition) -> String {
-    partition.object.to_string()
+fn device(number: u32) -> String {
+    format!(r"\\?\fake#disk{number}")
+}
+
+pub(super) fn by_device<'a>(state: &'a State, name: &str) -> Result<(DiskNumber, &'a FakeDisk), Answer> {
+    let found = state.disks.disks.iter().find(|(number, _)| device(**number) == name);
+    found.map(|(number, disk)| (DiskNumber(*number), disk)).ok_or(Answer::Win32(code::FILE_NOT_FOUND))
 }
 
 impl DiskHost for FakeHost {
@@ -297,46 +295,27 @@ impl DiskHost for FakeHost {
         })
     }
 
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        self.step("device_number", device, |state| by_device(state, "device_number", device).map(|(number, _)| number))
-    }
-
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        self.step("device_ids", device, |state| {
-            let (_, disk) = by_device(state, "device_ids", device)?;
-            Ok(descriptor(&disk.page83))
-        })
-    }
-
-    fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        self.step("read_disk", &format!("disk {number} {offset}"), |state| {
-            let disk = state.disks.disks.get(&number.0);
-            let gone = || HostError::win32("read_disk", format!("disk {number}"), code::FILE_NOT_FOUND);
-            Ok(disk.ok_or_else(gone)?.read(offset, length))
-        })
-    }
-
     fn disk(&self, number: DiskNumber) -> Result<Option<Disk>, HostError> {
-        self.step("disk", &format!("disk {number}"), |state| {
+        self.step("disk", format!("disk {number}"), |state| {
             Ok(state.disks.disks.get(&number.0).map(|disk| Disk {
                 object: ObjectPath(format!("disk {number}")),
                 number,
                 style: disk.style,
                 serial: disk.serial.clone(),
-                is_offline: !disk.is_online,
-                offline_reason: disk.collides.then_some(OfflineReason(4)).filter(|_| !disk.is_online),
-                is_read_only: disk.is_read_only,
+                is_offline: !disk.online,
+                offline_reason: disk.collides.then_some(OfflineReason(4)).filter(|_| !disk.online),
+                is_read_only: disk.read_only,
                 size: disk.size,
-                is_boot: disk.is_boot,
-                is_system: disk.is_system,
+                is_boot: disk.boot,
+                is_system: disk.system,
             }))
         })
     }
 
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError> {
         self.step("system_disk", "all", |state| {
-            let holds = |disk: &FakeDisk| disk.partitions.iter().any(|partition| partition.letter == Some('C'));
-            Ok(state.disks.disks.iter().find(|(_, disk)| holds(disk)).map(|(number, _)| DiskNumber(*number)))
+            let is_it = |disk: &FakeDisk| disk.partitions.iter().any(|partition| partition.has_letter('C'));
+            Ok(state.disks.disks.iter().find(|(_, disk)| is_it(disk)).map(|(number, _)| DiskNumber(*number)))
         })
     }
 
@@ -349,145 +328,98 @@ impl DiskHost for FakeHost {
     }
 
     fn initialize_gpt(&self, of: &Disk) -> Result<(), HostError> {
-        self.step("initialize_gpt", &named(of), |state| {
-            let refuse = |code| Err(HostError::method("initialize_gpt", named(of), code));
-            let disk = state.disks.disk_mut("initialize_gpt", of)?;
-            if !disk.is_online {
-                return refuse(result::OFFLINE);
-            }
-            if disk.is_read_only {
-                return refuse(result::READ_ONLY);
-            }
+        self.step("initialize_gpt", named(of), |state| {
+            let disk = state.disks.disk_mut(of)?;
+            disk.ensure_writable()?;
             if disk.style != PartitionStyle::Raw {
-                return refuse(result::ALREADY_INITIALIZED);
+                return Err(Answer::Method(result::ALREADY_INITIALIZED));
             }
             disk.style = PartitionStyle::Gpt;
             let tables = [SECTOR, disk.size.saturating_sub(SECTOR)];
             disk.content.extend(tables.map(|at| (at, b"EFI PART".to_vec())));
-            disk.partitions = vec![FakePartition {
-                number: 1,
-                kind: PartitionKind::Reserved,
-                size: RESERVED,
-                is_offline: false,
-                letter: None,
-                volume: None,
-            }];
+            let kind = PartitionKind::Reserved;
+            let (number, size, letter, volume, offline) = (1, RESERVED, None, None, false);
+            disk.partitions = vec![FakePartition { number, kind, size, letter, volume, offline }];
             Ok(())
         })
     }
 
     fn create_data_partition(&self, of: &Disk) -> Result<(), HostError> {
-        self.step("create_data_partition", &named(of), |state| {
-            let refuse = |code| Err(HostError::method("create_data_partition", named(of), code));
-            let disk = state.disks.disk_mut("create_data_partition", of)?;
+        self.step("create_data_partition", named(of), |state| {
+            let volume = Some(state.disks.new_volume());
+            let disk = state.disks.disk_mut(of)?;
+            disk.ensure_writable()?;
             let size = disk.free();
             match disk.style {
-                _ if !disk.is_online => return refuse(result::OFFLINE),
-                _ if disk.is_read_only => return refuse(result::READ_ONLY),
-                PartitionStyle::Raw => return refuse(result::NOT_INITIALIZED),
-                PartitionStyle::Mbr => return refuse(result::INVALID_PARAMETER),
-                PartitionStyle::Gpt if size == 0 => return refuse(result::NO_SPACE),
+                PartitionStyle::Raw => return Err(Answer::Method(result::NOT_INITIALIZED)),
+                PartitionStyle::Mbr => return Err(Answer::Method(result::INVALID_PARAMETER)),
+                PartitionStyle::Gpt if size == 0 => return Err(Answer::Method(result::NO_SPACE)),
                 PartitionStyle::Gpt => {}
             }
             let number = disk.partitions.iter().map(|partition| partition.number).max().unwrap_or(0) + 1;
-            let volume = Some(state.disks.new_volume(size));
-            let kind = PartitionKind::Data;
-            let made = FakePartition { number, kind, size, is_offline: true, letter: None, volume };
-            state.disks.disk_mut("create_data_partition", of)?.partitions.push(made);
+            let (kind, letter, offline) = (PartitionKind::Data, None, true);
+            disk.partitions.push(FakePartition { number, kind, size, letter, volume, offline });
             Ok(())
         })
     }
 
     fn refresh_disk(&self, of: &Disk) -> Result<(), HostError> {
-        self.step("refresh_disk", &named(of), |state| state.disks.disk_mut("refresh_disk", of).map(drop))
+        self.step("refresh_disk", named(of), |state| state.disks.disk_mut(of).map(drop))
     }
 
     fn set_online(&self, of: &Disk, online: bool) -> Result<(), HostError> {
-        self.step("set_online", &format!("{} {online}", named(of)), |state| {
+        self.step("set_online", format!("{} {online}", named(of)), |state| {
             let now = state.disks.now;
-            let disk = state.disks.disk_mut("set_online", of)?;
-            if online && disk.is_read_only && disk.collides {
-                return Err(HostError::method("set_online", named(of), result::READ_ONLY));
+            let disk = state.disks.disk_mut(of)?;
+            if online && disk.read_only && disk.collides {
+                return Err(Answer::Method(result::READ_ONLY));
             }
-            (disk.is_online, disk.online_since) = (online, now);
+            (disk.online, disk.online_since) = (online, now);
             Ok(())
         })
     }
 
     fn set_disk_read_only(&self, of: &Disk, read_only: bool) -> Result<(), HostError> {
-        self.step("set_disk_read_only", &format!("{} {read_only}", named(of)), |state| {
-            state.disks.disk_mut("set_disk_read_only", of)?.is_read_only = read_only;
+        self.step("set_disk_read_only", format!("{} {read_only}", named(of)), |state| {
+            state.disks.disk_mut(of)?.read_only = read_only;
             Ok(())
         })
     }
 
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError> {
-        self.step("partitions", &format!("disk {disk}"), |state| {
+        self.step("partitions", format!("disk {disk}"), |state| {
             let shows = |disk: &&FakeDisk| !disk.hides(Late::Partitions, state.disks.now);
             let all = state.disks.disks.get(&disk.0).filter(shows).into_iter().flat_map(|disk| &disk.partitions);
             let wanted = all.filter(|partition| number.is_none_or(|number| number.get() == partition.number));
-            Ok(wanted.map(|partition| state.disks.shown(disk.0, partition)).collect())
+            Ok(wanted.map(|partition| state.disks.row(disk.0, partition)).collect())
         })
     }
 
     fn online_partition(&self, partition: &Partition) -> Result<(), HostError> {
-        self.step("online_partition", &place(partition), |state| {
-            state.disks.partition_mut("online_partition", partition)?.0.is_offline = false;
+        self.step("online_partition", &partition.object, |state| {
+            state.disks.partition_mut(partition)?.0.offline = false;
             Ok(())
         })
     }
 
     fn largest_size(&self, partition: &Partition) -> Result<u64, HostError> {
-        self.step("largest_size", &place(partition), |state| {
-            let (partition, free) = state.disks.partition_mut("largest_size", partition)?;
+        self.step("largest_size", &partition.object, |state| {
+            let (partition, free) = state.disks.partition_mut(partition)?;
             Ok(partition.size + free)
         })
     }
 
     fn resize_partition(&self, of: &Partition, size: u64) -> Result<(), HostError> {
-        self.step("resize_partition", &format!("{} {size}", place(of)), |state| {
-            if state.disks.disks.get(&of.disk.0).is_some_and(|disk| disk.is_read_only) {
-                return Err(HostError::method("resize_partition", place(of), result::READ_ONLY));
+        self.step("resize_partition", format!("{} {size}", of.object), |state| {
+            if state.disks.disks.get(&of.disk.0).is_some_and(|disk| disk.read_only) {
+                return Err(Answer::Method(result::READ_ONLY));
             }
-            let (partition, free) = state.disks.partition_mut("resize_partition", of)?;
+            let (partition, free) = state.disks.partition_mut(of)?;
             if size < partition.size || size - partition.size > free {
-                return Err(HostError::method("resize_partition", place(of), result::INVALID_PARAMETER));
+                return Err(Answer::Method(result::INVALID_PARAMETER));
             }
             partition.size = size;
-            let id = partition.volume.clone();
-            if let Some(volume) = state.disks.volumes.iter_mut().find(|volume| Some(&volume.id) == id.as_ref()) {
-                volume.size = size;
-            }
             Ok(())
         })
     }
-}
-
-fn device(number: u32) -> String {
-    format!(r"\\?\fake#disk{number}")
-}
-
-fn by_device<'a>(state: &'a State, step: &'static str, name: &str) -> Result<(DiskNumber, &'a FakeDisk), HostError> {
-    let found = state.disks.disks.iter().find(|(number, _)| device(**number) == name);
-    let (number, disk) = found.ok_or_else(|| HostError::win32(step, name, code::FILE_NOT_FOUND))?;
-    Ok((DiskNumber(*number), disk))
-}
-
-/// Builds a device id descriptor with one identifier, binary if the text is hex, else ASCII. An empty text makes a
-/// descriptor without identifiers.
-fn descriptor(page83: &str) -> Vec<u8> {
-    let (code_set, bytes) = match hex::decode(page83) {
-        Ok(bytes) => (1_u32, bytes),
-        Err(_) => (2, page83.as_bytes().to_vec()),
-    };
-    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-    let count = u32::from(!bytes.is_empty());
-    let mut all = [16_u32.to_le_bytes(), (28 + u32::from(length)).to_le_bytes(), count.to_le_bytes()].concat();
-    all.extend(code_set.to_le_bytes());
-    all.extend(3_u32.to_le_bytes());
-    all.extend(length.to_le_bytes());
-    all.extend(0_u16.to_le_bytes());
-    all.extend(0_u32.to_le_bytes());
-    all.extend(bytes);
-    all
 }

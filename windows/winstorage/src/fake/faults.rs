@@ -7,17 +7,12 @@ use std::time::Duration;
 use super::FakeHost;
 use crate::host::Answer;
 
-/// The fault of one call of a step.
 pub enum Effect {
-    /// The call fails.
     Fail(Answer),
     /// The call takes effect and then fails: a lost reply.
     FailAfter(Answer),
-    /// The call takes this long.
     Delay(Duration),
-    /// The call waits for the gate.
     Hold(Gate),
-    /// Another process changes the machine right before the call.
     Meanwhile(Box<dyn FnOnce(&FakeHost) + Send>),
     /// The call takes effect and the calling process dies: all further calls fail until [`FakeHost::restart`].
     CrashAfter,
@@ -39,7 +34,6 @@ struct GateState {
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 impl Gate {
-    /// Lets the call through.
     pub fn open(&self) {
         let (state, changed) = &*self.inner;
         state.lock().unwrap_or_else(PoisonError::into_inner).is_open = true;
@@ -47,7 +41,6 @@ impl Gate {
     }
 
     /// Waits until a call has reached the gate. Returns false if no call has within a minute.
-    #[must_use]
     pub fn wait_reached(&self) -> bool {
         self.wait(|state| state.is_reached)
     }
@@ -67,7 +60,6 @@ impl Gate {
     }
 }
 
-/// Pending faults, by step.
 #[derive(Default)]
 pub(super) struct Faults {
     ahead: BTreeMap<String, Vec<(usize, Effect)>>,

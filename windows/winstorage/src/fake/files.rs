@@ -1,10 +1,12 @@
 //! The file system. Nodes have numbers, so an open entry stays the same node whatever happens to its name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::disks::{FakePartition, by_device};
 use super::{FakeHost, State};
-use crate::host::{EntryKind, FsEntry, FsHost, HostError, Space, SpaceHost, code};
-use crate::types::{VolumeGuid, WinPath};
+use crate::host::{Answer, EntryKind, FsEntry, HostError, NativeHost, Space, SpaceHost, code};
+use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
 
@@ -16,12 +18,8 @@ const TOO_MANY_LINKS: u32 = 1921;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
-    /// By lower-case name: the original name and the node.
     Directory(BTreeMap<String, (String, Node)>),
-    Link {
-        target: String,
-        is_directory: bool,
-    },
+    Link { target: String, is_directory: bool },
     Junction(String),
     Mount(VolumeGuid),
     Other(u32),
@@ -31,17 +29,13 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     nodes: Vec<Kind>,
-    /// Root directories of drives, by letter.
     drives: BTreeMap<char, Node>,
-    /// Root directories of volumes.
     volumes: Vec<(VolumeGuid, Node)>,
 }
 
-/// An open entry of the file system.
 struct Open {
     host: FakeHost,
     node: Node,
-    /// The name in errors and the log.
     name: String,
 }
 
@@ -54,7 +48,6 @@ impl FakeHost {
         self.place(path, Kind::Directory(BTreeMap::new()));
     }
 
-    /// Creates a file, with its parents.
     pub fn add_file(&self, path: &str) {
         self.place(path, Kind::File);
     }
@@ -64,23 +57,19 @@ impl FakeHost {
         self.place(path, Kind::Link { target: target.to_owned(), is_directory: true });
     }
 
-    /// Creates a junction, with its parents.
     pub fn add_junction(&self, path: &str, target: &str) {
         self.place(path, Kind::Junction(target.to_owned()));
     }
 
-    /// Creates a mount point, with its parents.
     pub fn add_mount_point(&self, path: &str, volume: &VolumeGuid) {
         self.place(path, Kind::Mount(volume.clone()));
     }
 
-    /// Creates a reparse point with this tag, with its parents.
     pub fn add_reparse_point(&self, path: &str, tag: u32) {
         self.place(path, Kind::Other(tag));
     }
 
     /// Returns the kind of the entry at `path`, following links in its parents, or `None` if it does not exist.
-    #[must_use]
     pub fn kind_at(&self, path: &str) -> Option<EntryKind> {
         let state = self.state();
         let path = WinPath::normalise(path)?;
@@ -88,7 +77,6 @@ impl FakeHost {
         state.files.shown(node)
     }
 
-    /// Renames or moves an entry, open or not, as another process would.
     pub fn rename(&self, from: &str, to: &str) {
         let mut state = self.state();
         let (from, to) = (WinPath::normalise(from), WinPath::normalise(to));
@@ -117,7 +105,6 @@ impl FakeHost {
 }
 
 impl Files {
-    /// Creates an entry at a path, with its parents.
     pub(super) fn place(&mut self, path: &WinPath, kind: Kind) {
         let mut at = self.drive(path.drive());
         let Some((last, above)) = path.components().split_last() else { return };
@@ -191,7 +178,6 @@ impl Files {
         }
     }
 
-    /// Returns the directory that a node leads to.
     fn entered(&mut self, node: Node) -> Result<Node, u32> {
         match self.nodes[node].clone() {
             Kind::Directory(_) => Ok(node),
@@ -250,7 +236,6 @@ impl Files {
 }
 
 impl State {
-    /// Creates a machine whose disk 0 holds Windows on `C:`.
     pub(super) fn with_system_disk() -> Self {
         let mut state = Self::default();
         state.add_system_disk();
@@ -258,12 +243,11 @@ impl State {
     }
 }
 
-impl FsHost for FakeHost {
+impl NativeHost for FakeHost {
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
         let name = path.to_string();
         self.step("open", &name, |state| {
-            let found = state.files.find(path, true);
-            let node = found.map_err(|code| HostError::win32("open", &name, code))?;
+            let node = state.files.find(path, true).map_err(Answer::Win32)?;
             Ok(Box::new(Open { host: self.clone(), node, name: name.clone() }) as Box<dyn FsEntry>)
         })
     }
@@ -272,7 +256,7 @@ impl FsHost for FakeHost {
         let name = volume.to_string();
         self.step("open_volume", &name, |state| {
             if !state.disks.is_visible(volume) {
-                return Err(HostError::win32("open_volume", &name, code::FILE_NOT_FOUND));
+                return Err(Answer::Win32(code::FILE_NOT_FOUND));
             }
             let node = state.files.volume_root(volume);
             Ok(Box::new(Open { host: self.clone(), node, name: name.clone() }) as Box<dyn FsEntry>)
@@ -287,19 +271,52 @@ impl FsHost for FakeHost {
             Ok(WinPath::normalise(path).is_some_and(|path| state.files.find(&path, true).is_ok()))
         })
     }
+
+    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
+        self.step("device_number", device, |state| by_device(state, device).map(|(number, _)| number))
+    }
+
+    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
+        self.step("device_ids", device, |state| by_device(state, device).map(|(_, disk)| disk.descriptor()))
+    }
+
+    fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        self.step("read_disk", format!("disk {number} {offset}"), |state| {
+            let disk = state.disks.disks.get(&number.0).ok_or(Answer::Win32(code::FILE_NOT_FOUND))?;
+            Ok(disk.read(offset, length))
+        })
+    }
+
+    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
+        self.step("volume_of_drive", letter, |state| {
+            let mut all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
+            let lettered = all.find(|partition| partition.has_letter(letter));
+            lettered.and_then(FakePartition::volume_id).ok_or(Answer::Win32(code::FILE_NOT_FOUND))
+        })
+    }
+
+    fn system_drive(&self) -> Result<char, HostError> {
+        Ok('C')
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.time()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.wait(time);
+    }
 }
 
 impl SpaceHost for FakeHost {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         let name = path.to_string();
         self.step("space", &name, |state| {
-            let failed = |code| HostError::win32("space", &name, code);
-            let node = state.files.find(path, true).map_err(failed)?;
+            let node = state.files.find(path, true).map_err(Answer::Win32)?;
             let root = state.files.volumes.iter().find(|(_, root)| *root == node).map(|(volume, _)| volume);
-            let volume = root.and_then(|volume| state.disks.volume(volume));
-            let volume = volume.ok_or_else(|| failed(code::PATH_NOT_FOUND))?;
-            let free = volume.size.saturating_sub(volume.used);
-            Ok(Space { available: free, total: volume.size, free })
+            let space = root.and_then(|volume| state.disks.space(volume));
+            let (total, free) = space.ok_or(Answer::Win32(code::PATH_NOT_FOUND))?;
+            Ok(Space { available: free, total, free })
         })
     }
 }
@@ -312,9 +329,7 @@ impl Open {
         act: impl FnOnce(&mut Files, Node) -> Result<T, u32>,
     ) -> Result<T, HostError> {
         let object = if object.is_empty() { self.name.clone() } else { format!(r"{}\{object}", self.name) };
-        self.host.step(step, &object, |state| {
-            act(&mut state.files, self.node).map_err(|code| HostError::win32(step, &object, code))
-        })
+        self.host.step(step, &object, |state| act(&mut state.files, self.node).map_err(Answer::Win32))
     }
 
     fn opened(&self, name: &str, node: Node) -> Box<dyn FsEntry> {

@@ -14,18 +14,18 @@ mod network;
 mod system;
 mod volumes;
 
+use std::fmt::Display;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::host::HostError;
+use crate::host::{Answer, HostError};
 
-pub use description::{Description, DiskDescription, Entry, PartitionDescription, VolumeDescription};
-pub use disks::Late;
+pub use description::{Description, Entry, FaultDescription};
+pub use disks::{FakeDisk, Late};
 pub use faults::{Effect, Gate};
 pub use network::{FakePortal, FakeShare, FakeTarget};
 pub use system::FakeService;
 
-/// The fake machine. Clones share its state.
 #[derive(Clone)]
 pub struct FakeHost {
     inner: Arc<Inner>,
@@ -42,13 +42,11 @@ struct Inner {
 /// The clock of the machine.
 #[derive(Debug)]
 enum Clock {
-    /// Advances by waits, without real time.
     Virtual(Mutex<Duration>),
     /// The clock of the machine that runs the test.
     Real,
 }
 
-/// The whole state of the machine.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     disks: disks::Disks,
@@ -61,26 +59,17 @@ pub(crate) struct State {
 }
 
 impl FakeHost {
-    /// Creates a machine with the drive `C:` and virtual time.
-    #[must_use]
     pub fn new() -> Self {
         Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
     }
 
     /// Creates the machine that a test build's `--host=fake:FILE` names from JSON, see [`Description`]. Its delays take
-    /// real time.
-    ///
-    /// # Errors
-    /// The text is not a valid description.
+    /// real time. Errors: the text is not a valid description.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let description: Description = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::from_description(&description)
     }
 
-    /// Creates the machine from a description in memory.
-    ///
-    /// # Errors
-    /// The description contradicts itself.
     pub fn from_description(description: &Description) -> Result<Self, String> {
         let clock = if description.virtual_time { Clock::Virtual(Mutex::default()) } else { Clock::Real };
         let host = Self::from_state(description.state()?, clock);
@@ -108,30 +97,24 @@ impl FakeHost {
     }
 
     /// Returns every call so far: the step, a blank, the object.
-    #[must_use]
     pub fn log(&self) -> Vec<String> {
         locked(&self.inner.log).clone()
     }
 
-    /// Forgets the calls so far.
     pub fn clear_log(&self) {
         locked(&self.inner.log).clear();
     }
 
-    /// Returns how often `step` was called.
-    #[must_use]
     pub fn calls(&self, step: &str) -> usize {
         let is_it = |line: &&String| line.split(' ').next() == Some(step);
         locked(&self.inner.log).iter().filter(is_it).count()
     }
 
-    /// Restarts the process after an [`Effect::CrashAfter`].
     pub fn restart(&self) {
         self.state().is_down = false;
     }
 
     /// Returns whether the process has crashed and not restarted.
-    #[must_use]
     pub fn is_down(&self) -> bool {
         self.state().is_down
     }
@@ -140,29 +123,30 @@ impl FakeHost {
         locked(&self.inner.state)
     }
 
-    /// Runs a step: logs it, applies a pending fault, and acts.
     fn step<T>(
         &self,
         step: &'static str,
-        object: &str,
-        act: impl FnOnce(&mut State) -> Result<T, HostError>,
+        object: impl Display,
+        act: impl FnOnce(&mut State) -> Result<T, Answer>,
     ) -> Result<T, HostError> {
+        let object = object.to_string();
         locked(&self.inner.log).push(format!("{step} {object}"));
-        let crashed = || HostError::malformed(step, object, "the process has crashed");
+        let failed = |answer| HostError { step, object: object.clone(), answer };
+        let crashed = || failed(Answer::Malformed("the process has crashed".to_owned()));
         if self.state().is_down {
             return Err(crashed());
         }
         let effect = locked(&self.inner.faults).take(step);
         let act = |state: &mut State| {
             state.disks.now = self.time();
-            act(state)
+            act(state).map_err(failed)
         };
         match effect {
             None => act(&mut self.state()),
-            Some(Effect::Fail(answer)) => Err(HostError { step, object: object.to_owned(), answer }),
+            Some(Effect::Fail(answer)) => Err(failed(answer)),
             Some(Effect::FailAfter(answer)) => {
                 act(&mut self.state())?;
-                Err(HostError { step, object: object.to_owned(), answer })
+                Err(failed(answer))
             }
             Some(Effect::Delay(time)) => {
                 self.wait(time);

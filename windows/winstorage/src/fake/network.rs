@@ -11,52 +11,37 @@ use crate::types::{PortalAddress, Secret};
 const EXISTS: u32 = 0x8007_00B7;
 /// `ERROR_LOGON_FAILURE`
 const LOGON_FAILURE: u32 = 1326;
-/// The return code of iSCSI methods for a missing object.
 const NOT_FOUND: u32 = 0xEFFF_0003;
 
-/// A share of a server.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeShare {
-    /// `\\host\share`
     pub root: String,
     /// The required `user:password` in Windows' escaping; without it, any credential is accepted.
     pub credential: Option<String>,
     /// The number of a mapping's status.
     pub status: u32,
-    /// A mapping already exists.
     pub is_mapped: bool,
-    /// A mapping exists, but its credentials are no longer valid.
     pub is_stale: bool,
 }
 
-/// A portal on the network.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakePortal {
-    /// IP address or host name.
     pub address: String,
-    /// TCP port.
     pub port: u16,
-    /// The targets that it offers.
     pub targets: Vec<FakeTarget>,
 }
 
-/// A target of a portal.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeTarget {
-    /// Its name.
     pub iqn: String,
-    /// The required secret.
     pub secret: Option<String>,
     /// The numbers of the disks that a login attaches.
     pub disks: Vec<u32>,
-    /// A session already exists.
     pub is_connected: bool,
-    /// Its session is persistent.
     pub is_persistent: bool,
-    /// The target is connected without a session.
     pub has_no_session: bool,
 }
 
@@ -67,32 +52,24 @@ pub(super) struct Shares {
 
 #[derive(Debug, Default)]
 pub(super) struct Iscsi {
-    /// The portals on the network.
     pub(super) portals: Vec<FakePortal>,
-    /// The portals that are registered on the machine.
     pub(super) known: Vec<PortalAddress>,
     pub(super) chap_secret: Option<Secret>,
 }
 
 impl FakeHost {
-    /// Adds a share to the network.
     pub fn add_share(&self, share: FakeShare) {
         self.state().shares.all.push(share);
     }
 
-    /// Returns whether the share is mapped.
-    #[must_use]
     pub fn is_mapped(&self, root: &str) -> bool {
         self.state().shares.all.iter().any(|share| share.root.eq_ignore_ascii_case(root) && share.is_mapped)
     }
 
-    /// Adds a portal to the network.
     pub fn add_portal_to_network(&self, portal: FakePortal) {
         self.state().iscsi.portals.push(portal);
     }
 
-    /// Returns the machine's CHAP secret.
-    #[must_use]
     pub fn chap_secret(&self) -> Option<Secret> {
         self.state().iscsi.chap_secret.clone()
     }
@@ -103,11 +80,11 @@ impl Shares {
         self.all.iter_mut().find(|share| share.root.eq_ignore_ascii_case(root))
     }
 
-    pub(super) fn is_reachable(&self, path: &str) -> Result<bool, HostError> {
+    pub(super) fn is_reachable(&self, path: &str) -> Result<bool, Answer> {
         let path = path.to_lowercase();
         let share = self.all.iter().find(|share| path.starts_with(&share.root.to_lowercase()));
         match share {
-            Some(share) if share.is_stale => Err(HostError::win32("path_valid", path, LOGON_FAILURE)),
+            Some(share) if share.is_stale => Err(Answer::Win32(LOGON_FAILURE)),
             share => Ok(share.is_some_and(|share| share.is_mapped)),
         }
     }
@@ -128,7 +105,7 @@ impl SmbHost for FakeHost {
     fn create_mapping(&self, wanted: &NewMapping) -> Result<(), HostError> {
         let object = format!("{} privacy {}", wanted.root, wanted.require_privacy);
         self.step("create_mapping", &object, |state| {
-            let refuse = |code| Err(HostError::method("create_mapping", &wanted.root, code));
+            let refuse = |code| Err(Answer::Method(code));
             let Some(share) = state.shares.find(&wanted.root) else { return refuse(code::PATH_NOT_FOUND) };
             let given = wanted.credential.as_ref().map(Secret::expose);
             match &share.credential {
@@ -145,9 +122,7 @@ impl SmbHost for FakeHost {
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError> {
         self.step("remove_mapping", &mapping.root, |state| {
             let share = state.shares.find(&mapping.root).filter(|share| share.is_mapped);
-            let share =
-                share.ok_or_else(|| HostError::method("remove_mapping", &mapping.root, code::FILE_NOT_FOUND))?;
-            share.is_mapped = false;
+            share.ok_or(Answer::Method(code::FILE_NOT_FOUND))?.is_mapped = false;
             Ok(())
         })
     }
@@ -169,13 +144,11 @@ fn shown(address: &PortalAddress) -> Portal {
 
 fn on_target<T>(
     state: &mut State,
-    step: &'static str,
     object: &ObjectPath,
     act: impl FnOnce(&mut FakeTarget) -> Result<T, u32>,
-) -> Result<T, HostError> {
-    let gone = || HostError { step, object: object.to_string(), answer: Answer::Method(NOT_FOUND) };
-    let target = state.iscsi.target(object).ok_or_else(gone)?;
-    act(target).map_err(|code| HostError::method(step, object, code))
+) -> Result<T, Answer> {
+    let target = state.iscsi.target(object).ok_or(Answer::Method(NOT_FOUND))?;
+    act(target).map_err(Answer::Method)
 }
 
 impl IscsiHost for FakeHost {
@@ -192,7 +165,7 @@ impl IscsiHost for FakeHost {
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError> {
         self.step("add_portal", &address.to_string(), |state| {
             if state.iscsi.existing(address).is_none() {
-                return Err(HostError::method("add_portal", address, NOT_FOUND));
+                return Err(Answer::Method(NOT_FOUND));
             }
             state.iscsi.known.push(address.clone());
             Ok(())
@@ -221,7 +194,7 @@ impl IscsiHost for FakeHost {
 
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError> {
         self.step("sessions", &target.iqn, |state| {
-            on_target(state, "sessions", &target.object, |target| {
+            on_target(state, &target.object, |target| {
                 let has_one = target.is_connected && !target.has_no_session;
                 let session = Session {
                     object: ObjectPath(target.iqn.clone()),
@@ -235,14 +208,14 @@ impl IscsiHost for FakeHost {
 
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError> {
         self.step("target_disks", &target.iqn, |state| {
-            on_target(state, "target_disks", &target.object, |target| Ok(target.disks.clone()))
+            on_target(state, &target.object, |target| Ok(target.disks.clone()))
         })
     }
 
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError> {
         let object = format!("{} {} user {}", login.iqn, login.authentication.as_str(), login.user.is_some());
         self.step("connect", &object, |state| {
-            on_target(state, "connect", &ObjectPath(login.iqn.to_string()), |target| {
+            on_target(state, &ObjectPath(login.iqn.to_string()), |target| {
                 let given = login.secret.as_ref().map(Secret::expose);
                 if target.secret.is_some() && target.secret.as_deref() != given {
                     return Err(LOGON_FAILURE);
@@ -255,7 +228,7 @@ impl IscsiHost for FakeHost {
 
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError> {
         self.step("disconnect", &session.identifier, |state| {
-            on_target(state, "disconnect", &target.object, |target| {
+            on_target(state, &target.object, |target| {
                 target.is_connected = false;
                 Ok(())
             })
@@ -264,7 +237,7 @@ impl IscsiHost for FakeHost {
 
     fn unregister(&self, session: &Session) -> Result<(), HostError> {
         self.step("unregister", &session.identifier, |state| {
-            on_target(state, "unregister", &session.object, |target| {
+            on_target(state, &session.object, |target| {
                 target.is_persistent = false;
                 Ok(())
             })

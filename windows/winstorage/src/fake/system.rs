@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::FakeHost;
-use crate::host::{HostError, ServiceRow, SystemHost};
+use crate::host::{Answer, HostError, NativeHost, ServiceRow, SystemHost};
 use crate::types::ServiceName;
 
 const ACCEPTED: u32 = 0;
@@ -12,13 +12,10 @@ const NOT_ACTIVE: u32 = 5;
 const RUNNING_ALREADY: u32 = 10;
 const DISABLED: u32 = 14;
 
-/// A service of the machine.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeService {
-    /// The name that identifies it.
     pub name: String,
-    /// The name for people.
     pub display_name: String,
     /// `Running`, `Stopped`, …
     pub state: String,
@@ -39,18 +36,14 @@ pub(super) struct System {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) service: FakeService,
-    /// The state of the current transition, and when the service reaches it.
     pub(super) ahead: Option<(&'static str, Duration)>,
 }
 
 impl FakeHost {
-    /// Installs a service.
     pub fn add_service(&self, service: FakeService) {
         self.state().system.services.push(Running { service, ahead: None });
     }
 
-    /// Returns the value of `Win32_Service.State`.
-    #[must_use]
     pub fn service_state(&self, name: &str) -> Option<String> {
         let now = self.time();
         self.state().system.find(name, now).map(|running| running.service.state.clone())
@@ -118,7 +111,7 @@ impl SystemHost for FakeHost {
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError> {
         let now = self.time();
         self.step("start_service", name.as_str(), |state| {
-            let gone = || HostError::malformed("start_service", name, "no such service");
+            let gone = || Answer::Malformed("no such service".to_owned());
             let running = state.system.find(name.as_str(), now).ok_or_else(gone)?;
             Ok(match (running.service.start_mode.as_str(), running.service.state.as_str()) {
                 ("Disabled", _) => DISABLED,
@@ -134,7 +127,7 @@ impl SystemHost for FakeHost {
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError> {
         let now = self.time();
         self.step("stop_service", name.as_str(), |state| {
-            let gone = || HostError::malformed("stop_service", name, "no such service");
+            let gone = || Answer::Malformed("no such service".to_owned());
             let dependents = state.system.dependents(name.as_str(), now);
             let running = state.system.find(name.as_str(), now).ok_or_else(gone)?;
             Ok(match running.service.state.as_str() {
@@ -148,11 +141,7 @@ impl SystemHost for FakeHost {
         })
     }
 
-    fn elapsed(&self) -> Duration {
-        self.time()
-    }
-
-    fn pause(&self, time: Duration) {
-        self.wait(time);
+    fn native(&self) -> &dyn NativeHost {
+        self
     }
 }

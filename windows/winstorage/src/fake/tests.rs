@@ -5,26 +5,8 @@ use super::*;
 use crate::types::{DiskNumber, WinPath};
 use crate::{Policy, Storage};
 
-const MACHINE: &str = r#"{
-    "virtual_time": true,
-    "disks": [
-        {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false},
-        {"number": 2, "serial": "late", "size": 1073741824, "arriving": true}
-    ],
-    "tree": {
-        "C:\\var\\lib\\kubelet\\pods": "directory",
-        "C:\\var\\lib\\kubelet\\file": "file",
-        "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\pods"}
-    },
-    "shares": [{"root": "\\\\host\\share"}],
-    "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [{"iqn": "iqn.x:y"}]}],
-    "known_portals": [["10.0.0.1", 3260]],
-    "services": [{"name": "s", "state": "Running", "start_mode": "Auto"}],
-    "bios_serial": "ec2",
-    "faults": [{"step": "format_ntfs", "delay_ms": 5000}, {"step": "rescan", "skip": 1, "result": 4}]
-}"#;
+const MACHINE: &str = include_str!("tests/machine.json");
 
-/// A description contains disks, files, shares, portals, services and faults.
 #[test]
 fn fake_machine_is_built_from_its_description() {
     let host = FakeHost::from_json(MACHINE).unwrap();
@@ -63,7 +45,6 @@ fn a_description_that_is_not_understood_is_refused() {
     assert!(FakeHost::from_json("{}").is_ok());
 }
 
-/// A delay takes its time on a machine whose clock is real.
 #[test]
 fn a_delay_takes_its_time_where_the_clock_is_real() {
     let host = FakeHost::from_json(r#"{"faults": [{"step": "rescan", "delay_ms": 50}]}"#).unwrap();

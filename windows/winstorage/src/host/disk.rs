@@ -15,23 +15,17 @@ pub struct DiskRow {
 /// The properties of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `Number`
     pub number: DiskNumber,
-    /// Its partition table.
     pub style: PartitionStyle,
     /// `SerialNumber`, verbatim; empty if Windows reports no number.
     pub serial: String,
-    /// `IsOffline`
     pub is_offline: bool,
     /// Why the disk is offline, if it is.
     pub offline_reason: Option<OfflineReason>,
     /// `IsReadOnly`: Windows refuses to write to it.
     pub is_read_only: bool,
-    /// Bytes.
     pub size: u64,
-    /// Windows booted from it.
     pub is_boot: bool,
     /// It holds the system partition.
     pub is_system: bool,
@@ -39,7 +33,6 @@ pub struct Disk {
 
 impl Disk {
     /// Returns whether both rows describe the same disk. Windows reuses disk numbers.
-    #[must_use]
     pub fn is_same_disk(&self, other: &Self) -> bool {
         (self.number, &self.object, &self.serial, self.size) == (other.number, &other.object, &other.serial, other.size)
     }
@@ -67,35 +60,27 @@ impl std::fmt::Display for OfflineReason {
 }
 
 /// `MSFT_Disk.PartitionStyle`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartitionStyle {
     /// 0: no partition table.
+    #[default]
     Raw,
-    /// 1
     Mbr,
-    /// 2
     Gpt,
 }
 
 /// A partition of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `DiskNumber`
     pub disk: DiskNumber,
-    /// `PartitionNumber`
     pub number: PartitionNumber,
-    /// What it is for.
     pub kind: PartitionKind,
-    /// Bytes.
     pub size: u64,
     /// `IsOffline`: between its creation and `Online`.
     pub is_offline: bool,
-    /// Windows runs from it.
     pub is_boot: bool,
-    /// Windows starts from it.
     pub is_system: bool,
     /// `DriveLetter`, where it has one.
     pub drive_letter: Option<char>,
@@ -103,22 +88,19 @@ pub struct Partition {
 
 /// The purpose of a partition, by its type on a GPT disk. Every partition of an MBR disk is `Other`, because it may
 /// have data of another owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PartitionKind {
     /// Microsoft Reserved, which Windows creates when it initialises a disk.
     Reserved,
-    /// Basic data.
     Data,
-    /// Anything else.
     Other,
 }
 
 /// A row of `MSFT_Volume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRow {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `UniqueId`
     pub id: VolumeGuid,
     /// `FileSystemType` is a known file system.
     pub is_formatted: bool,
@@ -135,122 +117,43 @@ pub struct VolumeRow {
 /// Each method fails with Windows' error. A lookup of a missing disk returns `None`.
 pub trait DiskHost: Send + Sync {
     /// Returns the number and `Location` of every disk.
-    ///
-    /// # Errors
-    /// The query failed.
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
     /// Returns the device and serial number of every disk.
-    ///
-    /// # Errors
-    /// The query failed.
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
-    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
-    ///
-    /// # Errors
-    /// The device cannot be opened, or the query failed.
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
-    ///
-    /// # Errors
-    /// The device cannot be opened, or has no such property.
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
-    ///
-    /// # Errors
-    /// The disk cannot be opened or read.
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
-    /// Returns one disk.
-    ///
-    /// # Errors
-    /// The query failed.
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
     /// Returns the disk that holds `%SystemRoot%`.
-    ///
-    /// # Errors
-    /// The query failed.
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
     /// Rescans for disks that were attached, detached or resized.
-    ///
-    /// # Errors
-    /// The method failed.
     fn rescan(&self) -> Result<(), HostError>;
-    /// Writes an empty GPT.
-    ///
-    /// # Errors
-    /// The method failed.
     fn initialize_gpt(&self, disk: &Disk) -> Result<(), HostError>;
-    /// Creates one basic-data partition of all free space, without a drive letter.
-    ///
-    /// # Errors
-    /// The method failed, also with [`super::result::ACCESS_PATH_IN_USE`].
+    /// Creates one basic-data partition of all free space, without a drive letter. Errors: the method failed, also with
+    /// [`super::result::ACCESS_PATH_IN_USE`].
     fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
     /// Reads the partition tables of the disk again.
-    ///
-    /// # Errors
-    /// The method failed.
     fn refresh_disk(&self, disk: &Disk) -> Result<(), HostError>;
     /// Brings the disk online or takes it offline.
-    ///
-    /// # Errors
-    /// The method failed.
     fn set_online(&self, disk: &Disk, online: bool) -> Result<(), HostError>;
     /// Makes the disk read-only, or writable.
-    ///
-    /// # Errors
-    /// The method failed.
     fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
     /// Returns all partitions of the disk, or the one with this number, including reserved ones.
-    ///
-    /// # Errors
-    /// The query failed.
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError>;
-    /// Brings the partition online.
-    ///
-    /// # Errors
-    /// The method failed.
     fn online_partition(&self, partition: &Partition) -> Result<(), HostError>;
     /// Returns the maximum size of the partition and its file system, in bytes.
-    ///
-    /// # Errors
-    /// The method failed.
     fn largest_size(&self, partition: &Partition) -> Result<u64, HostError>;
-    /// Resizes the partition and its file system to `size` bytes.
-    ///
-    /// # Errors
-    /// The method failed, also with [`super::result::STORAGE_BUSY`].
+    /// Resizes the partition and its file system to `size` bytes. Errors: the method failed, also with
+    /// [`super::result::STORAGE_BUSY`].
     fn resize_partition(&self, partition: &Partition, size: u64) -> Result<(), HostError>;
 }
 
 /// Volumes.
 pub trait VolumeHost: Send + Sync {
     /// Returns the volumes on a partition; a reserved one has no volumes.
-    ///
-    /// # Errors
-    /// The query failed, or returned an invalid volume.
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError>;
     /// Returns the partitions of a volume, several if it is spanned.
-    ///
-    /// # Errors
-    /// The query failed.
     fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError>;
-    /// Returns one volume.
-    ///
-    /// # Errors
-    /// The query failed.
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError>;
     /// Creates an empty NTFS without a label. The format is quick and forced.
-    ///
-    /// # Errors
-    /// The method failed.
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
     /// Writes the cache of the volume to the disk.
-    ///
-    /// # Errors
-    /// The method failed.
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// Returns the volume with a drive letter.
-    ///
-    /// # Errors
-    /// No volume has the letter.
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
 }

@@ -6,11 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{step} of {object} failed: {answer}")]
 pub struct HostError {
-    /// `MSFT_Disk.Initialize`, `SetVolumeMountPointW`, …
     pub step: &'static str,
-    /// `disk 3`, a path, a volume.
     pub object: String,
-    /// Windows' error.
     pub answer: Answer,
 }
 
@@ -28,38 +25,29 @@ pub enum Answer {
 }
 
 impl HostError {
-    /// Creates the error of a failed Win32 call.
-    #[must_use]
     pub fn win32(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Win32(code) }
     }
 
-    /// Creates the error of a WMI method that returned `code`.
-    #[must_use]
     pub fn method(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Method(code) }
     }
 
-    /// Creates the error of an unexpected reply.
-    #[must_use]
     pub fn malformed(step: &'static str, object: impl fmt::Display, what: impl Into<String>) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Malformed(what.into()) }
     }
 
     /// Returns whether the code means that a file, path or volume does not exist.
-    #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self.answer, Answer::Win32(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND))
     }
 
     /// Returns whether the Win32 error is `code`.
-    #[must_use]
     pub fn is_win32(&self, code: u32) -> bool {
         self.answer == Answer::Win32(code)
     }
 
     /// Returns whether the WMI method returned `code`.
-    #[must_use]
     pub fn is_method(&self, code: u32) -> bool {
         self.answer == Answer::Method(code)
     }
@@ -81,23 +69,14 @@ impl fmt::Display for Answer {
 
 /// Win32 error codes on which decisions depend.
 pub mod code {
-    /// `ERROR_FILE_NOT_FOUND`
     pub const FILE_NOT_FOUND: u32 = 2;
-    /// `ERROR_PATH_NOT_FOUND`
     pub const PATH_NOT_FOUND: u32 = 3;
-    /// `ERROR_ACCESS_DENIED`
     pub const ACCESS_DENIED: u32 = 5;
-    /// `ERROR_FILE_EXISTS`
     pub const FILE_EXISTS: u32 = 80;
-    /// `ERROR_INVALID_NAME`
     pub const INVALID_NAME: u32 = 123;
-    /// `ERROR_DIR_NOT_EMPTY`
     pub const DIR_NOT_EMPTY: u32 = 145;
-    /// `ERROR_ALREADY_EXISTS`
     pub const ALREADY_EXISTS: u32 = 183;
-    /// `ERROR_DIRECTORY`
     pub const DIRECTORY: u32 = 267;
-    /// `ERROR_NOT_A_REPARSE_POINT`
     pub const NOT_A_REPARSE_POINT: u32 = 4390;
 
     /// Returns the text of a frequent code. Windows' own texts are in the language of the machine.

@@ -4,15 +4,15 @@
 //! another process renames or replaces entries meanwhile. Only the methods that are documented as following links
 //! follow them.
 
+use std::time::Duration;
+
 use super::HostError;
-use crate::types::{VolumeGuid, WinPath};
+use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 /// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link (`IO_REPARSE_TAG_SYMLINK`).
     SymbolicLink {
@@ -26,7 +26,6 @@ pub enum EntryKind {
         /// The target without the prefix.
         target: String,
     },
-    /// A mount point of a volume (`\??\Volume{…}\`).
     MountPoint(VolumeGuid),
     /// Any other reparse point, by its tag.
     OtherReparse(u32),
@@ -37,88 +36,65 @@ pub enum EntryKind {
 pub struct Space {
     /// Free for the caller, within its quota.
     pub available: u64,
-    /// The size of the volume.
     pub total: u64,
     /// Free without regard to quotas.
     pub free: u64,
 }
 
-/// The file system as a whole.
-pub trait FsHost: Send + Sync {
-    /// Opens a path that the administrator has named, and **follows every link in it**.
-    ///
-    /// # Errors
-    /// The path does not exist ([`HostError::is_missing`]), or cannot be opened.
+/// The machine outside of WMI: files, devices, drive letters, time.
+pub trait NativeHost: SpaceHost {
+    /// Opens a path that the administrator has named, and **follows every link in it**. Errors: the path does not exist
+    /// ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
     /// Opens the root directory of a volume.
-    ///
-    /// # Errors
-    /// The volume does not exist, or has no file system.
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
     /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
-    ///
-    /// # Errors
-    /// An error other than "not found" and "invalid name", as for a share with stale credentials.
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
+    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
+    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
+    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
+    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
+    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
+    /// Returns the volume with a drive letter.
+    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
+    /// Returns the drive of `%SystemRoot%`.
+    fn system_drive(&self) -> Result<char, HostError>;
+    /// Returns the time since a fixed instant. It is monotonic.
+    fn elapsed(&self) -> Duration;
+    /// Blocks the calling thread for `time`.
+    fn pause(&self, time: Duration);
 }
 
 /// The free space of a volume. It is a trait of its own because a process in a container can do nothing else with the
 /// machine.
 pub trait SpaceHost: Send + Sync {
     /// Returns the space of the volume with `path`, following mounts.
-    ///
-    /// # Errors
-    /// The path does not exist, or the query failed.
     fn space(&self, path: &WinPath) -> Result<Space, HostError>;
 }
 
 /// An open entry of the file system.
 pub trait FsEntry: Send {
-    /// Returns the kind of this entry.
-    ///
-    /// # Errors
-    /// The query failed, or the reparse data is invalid.
     fn kind(&self) -> Result<EntryKind, HostError>;
     /// Opens the entry `name` of this directory, without following it if it is a link. Returns `None` if it does not
     /// exist.
-    ///
-    /// # Errors
-    /// This entry is not a directory, or the child cannot be opened.
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError>;
     /// Returns the names in this directory.
-    ///
-    /// # Errors
-    /// This entry is not a directory, or cannot be read.
     fn children(&self) -> Result<Vec<String>, HostError>;
-    /// Creates a directory in this one.
-    ///
-    /// # Errors
-    /// The name already exists ([`super::code::ALREADY_EXISTS`]), or the directory cannot be written.
+    /// Creates a directory in this one. Errors: the name already exists ([`super::code::ALREADY_EXISTS`]), or the
+    /// directory cannot be written.
     fn create_directory(&self, name: &str) -> Result<Box<dyn FsEntry>, HostError>;
     /// Creates a symbolic link in this directory, flagged as a link to a directory if `is_directory` is set.
-    ///
-    /// # Errors
-    /// As for [`Self::create_directory`].
     fn create_link(&self, name: &str, target: &str, is_directory: bool) -> Result<(), HostError>;
-    /// Removes this entry without following it. A directory must be empty.
-    ///
-    /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`], or the entry cannot be removed.
+    /// Removes this entry without following it. A directory must be empty. Errors: [`super::code::DIR_NOT_EMPTY`], or
+    /// the entry cannot be removed.
     fn remove(self: Box<Self>) -> Result<(), HostError>;
     /// Returns whether the target of this link or mount point exists. **Follows it**, and returns nothing else about
     /// the target.
-    ///
-    /// # Errors
-    /// An error other than "not found".
     fn leads_somewhere(&self) -> Result<bool, HostError>;
-    /// Makes this empty directory a mount point of `volume`.
-    ///
-    /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`], also if it already is a mount point.
+    /// Makes this empty directory a mount point of `volume`. Errors: [`super::code::DIR_NOT_EMPTY`], also if it already
+    /// is a mount point.
     fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError>;
     /// Makes this mount point an empty directory.
-    ///
-    /// # Errors
-    /// This entry is not a mount point.
     fn unmount(&self) -> Result<(), HostError>;
 }

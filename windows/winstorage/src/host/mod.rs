@@ -21,7 +21,7 @@ pub use disk::{
     Disk, DiskHost, DiskRow, OfflineReason, Partition, PartitionKind, PartitionStyle, VolumeHost, VolumeRow,
 };
 pub use error::{Answer, HostError, code, result};
-pub use file::{EntryKind, FsEntry, FsHost, Space, SpaceHost};
+pub use file::{EntryKind, FsEntry, NativeHost, Space, SpaceHost};
 pub use network::{
     Authentication, IscsiHost, Mapping, MappingStatus, NewMapping, ObjectPath, Portal, Session, SmbHost, Target,
     TargetLogin,
@@ -29,6 +29,6 @@ pub use network::{
 pub use system::{ServiceRow, SystemHost};
 
 /// All steps of a machine.
-pub trait Host: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost {}
+pub trait Host: DiskHost + VolumeHost + SmbHost + IscsiHost + SystemHost {}
 
-impl<H: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost> Host for H {}
+impl<H: DiskHost + VolumeHost + SmbHost + IscsiHost + SystemHost> Host for H {}

@@ -12,7 +12,6 @@ pub struct ObjectPath(pub String);
 /// `MSFT_SmbGlobalMapping.Status`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MappingStatus {
-    /// 0
     Ok,
     /// 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6 unavailable, or an unknown status.
     Bad(u32),
@@ -21,70 +20,48 @@ pub enum MappingStatus {
 /// An existing mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `RemotePath`
     pub root: String,
-    /// Its status.
     pub status: MappingStatus,
 }
 
-/// A mapping to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMapping {
     /// `\\host\share`
     pub root: String,
     /// `user:password` in Windows' escaping; `None` for the machine's own credentials.
     pub credential: Option<Secret>,
-    /// Encrypt the traffic.
     pub require_privacy: bool,
 }
 
 /// SMB shares that every session of the machine sees.
 pub trait SmbHost: Send + Sync {
     /// Returns the mapping of `root` (`\\host\share`), if it exists.
-    ///
-    /// # Errors
-    /// The query failed.
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError>;
-    /// Maps a share.
-    ///
-    /// # Errors
-    /// The method failed.
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
     /// Removes a mapping, even with open files.
-    ///
-    /// # Errors
-    /// The method failed.
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
 }
 
 /// A portal that is registered on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portal {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// Its address.
     pub address: PortalAddress,
 }
 
 /// An iSCSI target that a portal offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `NodeAddress`
     pub iqn: String,
-    /// `IsConnected`
     pub is_connected: bool,
 }
 
 /// A session with a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Of its WMI object.
     pub object: ObjectPath,
-    /// `SessionIdentifier`
     pub identifier: String,
     /// `IsPersistent`: Windows restores it after a restart.
     pub is_persistent: bool,
@@ -93,22 +70,16 @@ pub struct Session {
 /// The authentication of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
-    /// `NONE`
     None,
-    /// `ONEWAYCHAP`
     OneWayChap,
-    /// `MUTUALCHAP`
     MutualChap,
 }
 
 /// The parameters of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetLogin {
-    /// The portal of the target.
     pub portal: PortalAddress,
-    /// Its name.
     pub iqn: Iqn,
-    /// The type of authentication.
     pub authentication: Authentication,
     /// `None` if the client sent no user. An empty name would be sent as such.
     pub user: Option<String>,
@@ -116,68 +87,30 @@ pub struct TargetLogin {
     pub secret: Option<Secret>,
 }
 
-/// iSCSI.
 pub trait IscsiHost: Send + Sync {
     /// Returns all portals that are registered on the machine.
-    ///
-    /// # Errors
-    /// The query failed, or returned an invalid portal.
     fn portals(&self) -> Result<Vec<Portal>, HostError>;
     /// Returns the portal at this address, if it is registered on the machine.
-    ///
-    /// # Errors
-    /// The query failed.
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError>;
     /// Registers a portal on the machine.
-    ///
-    /// # Errors
-    /// The method failed.
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError>;
     /// Unregisters a portal from the machine.
-    ///
-    /// # Errors
-    /// The method failed.
     fn remove_portal(&self, portal: &Portal) -> Result<(), HostError>;
     /// Returns the targets that a portal offers.
-    ///
-    /// # Errors
-    /// The query failed.
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError>;
-    /// Returns the sessions with a target.
-    ///
-    /// # Errors
-    /// The query failed.
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError>;
     /// Returns the numbers of the disks of a target's connections.
-    ///
-    /// # Errors
-    /// A query failed.
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
-    /// Logs in.
-    ///
-    /// # Errors
-    /// The method failed.
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
-    /// Closes a session.
-    ///
-    /// # Errors
-    /// The method failed.
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
     /// Makes a session not persistent, so that it ends with the next restart.
-    ///
-    /// # Errors
-    /// The method failed.
     fn unregister(&self, session: &Session) -> Result<(), HostError>;
     /// Sets the machine-wide secret with which targets authenticate themselves.
-    ///
-    /// # Errors
-    /// The method failed.
     fn set_chap_secret(&self, secret: &Secret) -> Result<(), HostError>;
 }
 
 impl Authentication {
     /// Returns the name of the type in the WMI method.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "NONE",

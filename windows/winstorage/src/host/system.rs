@@ -1,14 +1,11 @@
 //! The machine itself: firmware, services, time.
 
-use std::time::Duration;
-
-use super::HostError;
+use super::{HostError, NativeHost};
 use crate::types::ServiceName;
 
 /// A row of `Win32_Service`, with Windows' values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRow {
-    /// `DisplayName`
     pub display_name: String,
     /// `State`: `Running`, `Stop Pending`, …
     pub state: String,
@@ -19,32 +16,14 @@ pub struct ServiceRow {
 /// Firmware and services.
 pub trait SystemHost: Send + Sync {
     /// Returns `CIM_BIOSElement.SerialNumber` of every row.
-    ///
-    /// # Errors
-    /// The query failed.
     fn bios_serials(&self) -> Result<Vec<String>, HostError>;
-    /// Returns one service.
-    ///
-    /// # Errors
-    /// The query failed.
     fn service(&self, name: &ServiceName) -> Result<Option<ServiceRow>, HostError>;
     /// Returns the services that depend on this one.
-    ///
-    /// # Errors
-    /// The query failed.
     fn dependents(&self, name: &ServiceName) -> Result<Vec<(ServiceName, ServiceRow)>, HostError>;
     /// Starts the service, and returns Windows' return code (0 accepted, 10 already running, …).
-    ///
-    /// # Errors
-    /// The method could not be called.
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError>;
     /// Stops the service, and returns Windows' return code (0 accepted, 3 dependents are running, 5 not running, …).
-    ///
-    /// # Errors
-    /// The method could not be called.
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError>;
-    /// Returns the time since a fixed instant. It is monotonic.
-    fn elapsed(&self) -> Duration;
-    /// Blocks the calling thread for `time`.
-    fn pause(&self, time: Duration);
+    /// Returns the part of the machine outside of WMI.
+    fn native(&self) -> &dyn NativeHost;
 }

@@ -1,6 +1,5 @@
 use super::*;
 
-/// A place is read from a location of at least five parts, of which those with exactly two words count; a disk without any is in no place.
 #[test]
 fn a_location_is_read_part_by_part() {
     let place = |adapter: &str, bus: &str, target: &str, lun: &str| {
@@ -45,7 +44,6 @@ fn ebs_disk_is_found_by_its_serial_number() {
     assert_eq!(error, text);
 }
 
-/// Blanks, suffix and case are ignored.
 #[test]
 fn serial_numbers_match_as_a_whole_and_must_be_unique() {
     assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
@@ -58,7 +56,6 @@ fn serial_numbers_match_as_a_whole_and_must_be_unique() {
     assert_eq!(twice.to_string(), "disks 2 and 4 both identify themselves as volume vol-0123456789abcdef0");
 }
 
-/// The search ends after some seconds.
 #[test]
 fn late_disk_is_searched_again_with_growing_pauses() {
     let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
@@ -71,7 +68,6 @@ fn late_disk_is_searched_again_with_growing_pauses() {
     assert!(all >= Duration::from_secs(4) && all <= Duration::from_secs(7), "{all:?}");
 }
 
-/// A disk whose serial number names another EBS volume never matches.
 #[test]
 fn page_83_or_location_finds_disk_without_ebs_serial() {
     let mut ids = disks(&[(1, ""), (2, "")]);

@@ -23,7 +23,6 @@ fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
     [12_u32.to_le_bytes().to_vec(), size.to_le_bytes().to_vec(), count.to_le_bytes().to_vec(), body].concat()
 }
 
-/// Binary becomes lower-case hex, and ASCII is unchanged. Without an identifier, the result is empty.
 #[test]
 fn page_83_is_the_first_identifier_of_the_device() {
     assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
@@ -34,7 +33,6 @@ fn page_83_is_the_first_identifier_of_the_device() {
     assert_eq!(identifier(&descriptor(&[])), "");
 }
 
-/// A descriptor whose sizes and offsets lead out of it, or nowhere, has as many identifiers as fit.
 #[test]
 fn a_descriptor_is_read_as_far_as_it_fits() {
     let whole = descriptor(&[(1, 1, b"port"), (2, 0, b"disk")]);

@@ -24,7 +24,6 @@ pub struct ComWmi {
 
 impl ComWmi {
     /// Creates the connections, with or without packet privacy.
-    #[must_use]
     pub fn new(encrypt: bool) -> Self {
         Self { encrypt }
     }
@@ -158,7 +157,6 @@ fn variant(value: &Value) -> Variant {
 mod tests {
     use super::*;
 
-    /// A thread opens a connection to a namespace once and asks over it again and again, until that is dead.
     #[test]
     fn a_thread_keeps_its_connection_to_a_namespace() {
         let wmi = ComWmi::new(true);

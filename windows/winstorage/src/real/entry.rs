@@ -5,6 +5,9 @@ use std::os::windows::fs::MetadataExt;
 use std::os::windows::io::AsRawHandle;
 use std::sync::Arc;
 
+use windows_sys::Win32::Foundation::{
+    ERROR_INVALID_FUNCTION, ERROR_INVALID_PARAMETER, ERROR_NO_MORE_FILES, ERROR_NOT_SUPPORTED, ERROR_SHARING_VIOLATION,
+};
 use windows_sys::Win32::Storage::FileSystem::{
     DeleteVolumeMountPointW, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_DISPOSITION_FLAG_DELETE,
     FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_FLAG_POSIX_SEMANTICS, FILE_DISPOSITION_INFO,
@@ -20,14 +23,6 @@ use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::VolumeGuid;
 use crate::{directory, reparse};
 
-/// `ERROR_NO_MORE_FILES`
-const NO_MORE_FILES: u32 = 18;
-/// The error of a file system that does not support the newer way to remove a file.
-const INVALID_FUNCTION: u32 = 1;
-const NOT_SUPPORTED: u32 = 50;
-const INVALID_PARAMETER: u32 = 87;
-/// `ERROR_SHARING_VIOLATION`
-const SHARING_VIOLATION: u32 = 32;
 /// Size of the buffer of a listing, in bytes.
 const LISTING: usize = 64 * 1024;
 /// UTF-16 units.
@@ -38,7 +33,6 @@ pub(super) struct OpenEntry {
     file: Arc<File>,
     /// The directory in which it was opened, and its name then. The name may belong to another entry now.
     parent: Option<(Arc<File>, String)>,
-    /// The path in errors.
     shown: String,
 }
 
@@ -88,7 +82,7 @@ impl FsEntry for OpenEntry {
 
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError> {
         let opened = match open::by_name(&self.file, name, Want::Look) {
-            Err(SHARING_VIOLATION) => open::by_name(&self.file, name, Want::Glance),
+            Err(ERROR_SHARING_VIOLATION) => open::by_name(&self.file, name, Want::Glance),
             opened => opened,
         };
         match opened {
@@ -112,7 +106,7 @@ impl FsEntry for OpenEntry {
             };
             if done == 0 {
                 return match last_error() {
-                    NO_MORE_FILES => Ok(names),
+                    ERROR_NO_MORE_FILES => Ok(names),
                     code => Err(self.failed(STEP)(code)),
                 };
             }
@@ -187,7 +181,7 @@ fn dispose(doomed: &File) -> Result<(), u32> {
         | FILE_DISPOSITION_FLAG_POSIX_SEMANTICS
         | FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE;
     match set_information(doomed, FileDispositionInfoEx, &FILE_DISPOSITION_INFO_EX { Flags: flags }) {
-        Err(INVALID_FUNCTION | NOT_SUPPORTED | INVALID_PARAMETER) => {
+        Err(ERROR_INVALID_FUNCTION | ERROR_NOT_SUPPORTED | ERROR_INVALID_PARAMETER) => {
             set_information(doomed, FileDispositionInfo, &FILE_DISPOSITION_INFO { DeleteFile: true })
         }
         disposed => disposed,

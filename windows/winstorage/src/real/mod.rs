@@ -24,7 +24,6 @@ pub type WindowsHost = WmiHost<ComWmi, Win32>;
 /// needs them.
 ///
 /// `encrypt` requests packet privacy from COM, as some namespaces require.
-#[must_use]
 pub fn windows_host(encrypt: bool) -> WindowsHost {
     if let Err(error) = privilege::allow_symbolic_links() {
         tracing::warn!(%error, "this process lacks the privilege to create symbolic links");

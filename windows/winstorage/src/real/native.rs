@@ -12,9 +12,8 @@ use windows_sys::Win32::System::Threading::Sleep;
 use super::entry::OpenEntry;
 use super::wide::{last_error, narrow, wide};
 use super::{device, open};
-use crate::host::{FsEntry, FsHost, HostError, Space, SpaceHost, code};
+use crate::host::{FsEntry, HostError, NativeHost, Space, SpaceHost, code};
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
-use crate::wmi::Native;
 
 /// Enough for the name of a volume and for the directory of Windows.
 const NAME_LENGTH: usize = 260;
@@ -23,7 +22,7 @@ const NAME_LENGTH: usize = 260;
 #[derive(Debug, Clone, Copy)]
 pub struct Win32;
 
-impl FsHost for Win32 {
+impl NativeHost for Win32 {
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
         let opened = OpenEntry::at(&format!(r"\\?\{path}"));
         let entry = opened.map_err(|code| HostError::win32("CreateFileW", path, code))?;
@@ -47,22 +46,7 @@ impl FsHost for Win32 {
             code => Err(HostError::win32("GetFileAttributesW", path, code)),
         }
     }
-}
 
-impl SpaceHost for Win32 {
-    fn space(&self, path: &WinPath) -> Result<Space, HostError> {
-        let name = wide(&format!(r"{path}\"));
-        let mut space = Space { available: 0, total: 0, free: 0 };
-        // SAFETY: the text ends in 0 and lives until after the call; the three numbers are written only during it.
-        let done = unsafe {
-            let (available, total) = (&raw mut space.available, &raw mut space.total);
-            GetDiskFreeSpaceExW(name.as_ptr(), available, total, &raw mut space.free)
-        };
-        if done == 0 { Err(HostError::win32("GetDiskFreeSpaceExW", path, last_error())) } else { Ok(space) }
-    }
-}
-
-impl Native for Win32 {
     fn device_number(&self, path: &str) -> Result<DiskNumber, HostError> {
         const STEP: &str = "IOCTL_STORAGE_GET_DEVICE_NUMBER";
         let asked = open::device(path).and_then(|file| device::number(&file));
@@ -134,5 +118,18 @@ impl Native for Win32 {
         let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX - 1);
         // SAFETY: it takes a number; the thread is one of those that may wait.
         unsafe { Sleep(milliseconds) };
+    }
+}
+
+impl SpaceHost for Win32 {
+    fn space(&self, path: &WinPath) -> Result<Space, HostError> {
+        let name = wide(&format!(r"{path}\"));
+        let mut space = Space { available: 0, total: 0, free: 0 };
+        // SAFETY: the text ends in 0 and lives until after the call; the three numbers are written only during it.
+        let done = unsafe {
+            let (available, total) = (&raw mut space.available, &raw mut space.total);
+            GetDiskFreeSpaceExW(name.as_ptr(), available, total, &raw mut space.free)
+        };
+        if done == 0 { Err(HostError::win32("GetDiskFreeSpaceExW", path, last_error())) } else { Ok(space) }
     }
 }

@@ -29,18 +29,17 @@ const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 /// The purpose of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Read the entry itself.
     Look,
     /// Read the attributes of a file that another process has locked.
     Glance,
     /// Follow the entry to its target.
     Follow,
-    /// Remove the entry itself.
     Remove,
-    /// Create a missing directory.
     MakeDirectory,
     /// Create a directory or file that becomes a link.
-    MakeLink { is_directory: bool },
+    MakeLink {
+        is_directory: bool,
+    },
 }
 
 /// Opens a complete Win32 name, following links.

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 
 use super::*;
-use crate::host::{EntryKind, FsEntry, FsHost, SpaceHost, SystemHost, VolumeHost, code};
+use crate::host::{EntryKind, FsEntry, NativeHost, SpaceHost, SystemHost, code};
 use crate::types::{ServiceName, WinPath};
-use crate::wmi::{Namespace, Native, Wmi, WmiError};
+use crate::wmi::{Namespace, Wmi, WmiError};
 
 /// A directory of this test alone, gone when it ends.
 struct Scratch(std::path::PathBuf);
@@ -29,7 +29,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Creates, lists, reads and removes entries by name, and rejects names that lead elsewhere.
 #[test]
 fn entries_are_handled_by_name_in_an_open_directory() {
     let scratch = Scratch::new("entries");
@@ -57,7 +56,6 @@ fn entries_are_handled_by_name_in_an_open_directory() {
     assert!(root.children().unwrap().is_empty());
 }
 
-/// Many names are listed over several reads.
 #[test]
 fn a_long_listing_is_read_whole() {
     let scratch = Scratch::new("listing");
@@ -70,12 +68,11 @@ fn a_long_listing_is_read_whole() {
     assert_eq!(names.len(), 2_000);
 }
 
-/// A missing drive is reported as missing.
 #[test]
 fn drive_of_windows_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
     assert_eq!(drive, 'C');
-    Native::volume_of_drive(&Win32, drive).unwrap();
+    Win32.volume_of_drive(drive).unwrap();
     let space = Win32.space(&WinPath::normalise(r"C:\").unwrap()).unwrap();
     assert!(space.total > 0 && space.available <= space.total, "{space:?}");
     assert!(Win32.path_valid(r"C:\windows").unwrap());
@@ -87,7 +84,6 @@ fn drive_of_windows_has_a_volume_and_space() {
     assert!(Win32.elapsed() - before >= std::time::Duration::from_millis(20));
 }
 
-/// A device reports its number.
 #[test]
 fn device_reports_its_number() {
     assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());
@@ -96,7 +92,6 @@ fn device_reports_its_number() {
     assert!(none.is_missing(), "{none}");
 }
 
-/// WMI is asked over COM from any thread; what it refuses has an HRESULT.
 #[test]
 fn wmi_answers_on_every_thread() {
     let host = windows_host(true);
@@ -120,7 +115,7 @@ fn wmi_answers_on_every_thread() {
     let row = host.service(&name).unwrap().unwrap();
     assert!(!row.display_name.is_empty() && !row.state.is_empty(), "{row:?}");
     assert!(host.service(&ServiceName::parse("no such service").unwrap()).unwrap().is_none());
-    assert!(host.volume_of_drive('C').is_ok());
+    assert!(host.native().volume_of_drive('C').is_ok());
     let bad = ComWmi::new(true).query(Namespace::Cim, "SELECT FROM").unwrap_err();
     assert!(matches!(bad, WmiError::Com(_)), "{bad}");
 }

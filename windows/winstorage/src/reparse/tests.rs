@@ -14,8 +14,6 @@ fn mount_point(substitute: &str) -> Vec<u8> {
     buffer
 }
 
-/// A mount point with exactly a volume name is a volume, and one with a path is a junction. Tags are compared as a
-/// whole, so a symbolic link is neither.
 #[test]
 fn tag_and_name_distinguish_volume_junction_and_link() {
     let id = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
@@ -31,7 +29,6 @@ fn tag_and_name_distinguish_volume_junction_and_link() {
     assert_eq!(parse(&other, true), Some(EntryKind::OtherReparse(0xA000_000F)));
 }
 
-/// A symbolic link that is written is read back with its target, also of a share.
 #[test]
 fn a_link_is_read_back_as_it_was_written() {
     for (target, read) in [

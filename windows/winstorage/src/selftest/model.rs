@@ -33,7 +33,6 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Windows shows its volume.
     fn is_shown(self) -> bool {
         self.is_online && self.is_partitioned
     }

@@ -24,7 +24,6 @@ fn failed(storage: &Storage, spare: &Spare) -> Vec<(&'static str, String)> {
     failed
 }
 
-/// What a person runs on a real machine holds on the machine in memory, step by step, and leaves nothing behind.
 #[test]
 fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
     let (host, storage, spare) = machine();
@@ -33,7 +32,6 @@ fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
     assert!(!host.is_online(1));
 }
 
-/// The other steps still run.
 #[test]
 fn failed_step_reports_what_it_found() {
     let (host, storage, spare) = machine();
@@ -48,7 +46,6 @@ fn failed_step_reports_what_it_found() {
     assert_eq!(steps, ["the volume is flushed and unmounted, and the directory remains"]);
 }
 
-/// A disk that has a partition, or that Windows lives on, is not used up.
 #[test]
 fn only_a_disk_without_partitions_is_used_up() {
     let (host, storage, mut spare) = machine();
@@ -63,7 +60,6 @@ fn only_a_disk_without_partitions_is_used_up() {
     assert_eq!(["create_data_partition", "set_online", "format_ntfs"].map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// No volume is formatted twice, and Windows' own disk stays unchanged.
 #[test]
 fn random_operations_match_the_model() {
     for run in 0..40 {

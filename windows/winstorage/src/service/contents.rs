@@ -23,7 +23,6 @@ pub enum Contents {
     Coming,
     /// One partition without a file system, and all bytes that were read are zero.
     BlankVolume(VolumeGuid),
-    /// The one volume with a file system.
     FileSystem(VolumeGuid),
     /// Anything else, which may be data.
     Foreign(String),
@@ -57,11 +56,7 @@ const TABLE: u64 = 64 << 10;
 
 impl Storage {
     /// Returns the contents of a disk that is online. `seed` selects the places that are read, so the same seed repeats
-    /// the same reads.
-    ///
-    /// # Errors
-    /// The disk does not exist, is offline or belongs to Windows, or the host failed. A failed read never counts as
-    /// blank.
+    /// the same reads. A failed read never counts as blank.
     pub fn disk_contents(&self, number: DiskNumber, seed: &str) -> Result<Contents, StorageError> {
         let disk = self.changeable_disk("use of the disk", number)?;
         self.contents(&disk, seed)
@@ -175,7 +170,7 @@ impl Storage {
     }
 
     fn byte_in(&self, disk: DiskNumber, at: u64, length: usize, end: u64) -> Result<Option<u64>, StorageError> {
-        let bytes = self.host.read_disk(disk, at, length)?;
+        let bytes = self.host.native().read_disk(disk, at, length)?;
         let wanted = usize::try_from(end - at).unwrap_or(length).min(length);
         if bytes.len() < wanted {
             let what = format!("short read: {} of {wanted} bytes at offset {at}", bytes.len());

@@ -6,15 +6,11 @@ use tracing::warn;
 
 use super::ACCESS_PATH_IN_USE;
 use crate::host::{Disk, DiskRow, Partition, PartitionKind, PartitionStyle};
-use crate::locate::{DiskSearch, Look};
 use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
 
 impl Storage {
     /// Returns the location of every disk. Disks whose location Windows does not report are left out.
-    ///
-    /// # Errors
-    /// The host failed.
     pub fn list_disk_locations(&self) -> Result<BTreeMap<DiskNumber, DiskLocation>, StorageError> {
         let disks = self.host.disk_locations()?;
         let place = |(disk, text): (DiskNumber, String)| Some((disk, locate::location(&text)?));
@@ -24,20 +20,17 @@ impl Storage {
     /// Returns the identifiers of every disk, by the number that the device itself reports. If a query of a disk fails,
     /// its entry is incomplete; without a number, it is left out with a warning. So one odd disk never hides the
     /// others.
-    ///
-    /// # Errors
-    /// The list of disks failed.
     pub fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, StorageError> {
         let mut all = BTreeMap::new();
         for DiskRow { device, serial } in self.host.disks()? {
-            let number = match self.host.device_number(&device) {
+            let number = match self.host.native().device_number(&device) {
                 Ok(number) => number,
                 Err(error) => {
                     warn!(device, %error, "skipping a disk without a number");
                     continue;
                 }
             };
-            let page83 = match self.host.device_ids(&device) {
+            let page83 = match self.host.native().device_ids(&device) {
                 Ok(descriptor) => page83::identifier(&descriptor),
                 Err(error) => {
                     warn!(disk = %number, %error, "failed to read the identifiers of a disk");
@@ -50,60 +43,14 @@ impl Storage {
     }
 
     /// Returns the disk with the page 83 identifier `name`.
-    ///
-    /// # Errors
-    /// No disk has it, or the list of disks failed.
     pub fn disk_number_by_name(&self, name: &str) -> Result<DiskNumber, StorageError> {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
     }
 
-    /// Returns the disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`. Waits some seconds
-    /// for a late disk.
-    ///
-    /// # Errors
-    /// No disk or several disks match the volume, or the host failed.
-    pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
-        let mut search = DiskSearch::new(volume, device);
-        loop {
-            // Only disks without a serial number of EBS are identified by their location.
-            let places = self.list_disk_locations().unwrap_or_else(|error| {
-                warn!(%error, "failed to read the locations of disks");
-                BTreeMap::new()
-            });
-            match search.look(&self.list_disk_ids()?, &places)? {
-                Look::Found(disk) => return Ok(disk),
-                Look::RescanAndWait(time) => {
-                    if let Err(error) = self.rescan() {
-                        warn!(%error, "failed to rescan for a disk");
-                    }
-                    self.host.pause(time);
-                }
-            }
-        }
-    }
-
-    /// Like [`Self::disk_of_ebs_volume`], but only for the disks that are visible now, without waiting.
-    ///
-    /// # Errors
-    /// Several disks match the volume, or the host failed.
-    pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
-        let places = self.list_disk_locations().unwrap_or_else(|error| {
-            warn!(%error, "failed to read the locations of disks");
-            BTreeMap::new()
-        });
-        match DiskSearch::new(volume, device).look(&self.list_disk_ids()?, &places)? {
-            Look::Found(disk) => Ok(Some(disk)),
-            Look::RescanAndWait(_) => Ok(None),
-        }
-    }
-
     /// Creates a GPT with one basic-data partition on a blank disk. A disk that has a partition stays unchanged. Before
-    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set.
-    ///
-    /// # Errors
-    /// The disk does not exist, is offline, not blank or belongs to Windows, or the host failed. A repeated call
+    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set. A repeated call
     /// continues.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         let _held = self.hold(number, "PartitionDisk")?;
@@ -129,17 +76,11 @@ impl Storage {
     }
 
     /// Rescans for disks that were attached, detached or resized.
-    ///
-    /// # Errors
-    /// The host failed.
     pub fn rescan(&self) -> Result<(), StorageError> {
         Ok(self.host.rescan()?)
     }
 
     /// Returns the size of the disk in bytes.
-    ///
-    /// # Errors
-    /// The disk does not exist, or the host failed.
     pub fn disk_size(&self, number: DiskNumber) -> Result<u64, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
     }
@@ -149,9 +90,6 @@ impl Storage {
     ///
     /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another
     /// disk's. The latter go online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
-    ///
-    /// # Errors
-    /// The disk does not exist, belongs to Windows and should go offline, or the host failed.
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
         let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
         if online {
@@ -184,9 +122,6 @@ impl Storage {
     }
 
     /// Returns whether the disk is online.
-    ///
-    /// # Errors
-    /// The disk does not exist, or the host failed.
     pub fn disk_state(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
     }

@@ -40,7 +40,6 @@ pub(super) struct Held<'a> {
 /// A change of a disk that keeps others out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskBusy {
-    /// The disk.
     pub disk: DiskNumber,
     /// The operation that changes it.
     pub operation: &'static str,
@@ -97,19 +96,15 @@ impl Drop for Waiting {
 }
 
 impl Storage {
-    /// Holds the disk until the returned value is dropped.
-    ///
-    /// # Errors
-    /// Another operation holds it. Does not wait.
+    /// Holds the disk until the returned value is dropped. Errors: another operation holds it. Does not wait.
     pub(super) fn hold(&self, disk: DiskNumber, operation: &'static str) -> Result<Held<'_>, StorageError> {
-        self.busy.hold(disk, operation, self.host.elapsed())
+        self.busy.hold(disk, operation, self.host.native().elapsed())
     }
 
     /// Calls `wake` when the disk is released, or at once if no operation holds it. Returns `None` if another caller is
     /// already registered.
     ///
     /// The disk is not reserved for the caller: another operation may hold it before the caller tries again.
-    #[must_use]
     pub fn on_release(&self, disk: DiskNumber, wake: impl FnOnce() + Send + 'static) -> Option<Waiting> {
         let number = self.busy.next.fetch_add(1, Ordering::Relaxed);
         let mut all = self.busy.all();

@@ -8,27 +8,18 @@ use crate::{Storage, StorageError, WayError};
 
 impl Storage {
     /// Returns whether a path exists. A dangling link exists.
-    ///
-    /// # Errors
-    /// The path is not allowed, contains a link, or the host failed.
     pub fn path_exists(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check(path)?;
         Ok(self.walk(&allowed, MountPoints::Crossed)?.entry().is_some())
     }
 
     /// Creates a directory with its parents. Succeeds if it exists.
-    ///
-    /// # Errors
-    /// The path is not allowed, contains a link or a file, or the host failed.
     pub fn mkdir(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         self.make_directories(&allowed)
     }
 
     /// Creates the symbolic link `link` to `source`. Succeeds if it already has this target.
-    ///
-    /// # Errors
-    /// A path is not allowed or contains a link, another entry exists at `link`, or the host failed.
     pub fn create_symlink(&self, source: &str, link: &str) -> Result<(), StorageError> {
         let link = self.paths.check(link)?;
         let source = self.paths.check(source)?;
@@ -41,9 +32,6 @@ impl Storage {
     }
 
     /// Returns whether the path is a link or mount point whose target exists.
-    ///
-    /// # Errors
-    /// The path is not allowed, does not exist or contains a link, or the host failed.
     pub fn is_symlink(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check_unlike_reference(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
@@ -65,10 +53,6 @@ impl Storage {
     }
 
     /// Returns the space of the path's volume. Follows a link in the last component if its target is allowed.
-    ///
-    /// # Errors
-    /// The path is not allowed, does not exist, contains a link or leads out of the working directories, or the host
-    /// failed.
     pub fn space(&self, path: &str) -> Result<Space, StorageError> {
         let mut allowed = self.paths.check_unlike_reference(path)?;
         for _ in 0..HOPS {
@@ -79,7 +63,7 @@ impl Storage {
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
                     allowed = self.target_of(&allowed, &target)?;
                 }
-                _ => return Ok(self.host.space(&allowed.path)?),
+                _ => return Ok(self.host.native().space(&allowed.path)?),
             }
         }
         Err(too_many_links(path, &allowed))

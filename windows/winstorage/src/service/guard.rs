@@ -8,7 +8,6 @@ use crate::{Storage, StorageError};
 /// A volume that may be changed.
 pub(super) struct Ours {
     pub(super) row: VolumeRow,
-    /// At least one.
     pub(super) partitions: Vec<Partition>,
     /// The disk of the first partition.
     pub(super) disk: Disk,
@@ -49,7 +48,7 @@ impl Storage {
 
     /// Blocks the calling thread for `time`, by the machine's clock.
     pub fn pause(&self, time: std::time::Duration) {
-        self.host.pause(time);
+        self.host.native().pause(time);
     }
 
     /// Returns the volume, if it exists, its disk is known, and `operation` may change it.

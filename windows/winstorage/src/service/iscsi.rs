@@ -9,9 +9,7 @@ use crate::{Storage, StorageError};
 pub struct Login {
     /// 0 none, 1 one-way CHAP, 2 mutual CHAP.
     pub auth_type: i32,
-    /// Empty for none.
     pub user: String,
-    /// Empty for none.
     pub secret: Secret,
 }
 
@@ -20,18 +18,12 @@ const LONGEST_SECRET: usize = 16;
 
 impl Storage {
     /// Registers a portal on the machine. Succeeds if it is registered.
-    ///
-    /// # Errors
-    /// The address or port is invalid, or the host failed.
     pub fn add_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         if self.host.portal(&portal)?.is_some() { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
     }
 
     /// Unregisters a portal. Succeeds if it is not registered.
-    ///
-    /// # Errors
-    /// The address or port is invalid, or the host failed.
     pub fn remove_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         match self.host.portal(&portal)? {
@@ -41,26 +33,17 @@ impl Storage {
     }
 
     /// Returns all portals that are registered on the machine.
-    ///
-    /// # Errors
-    /// The host failed.
     pub fn list_target_portals(&self) -> Result<Vec<PortalAddress>, StorageError> {
         Ok(self.host.portals()?.into_iter().map(|portal| portal.address).collect())
     }
 
     /// Returns the names of the targets that a portal offers.
-    ///
-    /// # Errors
-    /// The address or port is invalid, the portal is not registered, or the host failed.
     pub fn discover_target_portal(&self, address: &str, port: u32) -> Result<Vec<String>, StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         Ok(self.targets(&portal)?.into_iter().map(|target| target.iqn).collect())
     }
 
     /// Logs in to a target. Succeeds if it is connected.
-    ///
-    /// # Errors
-    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn connect_target(&self, address: &str, port: u32, iqn: &str, login: &Login) -> Result<(), StorageError> {
         let authentication = authentication(login.auth_type)?;
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
@@ -73,9 +56,6 @@ impl Storage {
     }
 
     /// Logs out of a target permanently. Succeeds if it is not connected or has no session.
-    ///
-    /// # Errors
-    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn disconnect_target(&self, address: &str, port: u32, iqn: &str) -> Result<(), StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -92,9 +72,6 @@ impl Storage {
     }
 
     /// Returns the numbers of a target's disks in decimal; empty if the target is not connected.
-    ///
-    /// # Errors
-    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn target_disks(&self, address: &str, port: u32, iqn: &str) -> Result<Vec<String>, StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -105,9 +82,6 @@ impl Storage {
     }
 
     /// Sets the machine-wide secret with which targets authenticate themselves.
-    ///
-    /// # Errors
-    /// Its length is invalid for initiators, or the host failed.
     pub fn set_mutual_chap_secret(&self, secret: &Secret) -> Result<(), StorageError> {
         let length = secret.expose().len();
         if !(1..=LONGEST_SECRET).contains(&length) {

@@ -8,11 +8,8 @@ use crate::{Storage, StorageError};
 /// The entry at a path, without following it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
     Missing,
-    /// A file.
     File,
-    /// A directory.
     Directory {
         /// Whether the directory is empty.
         empty: bool,
@@ -22,7 +19,6 @@ pub enum Found {
         /// The target as it was written.
         target: String,
     },
-    /// A mount point.
     MountPoint(VolumeGuid),
     /// A reparse point of another kind.
     Other,
@@ -30,9 +26,6 @@ pub enum Found {
 
 impl Storage {
     /// Returns the entry at the path.
-    ///
-    /// # Errors
-    /// The path is not allowed or contains a link, or the host failed.
     pub fn look(&self, path: &str) -> Result<Found, StorageError> {
         let allowed = self.paths.check(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Refused)?.entry() else { return Ok(Found::Missing) };

@@ -58,7 +58,6 @@ pub struct Policy {
 
 impl Policy {
     /// Returns the strict policy with these directories.
-    #[must_use]
     pub fn new(working_directories: Vec<WinPath>) -> Self {
         Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
     }
@@ -77,14 +76,12 @@ pub struct Storage {
 
 impl Storage {
     /// Creates the storage of `host` with `policy`.
-    #[must_use]
     pub fn new(host: Arc<dyn Host>, policy: Policy) -> Self {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
         Self { host, paths, policy, busy: Arc::default() }
     }
 
     /// Returns the working directories and how strictly paths are checked.
-    #[must_use]
     pub fn path_rules(&self) -> &PathRules {
         &self.paths
     }

@@ -8,20 +8,16 @@ use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, code};
 use crate::path::Allowed;
 use crate::types::{Component, VolumeGuid};
-use crate::{Empty, Storage, StorageError, WayError};
+use crate::{Storage, StorageError, WayError};
 
 impl Storage {
     /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
-    ///
-    /// # Errors
-    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The directory does not exist, is
-    /// not empty, is a mount point of another volume, or is behind a link. The host failed.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
-            return Err(StorageError::Empty(Empty::MountVolumeId));
+            return Err(StorageError::Empty("MountVolumeRequest.VolumeId is empty"));
         }
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::MountTargetPath));
+            return Err(StorageError::Empty("MountVolumeRequest.TargetPath is empty"));
         }
         let volume = volume_id(volume)?;
         let allowed = self.paths.check_unlike_reference(path)?;
@@ -43,15 +39,13 @@ impl Storage {
     }
 
     /// Flushes the volume and makes its mount point an empty directory. Succeeds if the directory is not a mount point.
-    ///
-    /// # Errors
-    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist, is a
-    /// mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
+    /// Errors: A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist,
+    /// is a mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
     /// mounted.
     pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::UnmountTargetPath));
+            return Err(StorageError::Empty("target path empty"));
         }
         let allowed = self.paths.check_unlike_reference(path)?;
         let entry = self.mount_target("UnmountVolume", &allowed)?;

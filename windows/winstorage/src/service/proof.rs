@@ -10,9 +10,6 @@ use crate::{Storage, StorageError};
 
 impl Storage {
     /// Proves that a disk without partitions is blank, unless `--allow-reformat` is set.
-    ///
-    /// # Errors
-    /// It is not blank, is offline, could not be read, or was replaced by another disk meanwhile.
     pub(super) fn prove_blank_disk(&self, operation: &'static str, disk: &Disk) -> Result<(), StorageError> {
         if self.policy.allow_reformat {
             return Ok(());
@@ -24,9 +21,6 @@ impl Storage {
     }
 
     /// Proves that a volume without a file system is the only one of a disk that is otherwise blank.
-    ///
-    /// # Errors
-    /// As [`Self::prove_blank_disk`].
     pub(super) fn prove_blank_volume(&self, operation: &'static str, ours: &Ours) -> Result<(), StorageError> {
         match self.contents(&ours.disk, &ours.disk.serial)? {
             Contents::BlankVolume(volume) if volume == ours.row.id => self.same_disk(operation, &ours.disk),

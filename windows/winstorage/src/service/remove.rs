@@ -15,10 +15,6 @@ const ROUNDS: u32 = 3;
 impl Storage {
     /// Removes a file, an empty directory, or a link itself. With `force`, removes a directory with its contents, and
     /// succeeds if the path does not exist.
-    ///
-    /// # Errors
-    /// The path is not allowed, is a working directory, does not exist or is not empty (without `force`), is behind a
-    /// link, or the host failed.
     pub fn rmdir(&self, path: &str, force: bool) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {
@@ -39,10 +35,6 @@ impl Storage {
     }
 
     /// Removes the contents of a directory; the directory stays.
-    ///
-    /// # Errors
-    /// The path is not allowed, is not a directory (a link to one does not count), is behind a link, or the host
-    /// failed.
     pub fn rmdir_contents(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {

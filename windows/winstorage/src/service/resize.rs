@@ -19,10 +19,6 @@ impl Storage {
     /// size of the partition afterwards. Does not grow by less than 100 MiB, and never shrinks.
     ///
     /// While another service holds the volume, repeats the resize for at most `patience`.
-    ///
-    /// # Errors
-    /// The size is negative, the id is invalid, the volume does not exist, belongs to Windows or has several
-    /// partitions, or the host failed.
     pub fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, StorageError> {
         if volume.is_empty() {
             return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));
@@ -48,19 +44,19 @@ impl Storage {
     }
 
     fn grow(&self, partition: &Partition, size: u64, patience: Duration) -> Result<(), StorageError> {
-        let end = self.host.elapsed().saturating_add(patience);
+        let end = self.host.native().elapsed().saturating_add(patience);
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.host.resize_partition(partition, size) {
                 Err(error) if error.is_method(STORAGE_BUSY) => error,
                 resized => return Ok(resized?),
             };
-            let left = end.saturating_sub(self.host.elapsed());
+            let left = end.saturating_sub(self.host.native().elapsed());
             if left < pause {
                 return Err(error.into());
             }
             info!(disk = %partition.disk, partition = %partition.number, %error, "volume is in use, retrying its resize");
-            self.host.pause(pause);
+            self.host.native().pause(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -13,11 +13,8 @@ use crate::{Storage, StorageError};
 /// The properties of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceInfo {
-    /// The name for people.
     pub display_name: String,
-    /// When Windows starts it.
     pub start_type: StartType,
-    /// Its current state.
     pub status: ServiceStatus,
 }
 
@@ -30,15 +27,10 @@ struct Dependents {
 /// When Windows starts a service, with the numbers of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartType {
-    /// By the boot loader.
     Boot = 0,
-    /// By the kernel.
     System = 1,
-    /// With the machine.
     Automatic = 2,
-    /// When asked.
     Manual = 3,
-    /// Never.
     Disabled = 4,
 }
 
@@ -47,19 +39,12 @@ pub enum StartType {
 pub enum ServiceStatus {
     /// Windows reports no known state.
     Unknown = 0,
-    /// It does not run.
     Stopped = 1,
-    /// It is about to run.
     StartPending = 2,
-    /// It is about to stop.
     StopPending = 3,
-    /// It runs.
     Running = 4,
-    /// It is about to continue.
     ContinuePending = 5,
-    /// It is about to pause.
     PausePending = 6,
-    /// It is paused.
     Paused = 7,
 }
 
@@ -72,17 +57,11 @@ const NOT_ACTIVE: u32 = 5;
 
 impl Storage {
     /// Returns the serial number of the machine's firmware.
-    ///
-    /// # Errors
-    /// The host failed.
     pub fn bios_serial_number(&self) -> Result<String, StorageError> {
         Ok(self.host.bios_serials()?.into_iter().next().unwrap_or_default())
     }
 
     /// Returns the properties of a service.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, Windows returned an unknown value, or the host failed.
     pub fn service(&self, name: &str) -> Result<ServiceInfo, StorageError> {
         let name = ServiceName::parse(name)?;
         let row = self.row(&name)?;
@@ -95,10 +74,6 @@ impl Storage {
     }
 
     /// Starts a service and waits until it runs.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, Windows rejected the start, the service did not run within 30
-    /// s, or the host failed.
     pub fn start_service(&self, name: &str) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Running {
@@ -112,10 +87,6 @@ impl Storage {
     }
 
     /// Stops a service and waits until it has stopped. With `force`, stops its dependents too.
-    ///
-    /// # Errors
-    /// The name is invalid, the service does not exist, dependents are running (without `force`), a service did not
-    /// stop within 30 s, or the host failed.
     pub fn stop_service(&self, name: &str, force: bool) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Stopped {
@@ -154,15 +125,15 @@ impl Storage {
     }
 
     fn until(&self, name: &ServiceName, wanted: ServiceStatus, to: &'static str) -> Result<(), StorageError> {
-        let end = self.host.elapsed().saturating_add(PATIENCE);
+        let end = self.host.native().elapsed().saturating_add(PATIENCE);
         loop {
             if status(name, &self.row(name)?) == wanted {
                 return Ok(());
             }
-            if self.host.elapsed() >= end {
+            if self.host.native().elapsed() >= end {
                 return Err(StorageError::ServiceTimeout { name: name.clone(), to });
             }
-            self.host.pause(POLL);
+            self.host.native().pause(POLL);
         }
     }
 

@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use crate::host::{MappingStatus, NewMapping};
 use crate::types::Secret;
-use crate::{Empty, Storage, StorageError};
+use crate::{Storage, StorageError};
 
 /// The mapping that a client requests.
 #[derive(Debug, Clone)]
@@ -15,7 +15,6 @@ pub struct SmbMapping {
     pub local_path: String,
     /// Empty for the machine's own credentials.
     pub username: String,
-    /// The user's.
     pub password: Secret,
 }
 
@@ -30,9 +29,6 @@ struct Remote {
 
 impl Storage {
     /// Maps a share for the whole machine, and links it. Keeps a mapping that works, and replaces a broken one.
-    ///
-    /// # Errors
-    /// A path is empty or invalid (before any change), or the host failed.
     pub fn new_smb_global_mapping(&self, wanted: &SmbMapping) -> Result<(), StorageError> {
         let remote = remote(&wanted.remote_path)?;
         let local = match wanted.local_path.as_str() {
@@ -54,9 +50,6 @@ impl Storage {
     }
 
     /// Removes a mapping. Succeeds if it does not exist.
-    ///
-    /// # Errors
-    /// The path is empty or is not a share, or the host failed.
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
         let Some(mapping) = self.host.mapping(&remote.root)? else {
@@ -76,7 +69,7 @@ impl Storage {
                 return Ok(false);
             }
         };
-        match self.host.path_valid(root) {
+        match self.host.native().path_valid(root) {
             Ok(true) => return Ok(true),
             Ok(false) => warn!(share = root, "share is mapped to a missing target, mapping it again"),
             Err(error) => warn!(share = root, %error, "share is mapped but unreachable, mapping it again"),
@@ -88,7 +81,7 @@ impl Storage {
 
 fn remote(path: &str) -> Result<Remote, StorageError> {
     if path.is_empty() {
-        return Err(StorageError::Empty(Empty::RemotePath));
+        return Err(StorageError::Empty("remote path is empty"));
     }
     let invalid = || StorageError::RemotePath(path.to_owned());
     let plain = path.replace('/', r"\");
@@ -116,7 +109,6 @@ fn credential(username: &str, password: &Secret) -> Option<Secret> {
 mod tests {
     use super::*;
 
-    /// Accepts either separator; rejects a path with fewer components.
     #[test]
     fn share_is_the_first_two_components_in_lower_case() {
         let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
@@ -135,7 +127,6 @@ mod tests {
         }
     }
 
-    /// Without a user name, no credential is sent.
     #[test]
     fn credential_escapes_the_user_name_but_not_the_password() {
         let text = |user: &str| credential(user, &Secret::new(r"p:\w")).map(|secret| secret.expose().to_owned());

@@ -1,7 +1,6 @@
 //! The operations over a machine in memory.
 
 mod contents;
-mod crashes;
 mod disks;
 mod files;
 mod guard;

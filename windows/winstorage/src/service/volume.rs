@@ -2,23 +2,18 @@
 
 use crate::host::VolumeRow;
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
-use crate::{Empty, Storage, StorageError};
+use crate::{Storage, StorageError};
 
 /// Bytes of a volume's file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeStats {
-    /// All.
     pub total: u64,
-    /// Bytes in use.
     pub used: u64,
 }
 
 impl Storage {
     /// Returns the volumes on a disk, or on one partition of it, in the order of the partitions. An empty list is not
     /// an error.
-    ///
-    /// # Errors
-    /// The disk does not exist, or the host failed.
     pub fn list_volumes_on_disk(
         &self,
         disk: DiskNumber,
@@ -36,9 +31,6 @@ impl Storage {
     }
 
     /// Returns whether the volume has a file system that Windows knows.
-    ///
-    /// # Errors
-    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(row.is_formatted)
@@ -46,10 +38,6 @@ impl Storage {
 
     /// Creates an empty NTFS on a blank volume. Before the format, the bytes of its disk must prove that it is blank,
     /// unless `--allow-reformat` is set.
-    ///
-    /// # Errors
-    /// The id is invalid, the volume does not exist, belongs to Windows, is already formatted or not blank, or the host
-    /// failed.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
@@ -67,18 +55,12 @@ impl Storage {
     }
 
     /// Returns the size and usage of the volume's file system in bytes.
-    ///
-    /// # Errors
-    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
     }
 
     /// Returns the disk of the volume.
-    ///
-    /// # Errors
-    /// The id is invalid, the volume does not exist or has several disks, or the host failed.
     pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
         let volume = volume_id(volume)?;
         let row = self.row_of_volume(&volume)?;
@@ -92,9 +74,6 @@ impl Storage {
     }
 
     /// Flushes the volume's cache to the disk.
-    ///
-    /// # Errors
-    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(self.host.flush(&row)?)
@@ -107,5 +86,5 @@ impl Storage {
 
 /// Parses the volume id, for every operation except MountVolume.
 pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
-    if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { Ok(VolumeGuid::parse(text)?) }
+    if text.is_empty() { Err(StorageError::Empty("volume id empty")) } else { Ok(VolumeGuid::parse(text)?) }
 }

@@ -4,7 +4,7 @@ use super::walk::{MountPoints, link_on_the_way, missing};
 use crate::host::EntryKind;
 use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
-use crate::{Empty, Storage, StorageError, WayError};
+use crate::{Storage, StorageError, WayError};
 
 /// The maximum of links that lead to links.
 pub(super) const HOPS: u32 = 32;
@@ -22,13 +22,9 @@ enum Step {
 
 impl Storage {
     /// Returns the volume of a mount point, or of a link to one.
-    ///
-    /// # Errors
-    /// The path is empty or not allowed, does not exist, is not a mount point, contains a link or leads out of the
-    /// working directories, or the host failed.
     pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::TargetPath));
+            return Err(StorageError::Empty("target path is empty"));
         }
         let mut allowed = self.paths.check_unlike_reference(path)?;
         for _ in 0..HOPS {
@@ -48,13 +44,11 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive.
-    ///
-    /// # Errors
-    /// As [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
+    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive. Errors: as
+    /// [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
     pub fn closest_volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
-            return Err(StorageError::Empty(Empty::TargetPath));
+            return Err(StorageError::Empty("target path is empty"));
         }
         let closest = |cause| StorageError::Closest { path: path.to_owned(), cause: Box::new(cause) };
         let allowed = self.paths.check_unlike_reference(path).map_err(|error| closest(error.into()))?;
@@ -72,7 +66,7 @@ impl Storage {
     /// Below a working directory: finds the deepest mount point of the path, unless the path is a link.
     fn closest_below(&self, path: &WinPath) -> Result<Step, StorageError> {
         let allowed = self.paths.check_unlike_reference(&path.to_string())?;
-        let mut at = match self.host.open(&allowed.root) {
+        let mut at = match self.host.native().open(&allowed.root) {
             Err(error) if error.is_missing() => return Err(missing(&allowed.path)),
             opened => opened?,
         };
@@ -83,7 +77,7 @@ impl Storage {
             at = match child.kind()? {
                 EntryKind::Directory | EntryKind::File => child,
                 EntryKind::MountPoint(volume) => {
-                    let root = self.host.open_volume(&volume)?;
+                    let root = self.host.native().open_volume(&volume)?;
                     mounted = Some(volume);
                     root
                 }
@@ -102,9 +96,9 @@ impl Storage {
     /// Searches from an administrator's directory up to the drive, and follows the links there.
     fn closest_above(&self, path: &WinPath) -> Result<Step, StorageError> {
         let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
-            return Ok(Step::Volume(self.host.volume_of_drive(path.drive())?));
+            return Ok(Step::Volume(self.host.native().volume_of_drive(path.drive())?));
         };
-        let entry = self.host.open(&parent)?.child(name.as_str())?.ok_or_else(|| missing(path))?;
+        let entry = self.host.native().open(&parent)?.child(name.as_str())?.ok_or_else(|| missing(path))?;
         Ok(match entry.kind()? {
             EntryKind::MountPoint(volume) => Step::Volume(volume),
             EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {

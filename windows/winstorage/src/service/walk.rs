@@ -15,16 +15,18 @@ pub(super) enum MountPoints {
 
 /// The end of a path.
 pub(super) enum Place {
-    /// The working directory itself.
     Root(Box<dyn FsEntry>),
     /// `name` in `parent`, with the entry if it exists.
-    In { parent: Box<dyn FsEntry>, name: String, entry: Option<Box<dyn FsEntry>> },
+    In {
+        parent: Box<dyn FsEntry>,
+        name: String,
+        entry: Option<Box<dyn FsEntry>>,
+    },
     /// A parent of the last component is missing, or is a file.
     Nowhere,
 }
 
 impl Place {
-    /// Returns the existing entry.
     pub(super) fn entry(self) -> Option<Box<dyn FsEntry>> {
         match self {
             Self::Root(entry) => Some(entry),
@@ -37,7 +39,7 @@ impl Place {
 impl Storage {
     /// Walks to the end of `allowed`. A link above the last component is an error.
     pub(super) fn walk(&self, allowed: &Allowed, crossing: MountPoints) -> Result<Place, StorageError> {
-        let mut at = match self.host.open(&allowed.root) {
+        let mut at = match self.host.native().open(&allowed.root) {
             Err(error) if error.is_missing() => return Ok(Place::Nowhere),
             opened => opened?,
         };
@@ -47,7 +49,9 @@ impl Storage {
             at = match child.kind()? {
                 EntryKind::Directory => child,
                 EntryKind::File => return Ok(Place::Nowhere),
-                EntryKind::MountPoint(volume) if crossing == MountPoints::Crossed => self.host.open_volume(&volume)?,
+                EntryKind::MountPoint(volume) if crossing == MountPoints::Crossed => {
+                    self.host.native().open_volume(&volume)?
+                }
                 kind => return Err(link_on_the_way(&allowed.path, name, &kind).into()),
             };
         }
@@ -91,7 +95,7 @@ impl Storage {
 
     /// Opens the administrator's directory, following links, and creates it if it is missing.
     fn open_or_make(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, StorageError> {
-        match self.host.open(path) {
+        match self.host.native().open(path) {
             Err(error) if error.is_missing() => {
                 let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
                     return Err(error.into());

@@ -5,11 +5,8 @@
 pub struct DiskLocation {
     /// Number of the host bus adapter.
     pub adapter: String,
-    /// SCSI bus.
     pub bus: String,
-    /// SCSI target.
     pub target: String,
-    /// Logical unit.
     pub lun: String,
 }
 
@@ -18,6 +15,5 @@ pub struct DiskLocation {
 pub struct DiskIds {
     /// Its first identifier on page 83; empty if it is missing or the query failed.
     pub page83: String,
-    /// Verbatim, with blanks.
     pub serial_number: String,
 }

@@ -5,16 +5,12 @@ use std::fmt;
 /// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Not a valid name for the service control manager.
     #[error("invalid service name {0:?}; use 1 to 256 characters without / and \\")]
     Service(String),
-    /// Not an iSCSI qualified, EUI or NAA name.
     #[error("invalid iSCSI name {0:?}; use iqn.…, eui.… or naa.… of at most 223 characters")]
     Iqn(String),
-    /// Neither an IP address nor a host name.
     #[error("invalid target portal address {0:?}; use an IP address or a host name")]
     Address(String),
-    /// A port that does not fit 16 bits.
     #[error("invalid target portal port {0}; use at most 65535")]
     Port(u32),
 }
@@ -40,10 +36,7 @@ const LONGEST_IQN: usize = 223;
 const LONGEST_HOST: usize = 253;
 
 impl ServiceName {
-    /// Parses the name.
-    ///
-    /// # Errors
-    /// [`NameError::Service`] if the name is invalid for the service control manager.
+    /// Parses the name. Errors: [`NameError::Service`] if the name is invalid for the service control manager.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let length = text.encode_utf16().count();
         let is_name = (1..=LONGEST_SERVICE).contains(&length)
@@ -51,18 +44,13 @@ impl ServiceName {
         is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Service(text.to_owned()))
     }
 
-    /// As the client wrote it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Iqn {
-    /// Parses the name.
-    ///
-    /// # Errors
-    /// [`NameError::Iqn`] if the name is invalid by RFC 3720.
+    /// Parses the name. Errors: [`NameError::Iqn`] if the name is invalid by RFC 3720.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let lower = text.to_ascii_lowercase();
         let has_kind = ["iqn.", "eui.", "naa."].iter().any(|kind| lower.starts_with(kind) && lower.len() > kind.len());
@@ -71,18 +59,14 @@ impl Iqn {
         is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Iqn(text.to_owned()))
     }
 
-    /// As the client wrote it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl PortalAddress {
-    /// Parses the address.
-    ///
-    /// # Errors
-    /// [`NameError::Address`], or [`NameError::Port`] for a port that the reference would truncate to 16 bits.
+    /// Parses the address. Errors: [`NameError::Address`], or [`NameError::Port`] for a port that the reference would
+    /// truncate to 16 bits.
     pub fn parse(address: &str, port: u32) -> Result<Self, NameError> {
         let is_ip = address.parse::<std::net::IpAddr>().is_ok();
         let is_label = |label: &str| {
@@ -99,13 +83,11 @@ impl PortalAddress {
     }
 
     /// An IP address or a host name.
-    #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
     /// Never 0.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -151,7 +133,6 @@ mod tests {
         }
     }
 
-    /// The port is never truncated.
     #[test]
     fn port_above_65535_is_rejected() {
         let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();

@@ -12,13 +12,11 @@ pub struct PartitionNumber(u32);
 
 impl PartitionNumber {
     /// `None` for 0, which names no partition.
-    #[must_use]
     pub fn new(number: u32) -> Option<Self> {
         (number != 0).then_some(Self(number))
     }
 
     /// At least 1.
-    #[must_use]
     pub fn get(self) -> u32 {
         self.0
     }

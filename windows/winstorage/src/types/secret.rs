@@ -7,20 +7,16 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps the text.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// Returns the text, for the call that needs it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Returns whether the client sent an empty secret.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -18,10 +18,7 @@ const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl VolumeGuid {
     /// Parses `\\?\Volume{GUID}\`, also without the final backslash, and with `\\.\` or `\??\` (the kernel's form) as
-    /// prefix.
-    ///
-    /// # Errors
-    /// Any other text is rejected.
+    /// prefix. Errors: any other text is rejected.
     pub fn parse(text: &str) -> Result<Self, VolumeIdError> {
         let refuse = || VolumeIdError(text.to_owned());
         let rest =
@@ -42,7 +39,6 @@ impl VolumeGuid {
     }
 
     /// Returns the GUID without braces.
-    #[must_use]
     pub fn guid(&self) -> &str {
         &self.0
     }

@@ -21,8 +21,6 @@ impl Component {
         Self(name.to_owned())
     }
 
-    /// As it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,7 +57,6 @@ impl WinPath {
 
     /// Parses a path of the administrator or the orchestrator: `/` becomes `\`, and a leading `\` means drive `c:`.
     /// Returns `None` if the result is not absolute.
-    #[must_use]
     pub fn normalise(text: &str) -> Option<Self> {
         let text = text.replace('/', r"\");
         let is_rooted = text.starts_with('\\') && !text.starts_with(r"\\");
@@ -70,26 +67,22 @@ impl WinPath {
     }
 
     /// Returns the drive in upper case.
-    #[must_use]
     pub fn drive(&self) -> char {
         self.drive
     }
 
     /// Returns the components from the drive down.
-    #[must_use]
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
     /// Returns the parent directory, or `None` for a drive.
-    #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (_, parents) = self.components.split_last()?;
         Some(Self { drive: self.drive, components: parents.to_vec() })
     }
 
     /// Returns the path of `name` in this directory.
-    #[must_use]
     pub fn join(&self, name: &Component) -> Self {
         let mut path = self.clone();
         path.components.push(name.clone());
@@ -97,7 +90,6 @@ impl WinPath {
     }
 
     /// Returns the components below `directory`; `None` if the path is not `directory` or in it.
-    #[must_use]
     pub fn below(&self, directory: &Self) -> Option<&[Component]> {
         let depth = directory.components.len();
         let is_in = self.drive == directory.drive && self.components.get(..depth)? == directory.components.as_slice();

@@ -1,8 +1,10 @@
 //! Disks and partitions.
 
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{Disk, DiskHost, DiskRow, HostError, OfflineReason, Partition, PartitionKind, PartitionStyle};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{
+    Disk, DiskHost, DiskRow, HostError, NativeHost, OfflineReason, Partition, PartitionKind, PartitionStyle,
+};
 use crate::types::{DiskNumber, PartitionNumber};
 
 /// `MSFT_Disk.PartitionStyle`
@@ -11,45 +13,28 @@ const GPT: u64 = 2;
 const RESERVED: &str = "{e3c9e316-0b5c-4db8-817d-f92df00215ae}";
 const BASIC_DATA: &str = "{ebd0a0a2-b9e5-4433-87c0-68b6b72699c7}";
 
-impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> DiskHost for WmiHost<W, N> {
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError> {
-        let rows = self.query(Class::Disk, vocabulary::DISK_LOCATIONS, &"all disks")?;
         let read = |row: &Row| Ok((DiskNumber(row.number32("Number")?), row.text("Location")?.to_owned()));
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(|what| odd_disk(&"all disks", what))
+        self.all(Class::Disk, vocabulary::DISK_LOCATIONS, &"all disks", &read)
     }
 
     fn disks(&self) -> Result<Vec<DiskRow>, HostError> {
-        let rows = self.query(Class::Disk, vocabulary::DISK_SERIALS, &"all disks")?;
         let read = |row: &Row| {
             Ok(DiskRow { device: row.text("Path")?.to_owned(), serial: row.text("SerialNumber")?.to_owned() })
         };
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(|what| odd_disk(&"all disks", what))
-    }
-
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        self.native.device_number(device)
-    }
-
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        self.native.device_ids(device)
-    }
-
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        self.native.read_disk(disk, offset, length)
+        self.all(Class::Disk, vocabulary::DISK_SERIALS, &"all disks", &read)
     }
 
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError> {
         let object = format!("disk {disk}");
-        let rows = self.query(Class::Disk, &vocabulary::disk(disk.0), &object)?;
-        rows.first().map(|row| read_disk(row, disk)).transpose().map_err(|what| odd_disk(&object, what))
+        self.first(Class::Disk, &vocabulary::disk(disk.0), &object, &|row| read_disk(row, disk))
     }
 
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError> {
         let letter = self.native.system_drive()?;
-        let object = format!("drive {letter}:");
-        let rows = self.query(Class::Partition, &vocabulary::partition_of_drive(letter), &object)?;
         let read = |row: &Row| row.number32("DiskNumber").map(DiskNumber);
-        rows.first().map(read).transpose().map_err(|what| odd_partition(&object, what))
+        self.first(Class::Partition, &vocabulary::partition_of_drive(letter), &format!("drive {letter}:"), &read)
     }
 
     fn rescan(&self) -> Result<(), HostError> {
@@ -84,10 +69,8 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
     }
 
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError> {
-        let object = format!("disk {disk}");
         let wql = vocabulary::partitions(disk.0, number.map(PartitionNumber::get));
-        let rows = self.query(Class::Partition, &wql, &object)?;
-        let mut partitions = read_partitions(&rows, &object)?;
+        let mut partitions = self.all(Class::Partition, &wql, &format!("disk {disk}"), &read_partition)?;
         partitions.sort_by_key(|partition| partition.number);
         Ok(partitions)
     }
@@ -106,7 +89,7 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
     }
 }
 
-impl<W: Wmi, N: Native> WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     fn on_disk(&self, disk: &Disk, call: Call, arguments: &[(&'static str, Value)]) -> Result<(), HostError> {
         self.call(On::Object(&disk.object), call, arguments, &format!("disk {}", disk.number)).map(drop)
     }
@@ -119,10 +102,6 @@ impl<W: Wmi, N: Native> WmiHost<W, N> {
     ) -> Result<Row, HostError> {
         self.call(On::Object(&partition.object), call, arguments, &named(partition))
     }
-}
-
-pub(super) fn read_partitions(rows: &[Row], object: &dyn std::fmt::Display) -> Result<Vec<Partition>, HostError> {
-    rows.iter().map(read_partition).collect::<Result<_, String>>().map_err(|what| odd_partition(object, what))
 }
 
 fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
@@ -147,7 +126,7 @@ fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
     })
 }
 
-fn read_partition(row: &Row) -> Result<Partition, String> {
+pub(super) fn read_partition(row: &Row) -> Result<Partition, String> {
     let number = row.number32("PartitionNumber")?;
     Ok(Partition {
         object: row.path()?,
@@ -168,12 +147,4 @@ fn read_partition(row: &Row) -> Result<Partition, String> {
 
 fn named(partition: &Partition) -> String {
     format!("partition {} of disk {}", partition.number, partition.disk)
-}
-
-fn odd_disk(object: &dyn std::fmt::Display, what: String) -> HostError {
-    HostError::malformed(Class::Disk.name(), object, what)
-}
-
-fn odd_partition(object: &dyn std::fmt::Display, what: String) -> HostError {
-    HostError::malformed(Class::Partition.name(), object, what)
 }

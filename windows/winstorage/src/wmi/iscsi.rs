@@ -1,23 +1,19 @@
 //! iSCSI.
 
 use super::vocabulary::{self, Association, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, IscsiHost, Portal, Session, Target, TargetLogin};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, IscsiHost, NativeHost, Portal, Session, Target, TargetLogin};
 use crate::types::{PortalAddress, Secret};
 
-impl<W: Wmi, N: Native> IscsiHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> IscsiHost for WmiHost<W, N> {
     fn portals(&self) -> Result<Vec<Portal>, HostError> {
-        let rows = self.query(Class::IscsiTargetPortal, vocabulary::PORTALS, &"all portals")?;
-        let odd = |what| HostError::malformed(Class::IscsiTargetPortal.name(), "all portals", what);
-        rows.iter().map(read_portal).collect::<Result<_, String>>().map_err(odd)
+        self.all(Class::IscsiTargetPortal, vocabulary::PORTALS, &"all portals", &read_portal)
     }
 
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError> {
         let wql = vocabulary::portal(address.address(), address.port());
-        let rows = self.query(Class::IscsiTargetPortal, &wql, address)?;
-        let read = |row: &Row| Ok::<_, String>(Portal { object: row.path()?, address: address.clone() });
-        let odd = |what| HostError::malformed(Class::IscsiTargetPortal.name(), address, what);
-        rows.first().map(read).transpose().map_err(odd)
+        let read = |row: &Row| Ok(Portal { object: row.path()?, address: address.clone() });
+        self.first(Class::IscsiTargetPortal, &wql, address, &read)
     }
 
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError> {
@@ -38,36 +34,28 @@ impl<W: Wmi, N: Native> IscsiHost for WmiHost<W, N> {
 
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError> {
         let wql = vocabulary::associated(&portal.object, Association::TargetToPortal, Class::IscsiTarget);
-        let rows = self.associated(Class::IscsiTarget, &wql, &portal.address)?;
         let read = |row: &Row| {
             let iqn = row.text("NodeAddress")?.to_owned();
             Ok(Target { object: row.path()?, iqn, is_connected: row.flag("IsConnected")? })
         };
-        let odd = |what| HostError::malformed(Class::IscsiTarget.name(), &portal.address, what);
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(odd)
+        self.all(Class::IscsiTarget, &wql, &portal.address, &read)
     }
 
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError> {
         let wql = vocabulary::associated(&target.object, Association::TargetToSession, Class::IscsiSession);
-        let rows = self.associated(Class::IscsiSession, &wql, &target.iqn)?;
         let read = |row: &Row| {
             let identifier = row.text("SessionIdentifier")?.to_owned();
             Ok(Session { object: row.path()?, identifier, is_persistent: row.flag("IsPersistent")? })
         };
-        let odd = |what| HostError::malformed(Class::IscsiSession.name(), &target.iqn, what);
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(odd)
+        self.all(Class::IscsiSession, &wql, &target.iqn, &read)
     }
 
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError> {
         let wql = vocabulary::associated(&target.object, Association::TargetToConnection, Class::IscsiConnection);
-        let odd = |what| HostError::malformed(Class::Disk.name(), &target.iqn, what);
         let mut disks = Vec::new();
-        for connection in self.associated(Class::IscsiConnection, &wql, &target.iqn)? {
-            let connection = connection.path().map_err(odd)?;
+        for connection in self.all(Class::IscsiConnection, &wql, &target.iqn, &Row::path)? {
             let wql = vocabulary::associated(&connection, Association::ConnectionToDisk, Class::Disk);
-            for disk in self.associated(Class::Disk, &wql, &target.iqn)? {
-                disks.push(disk.number32("Number").map_err(odd)?);
-            }
+            disks.extend(self.all(Class::Disk, &wql, &target.iqn, &|row| row.number32("Number"))?);
         }
         Ok(disks)
     }

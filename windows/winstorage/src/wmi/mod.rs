@@ -11,10 +11,9 @@ pub mod vocabulary;
 mod volume;
 
 use std::fmt;
-use std::time::Duration;
 
-use crate::host::{Answer, FsEntry, FsHost, HostError, ObjectPath, Space, SpaceHost};
-use crate::types::{DiskNumber, Secret, VolumeGuid, WinPath};
+use crate::host::{Answer, HostError, NativeHost, ObjectPath};
+use crate::types::Secret;
 
 pub use row::Row;
 pub use vocabulary::{Call, Class, Namespace};
@@ -22,9 +21,7 @@ pub use vocabulary::{Call, Class, Namespace};
 /// A value of a property or argument, of the type that the class declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Not set.
     Null,
-    /// `boolean`
     Bool(bool),
     /// `uint16`
     U16(u16),
@@ -32,7 +29,6 @@ pub enum Value {
     U32(u32),
     /// `uint64`; COM carries it as text.
     U64(u64),
-    /// `string`
     Text(String),
     /// `string` that is not printed.
     Secret(Secret),
@@ -41,10 +37,8 @@ pub enum Value {
 /// An error of WMI before a method could return a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WmiError {
-    /// An `HRESULT`.
     #[error("HRESULT {0:#010x}")]
     Com(u32),
-    /// A reply that cannot be parsed.
     #[error("{0}")]
     Malformed(String),
 }
@@ -52,67 +46,18 @@ pub enum WmiError {
 /// The target of a method call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On<'a> {
-    /// The class itself.
     Class,
-    /// One object.
     Object(&'a ObjectPath),
 }
 
 /// WMI, blocking, from any thread.
 pub trait Wmi: Send + Sync {
     /// Returns the objects that a query finds.
-    ///
-    /// # Errors
-    /// WMI rejected it.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
-
-    /// Runs an `ASSOCIATORS OF` query, which returns the objects of `result` that `association` ties to `object`.
-    ///
-    /// # Errors
-    /// WMI rejected it.
-    fn associators(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
-        self.query(namespace, wql)
-    }
 
     /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
     /// the method.
-    ///
-    /// # Errors
-    /// WMI rejected the call.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
-}
-
-/// Calls outside of WMI: files, devices, drive letters, time.
-pub trait Native: FsHost + SpaceHost {
-    /// See [`crate::host::DiskHost::device_number`].
-    ///
-    /// # Errors
-    /// As there.
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// See [`crate::host::DiskHost::device_ids`].
-    ///
-    /// # Errors
-    /// As there.
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// See [`crate::host::DiskHost::read_disk`].
-    ///
-    /// # Errors
-    /// As there.
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
-    /// See [`crate::host::VolumeHost::volume_of_drive`].
-    ///
-    /// # Errors
-    /// As there.
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// Returns the drive of `%SystemRoot%`.
-    ///
-    /// # Errors
-    /// Windows does not report it.
-    fn system_drive(&self) -> Result<char, HostError>;
-    /// See [`crate::host::SystemHost::elapsed`].
-    fn elapsed(&self) -> Duration;
-    /// See [`crate::host::SystemHost::pause`].
-    fn pause(&self, time: Duration);
 }
 
 /// A machine that combines WMI with native calls.
@@ -122,19 +67,42 @@ pub struct WmiHost<W, N> {
     native: N,
 }
 
-impl<W: Wmi, N: Native> WmiHost<W, N> {
-    /// Combines both.
-    #[must_use]
+impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     pub fn new(wmi: W, native: N) -> Self {
         Self { wmi, native }
     }
 
-    fn query(&self, class: Class, wql: &str, object: &dyn fmt::Display) -> Result<Vec<Row>, HostError> {
-        self.wmi.query(class.namespace(), wql).map_err(|error| refused(class.name(), object, error))
+    /// Runs a query, and reads all rows.
+    fn all<T>(
+        &self,
+        class: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: Read<'_, T>,
+    ) -> Result<Vec<T>, HostError> {
+        self.read(class, wql, object, &|rows| rows.iter().map(read).collect())
     }
 
-    fn associated(&self, to: Class, wql: &str, object: &dyn fmt::Display) -> Result<Vec<Row>, HostError> {
-        self.wmi.associators(to.namespace(), wql).map_err(|error| refused(to.name(), object, error))
+    /// Runs a query, and reads the first row.
+    fn first<T>(
+        &self,
+        class: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: Read<'_, T>,
+    ) -> Result<Option<T>, HostError> {
+        self.read(class, wql, object, &|rows| rows.first().map(read).transpose())
+    }
+
+    fn read<T>(
+        &self,
+        class: Class,
+        wql: &str,
+        object: &dyn fmt::Display,
+        read: &dyn Fn(&[Row]) -> Result<T, String>,
+    ) -> Result<T, HostError> {
+        let rows = self.wmi.query(class.namespace(), wql).map_err(|error| refused(class.name(), object, error))?;
+        read(&rows).map_err(|what| HostError::malformed(class.name(), object, what))
     }
 
     /// Calls a method, and returns its output and its return code.
@@ -167,32 +135,15 @@ impl<W: Wmi, N: Native> WmiHost<W, N> {
     }
 }
 
+/// Reads a row. The error describes the property.
+type Read<'a, T> = &'a dyn Fn(&Row) -> Result<T, String>;
+
 fn refused(step: &'static str, object: &dyn fmt::Display, error: WmiError) -> HostError {
     let answer = match error {
         WmiError::Com(code) => Answer::Com(code),
         WmiError::Malformed(what) => Answer::Malformed(what),
     };
     HostError { step, object: object.to_string(), answer }
-}
-
-impl<W: Wmi, N: Native> FsHost for WmiHost<W, N> {
-    fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError> {
-        self.native.open(path)
-    }
-
-    fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError> {
-        self.native.open_volume(volume)
-    }
-
-    fn path_valid(&self, path: &str) -> Result<bool, HostError> {
-        self.native.path_valid(path)
-    }
-}
-
-impl<W: Wmi, N: Native> SpaceHost for WmiHost<W, N> {
-    fn space(&self, path: &WinPath) -> Result<Space, HostError> {
-        self.native.space(path)
-    }
 }
 
 #[cfg(test)]

@@ -14,28 +14,20 @@ pub struct Row {
 
 impl Row {
     /// Creates an object with `path` (`__PATH`), which method results do not have.
-    #[must_use]
     pub fn new(path: Option<String>) -> Self {
         Self { path, values: BTreeMap::new() }
     }
 
-    /// Sets a property.
     pub fn set(&mut self, name: &str, value: Value) {
         self.values.insert(name.to_ascii_lowercase(), value);
     }
 
     /// Returns `__PATH`.
-    ///
-    /// # Errors
-    /// The object has no path.
     pub fn path(&self) -> Result<ObjectPath, String> {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
 
     /// Returns a number of any width, also from text.
-    ///
-    /// # Errors
-    /// It is missing or not a number.
     pub fn number(&self, name: &str) -> Result<u64, String> {
         let number = match self.value(name) {
             Value::U16(number) => Some(u64::from(*number)),
@@ -49,17 +41,11 @@ impl Row {
     }
 
     /// Returns a number of at most 32 bits.
-    ///
-    /// # Errors
-    /// As [`Self::number`].
     pub fn number32(&self, name: &str) -> Result<u32, String> {
         u32::try_from(self.number(name)?).map_err(|_| self.odd(name, "32-bit number"))
     }
 
     /// Returns a flag, false if it is not set.
-    ///
-    /// # Errors
-    /// It has another type.
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.value(name) {
             Value::Bool(flag) => Ok(*flag),
@@ -69,9 +55,6 @@ impl Row {
     }
 
     /// Returns a text, empty if it is not set.
-    ///
-    /// # Errors
-    /// It has another type.
     pub fn text(&self, name: &str) -> Result<&str, String> {
         match self.value(name) {
             Value::Text(text) => Ok(text),
@@ -81,9 +64,6 @@ impl Row {
     }
 
     /// Returns a drive letter from a `char16`: a UTF-16 number or a text. 0 means no letter.
-    ///
-    /// # Errors
-    /// It has another type.
     pub fn drive_letter(&self, name: &str) -> Result<Option<char>, String> {
         let letter = match self.value(name) {
             Value::Null => None,

@@ -1,21 +1,19 @@
 //! SMB mappings.
 
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, Mapping, MappingStatus, NewMapping, SmbHost};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, Mapping, MappingStatus, NativeHost, NewMapping, SmbHost};
 
-impl<W: Wmi, N: Native> SmbHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> SmbHost for WmiHost<W, N> {
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError> {
-        let rows = self.query(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root)?;
         let read = |row: &Row| {
             let status = match row.number32("Status")? {
                 0 => MappingStatus::Ok,
                 other => MappingStatus::Bad(other),
             };
-            Ok::<_, String>(Mapping { object: row.path()?, root: root.to_owned(), status })
+            Ok(Mapping { object: row.path()?, root: root.to_owned(), status })
         };
-        let odd = |what| HostError::malformed(Class::SmbGlobalMapping.name(), root, what);
-        rows.first().map(read).transpose().map_err(odd)
+        self.first(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root, &read)
     }
 
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError> {

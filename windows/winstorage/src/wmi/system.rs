@@ -1,33 +1,27 @@
 //! Firmware and services.
 
-use std::time::Duration;
-
 use super::vocabulary::{self, Call, Class};
-use super::{Native, On, Row, Wmi, WmiHost};
-use crate::host::{HostError, ServiceRow, SystemHost};
+use super::{On, Row, Wmi, WmiHost};
+use crate::host::{HostError, NativeHost, ServiceRow, SystemHost};
 use crate::types::ServiceName;
 
-impl<W: Wmi, N: Native> SystemHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> SystemHost for WmiHost<W, N> {
     fn bios_serials(&self) -> Result<Vec<String>, HostError> {
-        let rows = self.query(Class::Bios, vocabulary::BIOS_SERIALS, &"this machine")?;
         let read = |row: &Row| row.text("SerialNumber").map(str::to_owned);
-        let odd = |what| HostError::malformed(Class::Bios.name(), "this machine", what);
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(odd)
+        self.all(Class::Bios, vocabulary::BIOS_SERIALS, &"this machine", &read)
     }
 
     fn service(&self, name: &ServiceName) -> Result<Option<ServiceRow>, HostError> {
-        let rows = self.query(Class::Service, &vocabulary::service(name.as_str()), name)?;
-        rows.first().map(read_service).transpose().map_err(|what| odd_service(name, what))
+        self.first(Class::Service, &vocabulary::service(name.as_str()), name, &read_service)
     }
 
     fn dependents(&self, name: &ServiceName) -> Result<Vec<(ServiceName, ServiceRow)>, HostError> {
         let wql = vocabulary::dependents(&vocabulary::service_path(name.as_str()));
-        let rows = self.associated(Class::Service, &wql, name)?;
         let read = |row: &Row| {
             let dependent = ServiceName::parse(row.text("Name")?).map_err(|error| error.to_string())?;
             Ok((dependent, read_service(row)?))
         };
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(|what| odd_service(name, what))
+        self.all(Class::Service, &wql, name, &read)
     }
 
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError> {
@@ -40,12 +34,8 @@ impl<W: Wmi, N: Native> SystemHost for WmiHost<W, N> {
         self.exec(On::Object(&path), Call::STOP_SERVICE, &[], name).map(|(result, _)| result)
     }
 
-    fn elapsed(&self) -> Duration {
-        self.native.elapsed()
-    }
-
-    fn pause(&self, time: Duration) {
-        self.native.pause(time);
+    fn native(&self) -> &dyn NativeHost {
+        &self.native
     }
 }
 
@@ -55,8 +45,4 @@ fn read_service(row: &Row) -> Result<ServiceRow, String> {
         state: row.text("State")?.to_owned(),
         start_mode: row.text("StartMode")?.to_owned(),
     })
-}
-
-fn odd_service(name: &ServiceName, what: String) -> HostError {
-    HostError::malformed(Class::Service.name(), name, what)
 }

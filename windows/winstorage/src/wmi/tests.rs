@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regex_lite::Regex;
-
 use self::recorded::{Recorded, Recording};
 use super::*;
 use crate::fake::FakeHost;
 use crate::service::{Login, SmbMapping};
-use crate::types::PartitionNumber;
+use crate::types::{DiskNumber, PartitionNumber, VolumeGuid, WinPath};
 use crate::{Policy, Storage};
 
 const VOLUME: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
@@ -124,7 +122,6 @@ const SYSTEM: &[(&str, Operation, &str)] = &[
     ("StopService, with a dependent", |all| told(all.stop_service("MSiSCSI", true)), "()"),
 ];
 
-/// Each operation sends exactly its recorded queries and calls, in order, with the recorded arguments and types, and nothing else.
 #[test]
 fn each_operation_sends_exactly_what_is_recorded() {
     let all: Vec<_> = [DISKS, VOLUMES, NETWORK, SYSTEM].concat();
@@ -133,40 +130,6 @@ fn each_operation_sends_exactly_what_is_recorded() {
     }
     let tried: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
     assert!(recordings().keys().all(|name| tried.contains(&name.as_str())), "a recording that no operation replays");
-}
-
-/// All texts that may be sent to WMI, as patterns.
-const SAID: [&str; 15] = [
-    r"SELECT Number, Location FROM MSFT_Disk",
-    r"SELECT Path, SerialNumber FROM MSFT_Disk",
-    r"SELECT ObjectId, SerialNumber, [A-Za-z, ]+ FROM MSFT_Disk WHERE Number = \d+",
-    r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Partition WHERE DiskNumber = \d+( AND PartitionNumber = \d+)?",
-    r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Partition WHERE DriveLetter = '[A-Z]'",
-    r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Volume WHERE UniqueId = '\\\\\\\\\?\\\\Volume\{[0-9a-f-]{36}\}\\\\'",
-    r"ASSOCIATORS OF \{.+\} WHERE AssocClass = MSFT_PartitionToVolume ResultClass = MSFT_(Volume|Partition)",
-    r"SELECT \* FROM MSFT_SmbGlobalMapping WHERE RemotePath = '\\\\\\\\[a-z]+\\\\[a-z]+'",
-    r"SELECT \* FROM MSFT_iSCSITargetPortal( WHERE TargetPortalAddress = '[0-9.]+' AND TargetPortalPortNumber = \d+)?",
-    r"ASSOCIATORS OF \{.+\} WHERE AssocClass = MSFT_iSCSITargetToiSCSI(TargetPortal|Session|Connection) ResultClass = MSFT_iSCSI(Target|Session|Connection)",
-    r"ASSOCIATORS OF \{.+\} WHERE AssocClass = MSFT_iSCSIConnectionToDisk ResultClass = MSFT_Disk",
-    r"SELECT SerialNumber FROM CIM_BIOSElement",
-    r"SELECT Name, DisplayName, State, StartMode FROM Win32_Service WHERE Name = '[A-Za-z]+'",
-    r"ASSOCIATORS OF \{Win32_Service\.Name=.+\} WHERE AssocClass = Win32_DependentService Role = Antecedent ResultRole = Dependent",
-    r"SELECT nothing else",
-];
-
-/// Some operation uses every method of the list.
-#[test]
-fn only_listed_queries_and_methods_are_sent() {
-    let patterns: Vec<Regex> = SAID.iter().map(|pattern| Regex::new(&format!("^(?:{pattern})$")).unwrap()).collect();
-    let all = recordings();
-    for query in all.values().flatten().filter_map(|recording| recording.query.as_ref()) {
-        assert_eq!(patterns.iter().filter(|pattern| pattern.is_match(query)).count(), 1, "{query}");
-    }
-    let sent: Vec<&str> = all.values().flatten().filter_map(|recording| recording.exec.as_deref()).collect();
-    for call in Call::ALL {
-        assert!(sent.contains(&call.name()), "{} is never sent", call.name());
-    }
-    assert!(sent.iter().all(|name| Call::ALL.iter().any(|call| call.name() == *name)));
 }
 
 #[test]
@@ -182,7 +145,6 @@ fn host(recordings: serde_json::Value) -> WmiHost<Recorded, FakeHost> {
     WmiHost::new(Recorded::new("a reply", calls), FakeHost::new())
 }
 
-/// A method's result other than 0 is an error with class, method and code; a refusal of WMI itself one with its HRESULT.
 #[test]
 fn a_methods_result_is_an_error_with_class_method_and_code() {
     use crate::host::DiskHost;

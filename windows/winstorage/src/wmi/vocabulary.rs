@@ -7,54 +7,50 @@ use crate::host::ObjectPath;
 /// Namespaces of WMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
-    /// Disks, partitions, volumes, iSCSI.
     Storage,
-    /// SMB.
     Smb,
-    /// The rest.
     Cim,
 }
 
-/// Classes that are queried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// `MSFT_Disk`
-    Disk,
-    /// `MSFT_Partition`
-    Partition,
-    /// `MSFT_Volume`
-    Volume,
-    /// `MSFT_StorageSetting`
-    StorageSetting,
-    /// `MSFT_SmbGlobalMapping`
-    SmbGlobalMapping,
-    /// `MSFT_iSCSITargetPortal`
-    IscsiTargetPortal,
-    /// `MSFT_iSCSITarget`
-    IscsiTarget,
-    /// `MSFT_iSCSISession`
-    IscsiSession,
-    /// `MSFT_iSCSIConnection`
-    IscsiConnection,
-    /// `CIM_BIOSElement`
-    Bios,
-    /// `Win32_Service`
-    Service,
+macro_rules! names {
+    ($(#[$doc:meta])* $visibility:vis enum $enum:ident { $($variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $visibility enum $enum { $($variant),* }
+
+        impl $enum {
+            /// Returns its name in WMI.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
 }
 
-/// Associations between them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Association {
-    /// `MSFT_PartitionToVolume`
-    PartitionToVolume,
-    /// `MSFT_iSCSITargetToiSCSITargetPortal`
-    TargetToPortal,
-    /// `MSFT_iSCSITargetToiSCSISession`
-    TargetToSession,
-    /// `MSFT_iSCSITargetToiSCSIConnection`
-    TargetToConnection,
-    /// `MSFT_iSCSIConnectionToDisk`
-    ConnectionToDisk,
+names! {
+    pub enum Class {
+        Disk = "MSFT_Disk",
+        Partition = "MSFT_Partition",
+        Volume = "MSFT_Volume",
+        StorageSetting = "MSFT_StorageSetting",
+        SmbGlobalMapping = "MSFT_SmbGlobalMapping",
+        IscsiTargetPortal = "MSFT_iSCSITargetPortal",
+        IscsiTarget = "MSFT_iSCSITarget",
+        IscsiSession = "MSFT_iSCSISession",
+        IscsiConnection = "MSFT_iSCSIConnection",
+        Bios = "CIM_BIOSElement",
+        Service = "Win32_Service",
+    }
+}
+
+names! {
+    pub enum Association {
+        PartitionToVolume = "MSFT_PartitionToVolume",
+        TargetToPortal = "MSFT_iSCSITargetToiSCSITargetPortal",
+        TargetToSession = "MSFT_iSCSITargetToiSCSISession",
+        TargetToConnection = "MSFT_iSCSITargetToiSCSIConnection",
+        ConnectionToDisk = "MSFT_iSCSIConnectionToDisk",
+    }
 }
 
 /// Methods that are called.
@@ -66,66 +62,39 @@ pub struct Call {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $constant:ident: $class:ident, $name:literal;)*) => {
+    ($($constant:ident: $class:ident, $name:literal;)*) => {
         impl Call {
-            $($(#[$doc])* pub const $constant: Self = Self { class: Class::$class, name: $name };)*
-
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$constant),*];
+            $(pub const $constant: Self = Self { class: Class::$class, name: $name };)*
         }
     };
 }
 
 calls! {
-    /// Writes a partition table.
     INITIALIZE: Disk, "MSFT_Disk.Initialize";
-    /// Makes a partition.
     CREATE_PARTITION: Disk, "MSFT_Disk.CreatePartition";
-    /// Reads the disk again.
     REFRESH_DISK: Disk, "MSFT_Disk.Refresh";
-    /// Brings the disk online.
     ONLINE_DISK: Disk, "MSFT_Disk.Online";
-    /// Takes the disk offline.
     OFFLINE_DISK: Disk, "MSFT_Disk.Offline";
-    /// Makes the disk read-only or writable.
     SET_DISK_ATTRIBUTES: Disk, "MSFT_Disk.SetAttributes";
-    /// Brings the partition online.
     ONLINE_PARTITION: Partition, "MSFT_Partition.Online";
-    /// Returns the smallest and largest size.
     SUPPORTED_SIZE: Partition, "MSFT_Partition.GetSupportedSize";
-    /// Resizes partition and file system.
     RESIZE: Partition, "MSFT_Partition.Resize";
-    /// Makes a file system.
     FORMAT: Volume, "MSFT_Volume.Format";
-    /// Writes what the cache holds.
     FLUSH: Volume, "MSFT_Volume.Flush";
-    /// Rescans the disks.
     UPDATE_CACHE: StorageSetting, "MSFT_StorageSetting.UpdateHostStorageCache";
-    /// Maps a share.
     CREATE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Create";
-    /// Ends a mapping.
     REMOVE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Remove";
-    /// Registers a portal.
     NEW_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.New";
-    /// Unregisters a portal.
     REMOVE_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.Remove";
-    /// Logs in.
     CONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Connect";
-    /// Logs out.
     DISCONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Disconnect";
-    /// Makes a session not persistent.
     UNREGISTER_SESSION: IscsiSession, "MSFT_iSCSISession.Unregister";
-    /// Sets the machine's CHAP secret.
     SET_CHAP_SECRET: IscsiSession, "MSFT_iSCSISession.SetCHAPSecret";
-    /// Starts a service.
     START_SERVICE: Service, "Win32_Service.StartService";
-    /// Stops a service.
     STOP_SERVICE: Service, "Win32_Service.StopService";
 }
 
 impl Namespace {
-    /// Returns its path.
-    #[must_use]
     pub fn path(self) -> &'static str {
         match self {
             Self::Storage => r"Root\Microsoft\Windows\Storage",
@@ -136,26 +105,6 @@ impl Namespace {
 }
 
 impl Class {
-    /// Returns its name in WMI.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "MSFT_Disk",
-            Self::Partition => "MSFT_Partition",
-            Self::Volume => "MSFT_Volume",
-            Self::StorageSetting => "MSFT_StorageSetting",
-            Self::SmbGlobalMapping => "MSFT_SmbGlobalMapping",
-            Self::IscsiTargetPortal => "MSFT_iSCSITargetPortal",
-            Self::IscsiTarget => "MSFT_iSCSITarget",
-            Self::IscsiSession => "MSFT_iSCSISession",
-            Self::IscsiConnection => "MSFT_iSCSIConnection",
-            Self::Bios => "CIM_BIOSElement",
-            Self::Service => "Win32_Service",
-        }
-    }
-
-    /// Returns its namespace.
-    #[must_use]
     pub fn namespace(self) -> Namespace {
         match self {
             Self::SmbGlobalMapping => Namespace::Smb,
@@ -167,33 +116,17 @@ impl Class {
 
 impl Call {
     /// `MSFT_Disk.Initialize`
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.name
     }
 
     /// `MSFT_Disk`
-    #[must_use]
     pub fn class(self) -> Class {
         self.class
     }
 
-    /// `Initialize`
-    #[must_use]
     pub fn method(self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
-    }
-}
-
-impl Association {
-    fn name(self) -> &'static str {
-        match self {
-            Self::PartitionToVolume => "MSFT_PartitionToVolume",
-            Self::TargetToPortal => "MSFT_iSCSITargetToiSCSITargetPortal",
-            Self::TargetToSession => "MSFT_iSCSITargetToiSCSISession",
-            Self::TargetToConnection => "MSFT_iSCSITargetToiSCSIConnection",
-            Self::ConnectionToDisk => "MSFT_iSCSIConnectionToDisk",
-        }
     }
 }
 
@@ -239,7 +172,6 @@ pub(super) fn service(name: &str) -> String {
     format!("SELECT Name, DisplayName, State, StartMode FROM Win32_Service WHERE Name = {}", literal(name))
 }
 
-/// Returns the path of a service, which is its name.
 pub(super) fn service_path(name: &str) -> ObjectPath {
     ObjectPath(format!("Win32_Service.Name=\"{}\"", name.replace('\\', r"\\").replace('"', "\\\"")))
 }

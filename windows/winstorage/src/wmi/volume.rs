@@ -1,30 +1,27 @@
 //! Volumes.
 
-use super::disk::read_partitions;
+use super::disk::read_partition;
 use super::vocabulary::{self, Association, Call, Class};
-use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{HostError, Partition, VolumeHost, VolumeRow};
+use super::{On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, NativeHost, Partition, VolumeHost, VolumeRow};
 use crate::types::VolumeGuid;
 
-impl<W: Wmi, N: Native> VolumeHost for WmiHost<W, N> {
+impl<W: Wmi, N: NativeHost> VolumeHost for WmiHost<W, N> {
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError> {
         let object = format!("partition {} of disk {}", partition.number, partition.disk);
         let wql = vocabulary::associated(&partition.object, Association::PartitionToVolume, Class::Volume);
-        let rows = self.associated(Class::Volume, &wql, &object)?;
         let read = |row: &Row| VolumeGuid::parse(row.text("UniqueId")?).map_err(|error| error.to_string());
-        rows.iter().map(read).collect::<Result<_, String>>().map_err(|what| odd(&object, what))
+        self.all(Class::Volume, &wql, &object, &read)
     }
 
     fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError> {
         let wql = vocabulary::associated(&volume.object, Association::PartitionToVolume, Class::Partition);
-        let rows = self.associated(Class::Partition, &wql, &volume.id)?;
-        read_partitions(&rows, &volume.id)
+        self.all(Class::Partition, &wql, &volume.id, &read_partition)
     }
 
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError> {
-        let rows = self.query(Class::Volume, &vocabulary::volume(volume), volume)?;
         let read = |row: &Row| {
-            Ok::<_, String>(VolumeRow {
+            Ok(VolumeRow {
                 object: row.path()?,
                 id: volume.clone(),
                 is_formatted: row.number("FileSystemType")? != 0,
@@ -33,7 +30,7 @@ impl<W: Wmi, N: Native> VolumeHost for WmiHost<W, N> {
                 drive_letter: row.drive_letter("DriveLetter")?,
             })
         };
-        rows.first().map(read).transpose().map_err(|what| odd(volume, what))
+        self.first(Class::Volume, &vocabulary::volume(volume), volume, &read)
     }
 
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError> {
@@ -49,12 +46,4 @@ impl<W: Wmi, N: Native> VolumeHost for WmiHost<W, N> {
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError> {
         self.call(On::Object(&volume.object), Call::FLUSH, &[], &volume.id).map(drop)
     }
-
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        self.native.volume_of_drive(letter)
-    }
-}
-
-fn odd(object: &dyn std::fmt::Display, what: String) -> HostError {
-    HostError::malformed(Class::Volume.name(), object, what)
 }

@@ -26,7 +26,6 @@ fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
     }
 }
 
-/// A disk with an empty table, or with an empty partition and zeros elsewhere, counts as left by an interrupted call.
 #[test]
 fn interrupted_call_differs_from_a_foreign_partition() {
     let (host, storage) = machine();
@@ -49,7 +48,6 @@ fn interrupted_call_differs_from_a_foreign_partition() {
     assert_eq!(contents(&storage), Contents::FileSystem(volume));
 }
 
-/// Windows' own disk is not read.
 #[test]
 fn failed_read_is_an_error_and_not_a_blank_disk() {
     let (host, storage) = machine();

@@ -1,23 +1,9 @@
 use super::*;
+use crate::StorageError;
 use crate::fake::Effect;
-use crate::host::{Answer, DiskHost};
+use crate::host::Answer;
 use crate::service::ACCESS_PATH_IN_USE;
-use crate::{StorageError, page83};
 
-/// Only a raw disk is initialised, and only a disk without partitions gets one. A repeated call changes nothing.
-#[test]
-fn partitioning_makes_one_partition_and_is_idempotent() {
-    let (host, storage) = machine();
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    let steps = ["initialize_gpt", "create_data_partition", "refresh_disk", "online_partition"];
-    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
-    assert_eq!(storage.list_volumes_on_disk(DiskNumber(1), None).unwrap().len(), 1);
-
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
-}
-
-/// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
 #[test]
 fn a_disk_with_any_partition_is_left_alone() {
     let (host, storage) = described(
@@ -33,7 +19,6 @@ fn a_disk_with_any_partition_is_left_alone() {
     assert_eq!(changes.map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// Any other return code than 42002 is an error that names class, method and code.
 #[test]
 fn create_partition_with_access_path_in_use_succeeds() {
     let (host, storage) = machine();
@@ -55,7 +40,6 @@ fn create_partition_with_access_path_in_use_succeeds() {
     assert_eq!(none, StorageError::NoPartition(DiskNumber(1)));
 }
 
-/// The number is the one of the device, and the serial number is verbatim with blanks.
 #[test]
 fn disks_are_listed_with_their_identifiers() {
     let (_, storage) = described(
@@ -70,7 +54,6 @@ fn disks_are_listed_with_their_identifiers() {
     assert!(storage.disk_number_by_name("").is_err(), "disks without identifiers have no name");
 }
 
-/// A disk without identifiers is listed without them, and a disk without a number is left out.
 #[test]
 fn odd_disk_does_not_hide_others() {
     let (host, storage) = machine();
@@ -85,21 +68,6 @@ fn odd_disk_does_not_hide_others() {
     assert_eq!(ids.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
 }
 
-/// Rescans and location queries may fail. If the disk stays missing, the search fails after some seconds.
-#[test]
-fn late_ebs_disk_is_found_by_a_rescan() {
-    let (host, storage) = machine();
-    host.add_arriving_disk(2, "vol0fedcba9876543210_00000001.", GIB);
-    host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
-    host.inject("disk_locations", 0, Effect::Fail(Answer::Method(4)));
-    let volume = "vol-0fedcba9876543210";
-    assert_eq!(storage.disk_of_ebs_volume(volume, "/dev/xvdba").unwrap(), DiskNumber(2));
-    assert_eq!(host.calls("rescan"), 2);
-    let none = storage.disk_of_ebs_volume("vol-0aaaaaaaaaaaaaaaa", "/dev/xvdbb").unwrap_err();
-    assert!(none.text().starts_with("Failed to find device path /dev/xvdbb."), "{none}");
-}
-
-/// A disk that is in the state asked for is not touched.
 #[test]
 fn a_disk_in_the_wanted_state_is_not_touched() {
     let (host, storage) = machine();
@@ -110,7 +78,6 @@ fn a_disk_in_the_wanted_state_is_not_touched() {
     }
 }
 
-/// An unknown disk is named in the text, with "not found".
 #[test]
 fn an_unknown_disk_is_named_as_not_found() {
     let (_, storage) = machine();
@@ -127,23 +94,6 @@ fn an_unknown_disk_is_named_as_not_found() {
     }
 }
 
-#[test]
-fn sizes_locations_and_new_disks_are_reported() {
-    let (host, storage) = described(
-        r#"{"disks": [{"number": 1, "size": 4096, "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"}]}"#,
-    );
-    host.add_arriving_disk(2, "vol2", GIB);
-    assert_eq!(storage.disk_size(DiskNumber(1)).unwrap(), 4096);
-    let places = storage.list_disk_locations().unwrap();
-    assert_eq!(places.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
-    assert!(storage.disk_size(DiskNumber(2)).is_err());
-    storage.rescan().unwrap();
-    storage.rescan().unwrap();
-    assert_eq!(storage.disk_size(DiskNumber(2)).unwrap(), GIB);
-}
-
-/// The second change fails with the name of the first, without blocking a thread. One caller is woken at the release.
-/// Changes of other disks continue.
 #[test]
 fn concurrent_changes_of_one_disk_are_rejected() {
     let (host, storage) = machine();
@@ -180,11 +130,4 @@ fn concurrent_changes_of_one_disk_are_rejected() {
     });
     assert_eq!(host.calls("initialize_gpt"), 2, "once for each disk");
     assert_eq!(host.calls("create_data_partition"), 2);
-}
-
-#[test]
-fn fake_disk_identifiers_have_the_layout_of_windows() {
-    let (host, _) = described(r#"{"disks": [{"number": 1, "size": 1, "page83": "eb01"}]}"#);
-    let device = host.disks().unwrap().pop().unwrap().device;
-    assert_eq!(page83::identifier(&host.device_ids(&device).unwrap()), "eb01");
 }

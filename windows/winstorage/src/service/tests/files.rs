@@ -2,7 +2,6 @@ use super::*;
 use crate::host::EntryKind;
 use crate::{StorageError, WayError};
 
-/// A dangling link exists, and a missing path is not an error.
 #[test]
 fn path_exists_for_any_entry() {
     let (host, storage) = machine();
@@ -16,7 +15,6 @@ fn path_exists_for_any_entry() {
     assert!(storage.path_exists(KUBELET).unwrap());
 }
 
-/// A directory is made with its parents; one that is there is a success, a file in the way an error.
 #[test]
 fn a_directory_is_made_with_its_parents_and_may_be_there() {
     let (host, storage) = machine();
@@ -35,28 +33,6 @@ fn a_directory_is_made_with_its_parents_and_may_be_there() {
     assert!(storage.path_exists(&at("x")).unwrap());
 }
 
-/// Without force, a missing or nonempty path is an error. With force, everything below is removed, and a missing path
-/// is a success.
-#[test]
-fn removal_without_and_with_force() {
-    let (host, storage) = machine();
-    host.add_file(&at("file"));
-    host.add_directory(&at("empty"));
-    host.add_file(&at(r"full\x\y"));
-    for path in ["file", "empty"] {
-        storage.rmdir(&at(path), false).unwrap();
-        assert_eq!(host.kind_at(&at(path)), None);
-        let gone = storage.rmdir(&at(path), false).unwrap_err();
-        assert!(matches!(gone, StorageError::Missing { .. }), "{gone}");
-        storage.rmdir(&at(path), true).unwrap();
-    }
-    let full = storage.rmdir(&at("full"), false).unwrap_err();
-    assert!(matches!(full, StorageError::Way(WayError::NotEmpty { .. })), "{full}");
-    storage.rmdir(&at("full"), true).unwrap();
-    assert_eq!(host.kind_at(&at("full")), None);
-}
-
-/// No client can remove, empty, mount or link it.
 #[test]
 fn working_directory_itself_is_protected() {
     let (host, storage) = machine();
@@ -73,7 +49,6 @@ fn working_directory_itself_is_protected() {
     assert_eq!(host.calls("remove"), 0);
 }
 
-/// Removal never goes through a link, junction or mount point: it is removed as an entry, what it leads to stays.
 #[test]
 fn removal_never_goes_through_a_reparse_point() {
     let (host, storage) = machine();
@@ -104,8 +79,6 @@ fn removal_never_goes_through_a_reparse_point() {
     assert_eq!(host.kind_at(&at(r"again\data")), Some(EntryKind::File));
 }
 
-/// A link is made to a directory, or to a file where the source is one; one that leads there already is a success, anything else in its place an
-/// error. The link's own path is checked first.
 #[test]
 fn a_link_is_made_once() {
     let (host, storage) = machine();
@@ -128,7 +101,6 @@ fn a_link_is_made_once() {
     assert!(storage.create_symlink("one", "two").unwrap_err().text().contains("two"), "the link's path comes first");
 }
 
-/// A directory is not a symlink, and a missing path is an error.
 #[test]
 fn symlink_is_a_link_or_mount_point_with_a_target() {
     let (host, storage) = machine();

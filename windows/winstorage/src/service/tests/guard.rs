@@ -3,17 +3,8 @@ use std::time::Duration;
 use super::*;
 use crate::StorageError;
 
-const CHANGES: [&str; 9] = [
-    "initialize_gpt",
-    "create_data_partition",
-    "online_partition",
-    "set_online",
-    "format_ntfs",
-    "resize_partition",
-    "mount",
-    "unmount",
-    "flush",
-];
+const CHANGES: &str =
+    "initialize_gpt create_data_partition online_partition set_online format_ntfs resize_partition mount unmount flush";
 
 fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
     matches!(result, Err(StorageError::SystemStorage { .. }))
@@ -35,7 +26,7 @@ fn windows_own_storage_is_protected() {
     assert!(is_refused(storage.unmount_volume(&id, &at("c"))));
     // A client that may write to C: controls the node.
     assert!(is_refused(storage.mount_volume(&id, &at("d"))));
-    assert_eq!(CHANGES.map(|step| host.calls(step)), [0; 9]);
+    assert!(CHANGES.split(' ').all(|step| host.calls(step) == 0), "{:?}", host.log());
     // Online it is, and asking for that is harmless.
     storage.set_disk_state(DiskNumber(0), true).unwrap();
 }
@@ -58,8 +49,6 @@ fn volume_with_a_drive_letter_leads_a_whole_life() {
     assert!(!host.is_online(1));
 }
 
-/// A drive letter that an interrupted call has left on a blank volume does not keep it from its format; without the proof that it is blank
-/// (`--allow-reformat`) the letter does.
 #[test]
 fn drive_letter_protects_what_no_proof_protects() {
     let (host, storage) = machine();

@@ -3,7 +3,6 @@ use crate::fake::Effect;
 use crate::host::{Answer, EntryKind};
 use crate::{StorageError, WayError};
 
-/// A repeated mount is a success. Another volume's mount point and a nonempty directory are errors.
 #[test]
 fn volume_is_mounted_only_at_an_empty_directory() {
     let (host, storage) = machine();
@@ -32,7 +31,6 @@ fn volume_is_mounted_only_at_an_empty_directory() {
     }
 }
 
-/// The current kind of the directory decides.
 #[test]
 fn mount_that_another_client_made_meanwhile_is_a_success() {
     let (host, storage) = machine();
@@ -45,7 +43,6 @@ fn mount_that_another_client_made_meanwhile_is_a_success() {
     assert_eq!(host.calls("mount"), 1);
 }
 
-/// Before a volume is unmounted it is flushed; when that fails it stays mounted. The empty directory stays.
 #[test]
 fn a_volume_is_flushed_before_it_is_unmounted() {
     let (host, storage) = machine();
@@ -66,25 +63,6 @@ fn a_volume_is_flushed_before_it_is_unmounted() {
     assert!(place("flush") < place("unmount"), "{order:?}");
 }
 
-/// What is unmounted, unlinked, unmapped or removed already is a success; another volume's mount point is not.
-#[test]
-fn unmounting_what_is_not_mounted_is_a_success() {
-    let (host, storage) = machine();
-    let id = formatted(&storage).to_string();
-    host.add_directory(&at("stage"));
-    storage.unmount_volume(&id, &at("stage")).unwrap();
-    assert_eq!((host.calls("flush"), host.calls("unmount")), (0, 0));
-    let missing = storage.unmount_volume(&id, &at("none")).unwrap_err();
-    assert!(missing.text().contains("because it does not exist"));
-
-    host.add_disk(2, "vol2", GIB, true);
-    storage.partition_disk(DiskNumber(2)).unwrap();
-    host.add_mount_point(&at("other"), &host.volumes_of(2).remove(0));
-    let elsewhere = storage.unmount_volume(&id, &at("other")).unwrap_err();
-    assert!(matches!(elsewhere, StorageError::MountedElsewhere { .. }), "{elsewhere}");
-    assert_eq!(host.calls("unmount"), 0);
-}
-
 /// A disk that Windows has made read-only meanwhile refuses the flush: it is made writable, flushed, and only then unmounted.
 #[test]
 fn volume_on_a_read_only_disk_is_unmounted() {
@@ -98,8 +76,6 @@ fn volume_on_a_read_only_disk_is_unmounted() {
     assert_eq!(host.kind_at(&target), Some(EntryKind::Directory));
 }
 
-/// This also works if the volume has vanished. If Windows rejects the removal from the list, the directory is still
-/// removed.
 #[test]
 fn removed_mount_point_leaves_the_list_of_windows() {
     for refused in [false, true] {

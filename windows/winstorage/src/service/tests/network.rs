@@ -23,7 +23,6 @@ fn mapping(local: &str) -> SmbMapping {
     }
 }
 
-/// A mapping that cannot be reached is removed and created again. A failed lookup counts as not mapped.
 #[test]
 fn working_mapping_is_kept_and_stale_one_replaced() {
     let (host, storage) = machine();
@@ -77,7 +76,6 @@ fn share_link_is_checked_before_and_created_after_mapping() {
     );
 }
 
-/// The removal is forced.
 #[test]
 fn removing_a_missing_mapping_is_a_success() {
     let (host, storage) = machine();
@@ -89,7 +87,6 @@ fn removing_a_missing_mapping_is_a_success() {
     assert_eq!(storage.remove_smb_global_mapping("host").unwrap_err().text(), "remote path (host) is invalid");
 }
 
-/// A password or secret shows in no error, no log of calls and no debug output.
 #[test]
 fn no_secret_is_printed() {
     let (host, storage) = machine();
@@ -112,8 +109,6 @@ fn target(target: FakeTarget) -> (FakeHost, Storage) {
     (host, storage)
 }
 
-/// Portals are added, removed and connected once. A target that is not connected has no disks, and empty CHAP fields
-/// are not sent.
 #[test]
 fn iscsi_target_from_portal_to_disconnect() {
     let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
@@ -145,7 +140,6 @@ fn iscsi_target_from_portal_to_disconnect() {
     assert_eq!(bad.text(), "invalid authentication type authType=7");
 }
 
-/// A target without a session counts as disconnected.
 #[test]
 fn persistent_session_is_unregistered_before_logout() {
     let (host, storage) = target(FakeTarget { is_connected: true, is_persistent: true, ..FakeTarget::default() });
@@ -163,7 +157,6 @@ fn persistent_session_is_unregistered_before_logout() {
     assert_eq!(host.calls("disconnect"), 0);
 }
 
-/// The secret of mutual CHAP has 1 to 16 bytes.
 #[test]
 fn the_secret_of_mutual_chap_has_a_length_that_initiators_take() {
     let (host, storage) = machine();

@@ -20,7 +20,6 @@ fn staged() -> (FakeHost, Storage, VolumeGuid) {
     (host, storage, volume)
 }
 
-/// A pod's path is a link to the staging path, which is a mount point: both have the volume; links are followed, and not without an end.
 #[test]
 fn the_volume_of_a_path_is_found_through_links() {
     let (host, storage, volume) = staged();
@@ -39,7 +38,6 @@ fn the_volume_of_a_path_is_found_through_links() {
     assert!(out.text().contains("is not within the working directories"), "{out}");
 }
 
-/// This covers a directory that is not a mount point, and a missing path.
 #[test]
 fn unmounted_path_has_the_error_text_that_drivers_match() {
     let (host, storage, _) = staged();
@@ -88,7 +86,6 @@ fn closest_volume_is_the_mount_point_above_or_the_drive() {
     assert_eq!(text, format!("failed to find the closest volume for path={}", at("one")));
 }
 
-/// A target outside of the working directories is an error.
 #[test]
 fn space_is_reported_for_the_volume_of_the_link_target() {
     let (host, storage, volume) = staged();
@@ -104,7 +101,6 @@ fn space_is_reported_for_the_volume_of_the_link_target() {
     assert!(matches!(storage.space(&at("none")), Err(StorageError::Missing { .. })));
 }
 
-/// Above the working directories links and mount points are the administrator's, and are followed.
 #[test]
 fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
     let host = FakeHost::new();

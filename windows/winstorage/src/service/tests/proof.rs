@@ -49,7 +49,6 @@ fn unrecognised_volume_that_holds_data_is_not_formatted() {
     assert_eq!(host.formats(&volume), 0);
 }
 
-/// A volume on a disk that holds more than one partition is not formatted: the disk is not one that PartitionDisk has made.
 #[test]
 fn volume_beside_other_partitions_is_not_formatted() {
     let (host, storage) = described(
@@ -62,7 +61,6 @@ fn volume_beside_other_partitions_is_not_formatted() {
     assert_eq!(host.calls("format_ntfs"), 0);
 }
 
-/// A read that fails proves nothing.
 #[test]
 fn disk_that_cannot_be_read_is_not_written() {
     let (host, storage) = machine();
@@ -76,7 +74,6 @@ fn disk_that_cannot_be_read_is_not_written() {
     assert_eq!(host.formats(&volume), 0);
 }
 
-/// A number that becomes another disk's while the bytes are read is not written to, although those bytes were zero.
 #[test]
 fn disk_that_is_replaced_while_it_is_read_is_not_written() {
     let (host, storage) = machine();

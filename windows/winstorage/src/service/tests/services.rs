@@ -14,7 +14,6 @@ fn service(name: &str, state: &str, needs: &[&str]) -> FakeService {
     }
 }
 
-/// A start mode without a known name is an error, never "boot".
 #[test]
 fn states_and_start_modes_are_mapped_by_name() {
     let (host, storage) = machine();
@@ -29,17 +28,8 @@ fn states_and_start_modes_are_mapped_by_name() {
         host.add_service(FakeService { start_mode: mode.to_owned(), ..service(mode, "Running", &[]) });
         assert_eq!(storage.service(mode).unwrap().start_type, told);
     }
-    let states = [
-        "Unknown",
-        "Stopped",
-        "Start Pending",
-        "Stop Pending",
-        "Running",
-        "Continue Pending",
-        "Pause Pending",
-        "Paused",
-    ];
-    for (number, state) in states.iter().enumerate() {
+    let states = "Unknown|Stopped|Start Pending|Stop Pending|Running|Continue Pending|Pause Pending|Paused";
+    for (number, state) in states.split('|').enumerate() {
         host.add_service(service(state, state, &[]));
         assert_eq!(storage.service(state).unwrap().status as usize, number);
     }
@@ -76,7 +66,6 @@ fn a_service_is_started_and_stopped_within_thirty_seconds() {
     assert_eq!(storage.start_service("off").unwrap_err().text(), "StartService of service off failed: result 14");
 }
 
-/// With force those that need the service are stopped before it, the deepest first; without, they keep it running.
 #[test]
 fn dependents_are_stopped_first_and_only_with_force() {
     let (host, storage) = machine();
@@ -93,7 +82,6 @@ fn dependents_are_stopped_first_and_only_with_force() {
     assert_eq!(stops, order);
 }
 
-/// It is the first of several, or empty.
 #[test]
 fn firmware_serial_number_is_returned() {
     let (_, storage) = described(r#"{"bios_serial": "ec2-1234"}"#);

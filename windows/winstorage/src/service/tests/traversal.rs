@@ -76,8 +76,6 @@ fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), Stor
     }
 }
 
-/// A component that is replaced by a link between its check and its use changes nothing outside: what is done is done to the directory that was
-/// checked.
 #[test]
 fn a_component_swapped_for_a_link_changes_nothing_outside() {
     with_a_swap_before_every_step(|storage| storage.mkdir(&at(r"pods\a\b\c\new")));
@@ -88,7 +86,6 @@ fn a_component_swapped_for_a_link_changes_nothing_outside() {
     with_a_swap_before_every_step(|storage| storage.create_symlink(&at("pods"), &at(r"pods\a\b\link")));
 }
 
-/// A mount target that is swapped for a link is refused, or the directory that was checked is mounted.
 #[test]
 fn a_mount_target_swapped_for_a_link_mounts_nothing_outside() {
     for step in ["open", "child", "kind", "mount"] {

@@ -9,8 +9,6 @@ use crate::types::PartitionNumber;
 
 const ID: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
 
-/// Volumes are listed in the order of the partitions, of all or of one; a partition without a volume adds nothing, and an empty list is a
-/// success.
 #[test]
 fn volumes_are_listed_in_the_order_of_their_partitions() {
     let (_, storage) = described(
@@ -30,22 +28,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
     assert!(storage.list_volumes_on_disk(DiskNumber(2), None).unwrap().is_empty());
 }
 
-/// A volume is formatted once: a second time is refused and leaves the data, unless the administrator has allowed it.
-#[test]
-fn a_formatted_volume_is_not_formatted_again() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage);
-    assert!(storage.is_volume_formatted(&volume.to_string()).unwrap());
-    let refused = storage.format_volume(&volume.to_string()).unwrap_err();
-    assert_eq!(refused, StorageError::AlreadyFormatted(volume.clone()));
-    assert_eq!(host.formats(&volume), 1);
-
-    let policy = Policy { allow_reformat: true, ..policy() };
-    Storage::new(Arc::new(host.clone()), policy).format_volume(&volume.to_string()).unwrap();
-    assert_eq!(host.formats(&volume), 2);
-}
-
-/// Two requests to format one volume format it once.
 #[test]
 fn two_formats_at_once_are_one() {
     let (host, storage) = machine();
@@ -87,18 +69,6 @@ fn a_volume_grows_and_never_shrinks() {
     assert_eq!(text, format!("invalid negative size -5 for volume ({volume})"));
 }
 
-/// This includes a growth that is too small to be done.
-#[test]
-fn resize_returns_the_actual_size_of_the_volume() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage).to_string();
-    let size = storage.volume_stats(&volume).unwrap().total;
-    host.set_disk_size(1, 20 * GIB);
-    let asked = i64::try_from(size + MIB).unwrap();
-    assert_eq!(storage.resize_volume(&volume, asked, Duration::ZERO).unwrap(), size);
-}
-
-/// While another service holds the volume its resize is tried again, as long as the caller waits; any other refusal ends it.
 #[test]
 fn a_resize_is_tried_again_while_the_volume_is_held() {
     let (host, storage) = machine();
@@ -120,7 +90,6 @@ fn a_resize_is_tried_again_while_the_volume_is_held() {
     assert_eq!(host.calls("resize_partition"), 5);
 }
 
-/// Used bytes are those that are not free.
 #[test]
 fn used_bytes_are_those_that_are_not_free() {
     let (host, storage) = machine();
@@ -133,7 +102,6 @@ fn used_bytes_are_those_that_are_not_free() {
     assert_eq!(host.calls("flush"), 1);
 }
 
-/// A volume on several disks has no disk number.
 #[test]
 fn a_volume_on_several_disks_has_no_number() {
     let half = |number: u32| {
@@ -181,7 +149,6 @@ fn empty_and_malformed_fields_are_refused_before_any_call() {
     assert_eq!(host.log(), Vec::<String>::new());
 }
 
-/// An unknown volume is named in the text, with "not found".
 #[test]
 fn an_unknown_volume_is_named_as_not_found() {
     let (host, storage) = machine();

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::super::*;
-use crate::fake::FakeHost;
-use crate::host::{DiskHost, SystemHost, VolumeHost};
 
 /// A query or a call, and its answer.
 #[derive(Debug, Clone, Deserialize)]
@@ -20,7 +17,6 @@ pub(super) struct Recording {
     pub(super) exec: Option<String>,
     namespace: String,
     on: Option<String>,
-    /// Name, type and value.
     #[serde(default)]
     arguments: Vec<(String, String, serde_json::Value)>,
     #[serde(default)]
@@ -98,35 +94,5 @@ impl Wmi for Recorded {
         let arguments: Vec<_> = arguments.iter().map(argument).collect();
         assert_eq!(arguments, next.arguments, "{} in {}", call.name(), self.operation);
         next.refused.map_or_else(|| Ok(row(&next.returns)), |code| Err(WmiError::Com(code)))
-    }
-}
-
-impl Native for FakeHost {
-    fn device_number(&self, device: &str) -> Result<DiskNumber, HostError> {
-        DiskHost::device_number(self, device)
-    }
-
-    fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError> {
-        DiskHost::device_ids(self, device)
-    }
-
-    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
-        DiskHost::read_disk(self, disk, offset, length)
-    }
-
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        VolumeHost::volume_of_drive(self, letter)
-    }
-
-    fn system_drive(&self) -> Result<char, HostError> {
-        Ok('C')
-    }
-
-    fn elapsed(&self) -> Duration {
-        SystemHost::elapsed(self)
-    }
-
-    fn pause(&self, time: Duration) {
-        SystemHost::pause(self, time);
     }
 }

@@ -3,18 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::version::Version;
+use crate::csi_proxy::version::Version;
 
 /// A group of calls, with its own service and versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
-    /// Disks.
     Disk,
-    /// Volumes.
     Volume,
-    /// Paths.
     Filesystem,
-    /// SMB shares.
     Smb,
     /// iSCSI, alpha only.
     Iscsi,
@@ -22,7 +18,6 @@ pub enum Group {
     System,
 }
 
-/// An unknown group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no group of csi-proxy: those are disk, volume, filesystem, smb, iscsi and system")]
 pub struct UnknownGroup {
@@ -38,11 +33,9 @@ const V1: Version = Version::stable(1);
 const SECOND_ALPHA1: Version = Version::alpha(2, 1);
 
 impl Group {
-    /// All of them.
     pub const ALL: [Self; 6] = [Self::Disk, Self::Volume, Self::Filesystem, Self::Smb, Self::Iscsi, Self::System];
 
     /// Returns the group's name in pipe names.
-    #[must_use]
     pub const fn token(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -55,7 +48,6 @@ impl Group {
     }
 
     /// Returns the name of its gRPC service without the package, which is the version.
-    #[must_use]
     pub const fn service(self) -> &'static str {
         match self {
             Self::Disk => "Disk",
@@ -68,7 +60,6 @@ impl Group {
     }
 
     /// Returns the versions that a proxy serves, oldest first.
-    #[must_use]
     pub const fn versions(self) -> &'static [Version] {
         match self {
             Self::Disk => &[ALPHA1, BETA1, BETA2, BETA3, V1],
@@ -87,7 +78,6 @@ pub fn served() -> impl Iterator<Item = (Group, Version)> {
 }
 
 /// Returns the pipe on which a proxy serves the pair. Clients that double its backslashes reach the same pipe.
-#[must_use]
 pub fn pipe_name(group: Group, version: Version) -> String {
     format!(r"\\.\pipe\csi-proxy-{group}-{version}")
 }

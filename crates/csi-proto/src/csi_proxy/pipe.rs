@@ -4,14 +4,13 @@ use std::io;
 
 use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
 
-use crate::client::Dial;
+use crate::csi_proxy::client::Dial;
 
 /// Opens Windows' named pipes.
 #[derive(Debug, Clone, Copy)]
 pub struct Pipes(());
 
 /// Returns the pipes of this machine.
-#[must_use]
 pub const fn pipes() -> Pipes {
     Pipes(())
 }

@@ -13,7 +13,6 @@ const WORDS: [&str; 4] = [
 
 /// Returns whether an error of `GetVolumeIDFromTargetPath` (or `GetVolumeIDFromMount`) means that no volume is mounted
 /// at the path, for any csi-proxy. After any other error, the state of the path is unknown.
-#[must_use]
 pub fn says_not_mounted(message: &str) -> bool {
     let is_command = message.match_indices(COMMAND.0).any(|(at, before)| {
         let rest = &message[at + before.len()..];
@@ -27,7 +26,6 @@ pub fn says_not_mounted(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// No other error matches.
     #[test]
     fn not_mounted_errors_of_every_generation_are_recognised() {
         for text in [

@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::served::{Group, pipe_name};
-use crate::version::Version;
+use crate::csi_proxy::served::{Group, pipe_name};
+use crate::csi_proxy::version::Version;
 
 /// Windows' error for a missing pipe: the proxy does not serve the version, or does not run.
 const FILE_NOT_FOUND: i32 = 2;
@@ -25,11 +25,7 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// A connection to the pipe.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens the pipe once.
-    ///
-    /// # Errors
-    ///
-    /// Windows' error, with its number in `raw_os_error`.
+    /// Opens the pipe once. Errors: Windows' error, with its number in `raw_os_error`.
     fn dial(&self, pipe: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -45,30 +41,21 @@ pub struct Found {
 /// Why there is no channel to a group.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// None of the versions has a pipe.
     #[error(
         "csi-proxy serves no version of group {group} that this program speaks: there is no pipe {newest}, nor of an older \
          version; is csi-proxy installed and running on this node, and is it as new as this program?"
     )]
-    NotServed {
-        /// The requested group.
-        group: Group,
-        /// The pipe of the newest requested version.
-        newest: String,
-    },
+    NotServed { group: Group, newest: String },
     /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the
     /// cause.
     #[error("open {pipe}")]
     Open {
-        /// The pipe.
         pipe: String,
         #[source]
         source: io::Error,
     },
-    /// The pipe is open, but its server does not use HTTP/2.
     #[error("speak HTTP/2 over {pipe}")]
     Handshake {
-        /// The pipe.
         pipe: String,
         #[source]
         source: tonic::transport::Error,
@@ -79,10 +66,7 @@ pub enum ConnectError {
 /// and not discarded. One connection serves all calls of a process: clone the channel.
 ///
 /// Cancellation closes the connection. A pipe that stays busy is an error after 10 s. A proxy that accepts the
-/// connection but never replies shows only in the first call, so set a deadline for each call.
-///
-/// # Errors
-///
+/// connection but never replies shows only in the first call, so set a deadline for each call. Errors:
 /// [`ConnectError::NotServed`] when no version has a pipe (error 2); any other error of a pipe ends the search.
 pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> Result<Found, ConnectError> {
     let mut versions = versions.to_vec();

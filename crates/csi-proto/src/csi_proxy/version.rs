@@ -93,7 +93,6 @@ mod tests {
 
     use super::*;
 
-    /// Alpha is before beta, and beta before stable.
     #[test]
     fn versions_are_ordered_by_major_number_stage_and_number() {
         let ordered = ["v1alpha1", "v1alpha2", "v1alpha10", "v1beta1", "v1beta3", "v1", "v2alpha1", "v2", "v10alpha1"];
@@ -104,23 +103,8 @@ mod tests {
 
     #[test]
     fn malformed_version_is_rejected() {
-        let bad = [
-            "",
-            "v",
-            "v0",
-            "v01",
-            "V1",
-            "1",
-            "v1alpha",
-            "v1alpha0",
-            "v1alpha01",
-            "v1rc1",
-            "v1beta1x",
-            " v1",
-            "v1 ",
-            "v-1",
-        ];
-        for text in bad.into_iter().chain(["v1alphabeta1", "v1beta1alpha1", "v99999999999"]) {
+        let bad = "|v|v0|v01|V1|1|v1alpha|v1alpha0|v1alpha01|v1rc1|v1beta1x| v1|v1 |v-1|v1alphabeta1|v1beta1alpha1|v99999999999";
+        for text in bad.split('|') {
             assert!(text.parse::<Version>().is_err(), "{text:?} was taken");
         }
     }

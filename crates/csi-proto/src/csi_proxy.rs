@@ -5,18 +5,6 @@
 //! groups have equal names, but no module uses another.
 //!
 //! Three messages carry secrets. Their `Debug` output and their serialised form hide them.
-//!
-//! ```no_run
-//! # #[cfg(windows)]
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use csi_proxy_proto::{Group, connect, disk, pipes};
-//!
-//! let found = connect(&pipes(), Group::Disk, &["v1".parse()?]).await?;
-//! let mut disks = disk::v1::disk_client::DiskClient::new(found.channel);
-//! let identifiers = disks.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await?;
-//! # Ok(())
-//! # }
-//! ```
 
 mod client;
 mod mounted;

@@ -1,17 +1,14 @@
 //! A csi-proxy of another project: it has only the released calls, and writes without proof.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 
 use anyhow::Context;
-use csi_proxy_proto::{Dial, Group, connect, pipe_name};
+use csi_proto::csi_proxy::{Group, connect, pipe_name};
+use csi_proxy::{MemoryPipes, Transport};
 use ebs_windows_node::{OverProxy, Unproven};
-use tokio::io::DuplexStream;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::StreamExt;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::{Channel, Server};
@@ -19,22 +16,7 @@ use tower::Service;
 use winstorage::Policy;
 use winstorage::fake::FakeHost;
 
-use crate::proxied;
-
-/// Pipes in memory, by name.
-#[derive(Clone)]
-struct Foreign(Arc<BTreeMap<String, UnboundedSender<io::Result<DuplexStream>>>>);
-
-impl Dial for Foreign {
-    type Stream = DuplexStream;
-
-    async fn dial(&self, pipe: &str) -> io::Result<DuplexStream> {
-        let missing = || io::Error::from_raw_os_error(2);
-        let (near, far) = tokio::io::duplex(1 << 16);
-        self.0.get(pipe).ok_or_else(missing)?.send(Ok(far)).map_err(|_| missing())?;
-        Ok(near)
-    }
-}
+use super::proxied;
 
 /// Forwards released calls, and answers the others as unimplemented.
 async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -57,16 +39,14 @@ pub(crate) async fn over_foreign_proxy(
 ) -> anyhow::Result<OverProxy> {
     let careless = Policy { allow_reformat: true, ..policy };
     let behind = proxied::serve(host, careless, tasks).await?;
-    let mut pipes = BTreeMap::new();
+    let pipes = MemoryPipes::default();
     for group in [Group::Disk, Group::Volume, Group::Filesystem] {
         let version = "v1".parse()?;
         let channel = connect(&behind, group, &[version]).await?.channel;
-        let (sender, connections) = unbounded_channel();
-        pipes.insert(pipe_name(group, version), sender);
+        let connections = pipes.listen(&pipe_name(group, version))?.map(|accepted| accepted.map(|(stream, _)| stream));
         let service = tower::service_fn(move |request| hand_on(channel.clone(), request));
-        let served = Server::builder().serve_with_incoming(service, UnboundedReceiverStream::new(connections));
+        let served = Server::builder().serve_with_incoming(service, connections);
         tasks.spawn(async move { drop(served.await) });
     }
-    let pipes = Foreign(Arc::new(pipes));
     OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
 }

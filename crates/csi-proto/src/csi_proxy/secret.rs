@@ -23,7 +23,7 @@ macro_rules! hide {
         hide!(@one $group $version $message $fields);
     )+ };
     (@one $group:ident $version:ident $message:ident { $($field:ident)*, $secret:ident }) => {
-        impl fmt::Debug for crate::$group::$version::$message {
+        impl fmt::Debug for crate::csi_proxy::$group::$version::$message {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter
                     .debug_struct(stringify!($message))
@@ -43,7 +43,7 @@ hide! {
 
 #[cfg(test)]
 mod tests {
-    use crate::{iscsi, smb};
+    use crate::csi_proxy::{iscsi, smb};
 
     const PLANTED: &str = "planted-secret";
 
@@ -54,7 +54,6 @@ mod tests {
         }
     }
 
-    /// This covers passwords and CHAP secrets, in `Debug` and in the serialised form.
     #[test]
     fn printed_requests_hide_their_secrets() {
         let secret = || PLANTED.to_owned();

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_proxy_proto::{Group, Version, served};
+use csi_proto::csi_proxy::{Group, Version, served};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 
@@ -77,7 +77,6 @@ fn rows(group: Group, version: Version) -> BTreeSet<String> {
     rows
 }
 
-/// This covers name, number and type of each field in every call and version.
 #[test]
 fn protocol_files_match_the_released_interface() {
     let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();
@@ -88,7 +87,6 @@ fn protocol_files_match_the_released_interface() {
     assert!(expected.len() > 400, "the table was not read");
 }
 
-/// The package contains the group's service.
 #[test]
 fn package_of_a_version_is_its_bare_name() {
     for (group, version) in served() {
