@@ -1,9 +1,12 @@
-//! How long answers of EC2 are cached, and what an empty describe means.
+//! How long answers of EC2 are cached, which operations share a request, and what an empty describe means.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use ebs_cloud::{CapacityRequest, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass, Gib, IopsRequest};
-use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, in_zone, spec};
@@ -35,7 +38,6 @@ async fn iops_limit_is_cached_for_12_hours_by_zone() {
     assert_eq!(asked("pvc-6", "us-west-2a").await, 4, "reading does not prolong it");
 }
 
-/// It has type, zone, 4 GiB, far too many IOPS and the ownership tags, but no key, snapshot or throughput.
 #[tokio::test(start_paused = true)]
 async fn iops_probe_is_a_dry_run_of_a_small_volume() {
     let fixture = Fixture::new().await;
@@ -83,48 +85,41 @@ async fn card_count_is_cached_for_an_hour() {
     assert_eq!(asked("pvc-5").await, 3);
 }
 
+/// Throttles only delay them.
 #[tokio::test(start_paused = true)]
-async fn card_index_is_omitted_for_an_instance_with_one_card() {
+async fn lost_describes_do_not_end_an_attach_or_detach() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
-    fixture.attach(&volume, &node).await.unwrap();
-    let cards: Vec<_> = fixture
-        .sim
-        .calls()
-        .into_iter()
-        .filter_map(|c| if let Call::AttachVolume(r) = c.request { Some(r.ebs_card_index) } else { None })
-        .collect();
-    assert_eq!(cards, [None]);
-}
-
-/// Throttles only delay it.
-#[tokio::test(start_paused = true)]
-async fn lost_describes_do_not_end_an_attach() {
-    let fixture = Fixture::new().await;
-    fixture.timing(TimingOverride { attach_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
-    let gate = fixture.sim.hold(Action::AttachVolume);
-    let (ended, ()) = tokio::join!(fixture.attach(&volume.id, &node), async {
-        gate.reached().await;
-        for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
-            fixture.sim.fail_next(Action::DescribeVolumes, class, false);
-        }
-        gate.release();
-    });
-    ended.unwrap();
+    let times = TimingOverride { attach_ms: Some(5_000), detach_ms: Some(5_000), ..TimingOverride::default() };
+    fixture.timing(times).await;
+    for (action, attached) in [(Action::AttachVolume, 1), (Action::DetachVolume, 0)] {
+        let gate = fixture.sim.hold(action);
+        let change = async {
+            match action {
+                Action::AttachVolume => fixture.attach(&volume, &node).await.map(drop),
+                _ => fixture.detach(&volume, &node).await,
+            }
+        };
+        let (ended, ()) = tokio::join!(change, async {
+            gate.reached().await;
+            for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
+                fixture.sim.fail_next(Action::DescribeVolumes, class, false);
+            }
+            gate.release();
+        });
+        ended.unwrap();
+        assert_eq!(fixture.volumes().await[0].attachments.len(), attached);
+    }
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attach_of_a_vanished_volume_ends_after_15_s() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
     fixture.pass(20).await;
     fixture.ec2.override_volumes(Vec::clear);
     let began = Instant::now();
-    assert_error(fixture.attach(&volume.id, &node).await, CloudErrorKind::NotFound(Object::Volume(volume.id)));
+    assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::NotFound(Object::Volume(volume)));
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -138,13 +133,12 @@ async fn repeated_creation_of_a_volume_in_use_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn next_attempt_continues_a_slow_modification() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let modify_ms = Some(600_000);
     fixture.timing(TimingOverride { modify_ms, ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    assert_error(fixture.expand(&volume.id, Gib(10)).await, CloudErrorKind::InProgress);
+    assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::InProgress);
     fixture.pass(200).await;
-    assert_eq!(fixture.expand(&volume.id, Gib(10)).await.unwrap(), Gib(10));
+    assert_eq!(fixture.expand(&volume, Gib(10)).await.unwrap(), Gib(10));
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
@@ -154,4 +148,53 @@ async fn modification_that_ec2_does_not_list_is_unknown() {
     fixture.ec2.override_modifications(Vec::clear);
     assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::OutcomeUnknown);
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
+}
+
+async fn create_all(fixture: &Fixture, specs: impl Iterator<Item = VolumeSpec>) {
+    let mut running = JoinSet::new();
+    for spec in specs {
+        let (cloud, waiters) = (Arc::clone(&fixture.cloud), fixture.waiters.clone());
+        running.spawn(async move { cloud.volumes.create(&spec, &waiters).await.map(drop) });
+    }
+    for made in running.join_all().await {
+        made.expect("a plain volume can be created");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_and_cards_are_described_once_for_all_operations() {
+    let fixture = Fixture::new().await;
+    create_all(&fixture, (0..100).map(|n| spec(&format!("pvc-{n}")))).await;
+    assert_eq!((fixture.volumes().await.len(), fixture.count(Action::DescribeAvailabilityZones)), (100, 1));
+    let [node, _] = fixture.nodes().await;
+    create_all(&fixture, (0..10).map(|n| in_zone(spec(&format!("here-{n}")), "us-west-2a"))).await;
+    let mut running = JoinSet::new();
+    for volume in fixture.volumes().await.iter().filter(|v| v.tags["CSIVolumeName"].starts_with("here-")) {
+        let id = ebs_ec2::VolumeId::parse(&volume.id).expect("an id");
+        let (cloud, waiters, node) = (Arc::clone(&fixture.cloud), fixture.waiters.clone(), node.clone());
+        running.spawn(async move { cloud.attachments.attach(&id, &node, &waiters).await.map(drop) });
+    }
+    assert_eq!(running.len(), 10);
+    for attached in running.join_all().await {
+        attached.expect("there is room for ten");
+    }
+    assert_eq!(fixture.count(Action::DescribeInstanceTypes), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_iops_probe_does_not_delay_other_zones() {
+    let fixture = Fixture::new().await;
+    let gate = fixture.sim.hold(Action::CreateVolume);
+    let began = Instant::now();
+    let (slow, quick) = (greedy("slow", "us-west-2a"), greedy("quick", "us-west-2b"));
+    let (slow, quick) = tokio::join!(async { (fixture.create(&slow).await.is_ok(), began.elapsed()) }, async {
+        gate.reached().await;
+        (fixture.create(&quick).await.is_ok(), began.elapsed())
+    },);
+    assert!(quick.0 && quick.1 < Duration::from_secs(2), "{quick:?}");
+    assert!(slow.1 < Duration::from_secs(8), "{slow:?}");
+    assert_eq!(
+        fixture.probes().iter().filter(|probe| probe.availability_zone.as_deref() == Some("us-west-2b")).count(),
+        1
+    );
 }

@@ -105,7 +105,6 @@ async fn wait_ended_by_another_attach_time_is_counted() {
     }
 }
 
-/// The counters are the observer's and `aws_ebs_csi_spare_calls_total`.
 #[tokio::test(start_paused = true)]
 async fn spare_calls_are_counted_separately() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -119,17 +118,16 @@ async fn spare_calls_are_counted_separately() {
 
 #[tokio::test(start_paused = true)]
 async fn cluster_node_volumes_need_no_wait_for_a_proof() {
-    let mut fixture = Fixture::new().await;
+    let (mut fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     fixture.sim.declare(Extra::HyperPod);
-    let volume = fixture.volume("pvc-1").await;
     fixture
         .timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() })
         .await;
     let node = NodeId::parse("hyperpod-blue-i-0123456789abcdef0").expect("a node");
     for restarted in [false, true] {
         let began = Instant::now();
-        fixture.attach(&volume.id, &node).await.unwrap();
+        fixture.attach(&volume, &node).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(6), "attach: {:?}", began.elapsed());
         fixture.pass(20).await;
         if restarted {
@@ -137,7 +135,7 @@ async fn cluster_node_volumes_need_no_wait_for_a_proof() {
             fixture.serve_alone().await;
         }
         let began = Instant::now();
-        fixture.detach(&volume.id, &node).await.unwrap();
+        fixture.detach(&volume, &node).await.unwrap();
         assert!(fixture.volumes().await[0].attachments.is_empty());
         assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
     }

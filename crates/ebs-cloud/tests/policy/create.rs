@@ -9,7 +9,6 @@ use crate::fixture::{
     zone,
 };
 
-/// The creation does not describe volumes by name first.
 #[tokio::test(start_paused = true)]
 async fn repeated_creation_is_one_volume_without_a_name_lookup() {
     let fixture = Fixture::new().await;
@@ -20,15 +19,6 @@ async fn repeated_creation_is_one_volume_without_a_name_lookup() {
     assert_eq!(fixture.volumes().await.len(), 1);
     assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only zones are described before the creation");
     assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one describe for each creation, for its state");
-}
-
-#[tokio::test(start_paused = true)]
-async fn creation_after_a_restart_is_the_same_volume() {
-    let mut fixture = Fixture::new().await;
-    let first = fixture.create(&spec("pvc-1")).await.unwrap();
-    fixture.restart();
-    assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, first.id);
-    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,15 +39,6 @@ async fn other_content_under_a_used_name_always_already_exists() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn creation_with_a_lost_reply_adopts_its_volume() {
-    let fixture = Fixture::new().await;
-    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
-    fixture.create(&spec("pvc-1")).await.unwrap();
-    assert_eq!(fixture.creations().len(), 1);
-    assert_eq!(fixture.volumes().await.len(), 1);
-}
-
 /// The repeated request has the same token.
 #[tokio::test(start_paused = true)]
 async fn unclear_creation_is_repeated_only_after_15_s() {
@@ -72,7 +53,7 @@ async fn unclear_creation_is_repeated_only_after_15_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_that_is_not_listed_yet_is_not_requested_twice() {
+async fn creation_with_a_lost_reply_is_not_repeated() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     fixture.ec2.hide_volumes(14);
@@ -183,17 +164,10 @@ async fn slow_creation_ends_without_a_final_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_describe_after_a_creation_leaves_it_unknown() {
+async fn refused_describe_leaves_a_creation_unknown_until_a_proof() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
-}
-
-#[tokio::test(start_paused = true)]
-async fn refusal_after_an_unknown_outcome_needs_proof_of_absence() {
-    let fixture = Fixture::new().await;
-    fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    fixture.create(&spec("pvc-1")).await.unwrap_err();
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.expect("the volume of the first attempt is found");
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
@@ -225,32 +199,6 @@ async fn zone_without_topology_follows_the_hash_of_the_name() {
     assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 1);
 }
 
-/// The error lists the zones that were tried.
-#[tokio::test(start_paused = true)]
-async fn zone_without_capacity_is_followed_by_another_zone() {
-    let fixture = Fixture::new().await;
-    let mut seen = Vec::new();
-    for tried in 1..=3 {
-        fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-        let error = assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::InsufficientCapacity);
-        assert_eq!(message_of(&error).matches("us-west-2").count(), tried, "{}", message_of(&error));
-        seen.push(fixture.creations().last().unwrap().availability_zone.clone().unwrap());
-    }
-    seen.sort();
-    seen.dedup();
-    assert_eq!(seen.len(), 3, "each attempt tried another zone");
-    fixture.create(&spec("pvc-1")).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn required_zone_without_capacity_is_tried_again() {
-    let fixture = Fixture::new().await;
-    let spec = in_zone(spec("pvc-1"), "us-west-2b");
-    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-    fixture.create(&spec).await.unwrap_err();
-    assert_eq!(fixture.create(&spec).await.unwrap().zone, Some(zone("us-west-2b")));
-}
-
 #[tokio::test(start_paused = true)]
 async fn operation_without_waiters_starts_nothing() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -268,7 +216,6 @@ async fn operation_without_waiters_starts_nothing() {
     assert_eq!(fixture.mutations(), before);
 }
 
-/// The mutation in flight is awaited.
 #[tokio::test(start_paused = true)]
 async fn creation_without_waiters_starts_no_further_mutation() {
     let fixture = Fixture::new().await;
@@ -304,7 +251,6 @@ async fn multi_attach_requires_io2() {
     assert_eq!(fixture.create(&io2).await.unwrap().multi_attach, Some(true));
 }
 
-/// The error has EC2's own message, and no volume is made.
 #[tokio::test(start_paused = true)]
 async fn unsupported_size_is_out_of_range() {
     let fixture = Fixture::new().await;
@@ -314,12 +260,11 @@ async fn unsupported_size_is_out_of_range() {
             fixture.create(&VolumeSpec { capacity, volume_type, ..spec("pvc-1") }).await,
             CloudErrorKind::OutOfRange,
         );
-        assert_mentions(&error, &["required_bytes", "InvalidParameterValue"]);
+        assert_mentions(&error, &["pvc-1", "required_bytes", "InvalidParameterValue"]);
     }
     assert!(fixture.volumes().await.is_empty());
 }
 
-/// The error names the snapshot. Without a required size, the volume has the snapshot's size.
 #[tokio::test(start_paused = true)]
 async fn size_below_the_snapshot_is_out_of_range() {
     let fixture = Fixture::new().await;
@@ -340,7 +285,6 @@ async fn size_below_the_snapshot_is_out_of_range() {
     assert_eq!((restored.size, restored.snapshot), (Gib(4), Some(snapshot.id)));
 }
 
-/// An excluded zone is InsufficientCapacity.
 #[tokio::test(start_paused = true)]
 async fn clone_is_in_the_zone_of_its_source_and_is_made_once() {
     let fixture = Fixture::new().await;
@@ -375,7 +319,6 @@ async fn existing_clone_is_found_after_its_source_changed() {
     assert_eq!(fixture.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
 }
 
-/// Another key is refused. The clone of an unencrypted volume is encrypted on request.
 #[tokio::test(start_paused = true)]
 async fn clone_has_the_key_of_its_encrypted_source() {
     let fixture = Fixture::new().await;
@@ -419,23 +362,6 @@ async fn failed_describe_of_a_source_is_not_a_missing_source() {
     }
 }
 
-/// The error has the volume's name, EC2's code and EC2's message. No volume is made.
-#[tokio::test(start_paused = true)]
-async fn invalid_parameter_is_reported_with_ec2s_message() {
-    let fixture = Fixture::new().await;
-    let error = assert_error(
-        fixture.create(&VolumeSpec { throughput: std::num::NonZero::new(90_000), ..spec("pvc-1") }).await,
-        CloudErrorKind::InvalidArgument,
-    );
-    let ec2 = error.cause.as_ref().unwrap();
-    let told = message_of(&error);
-    for part in ["pvc-1", "InvalidParameter", ec2.code.as_deref().expect("EC2 gives one"), ec2.message.as_str()] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    assert!(fixture.volumes().await.is_empty());
-}
-
-/// The meanings are: parameter, quota, capacity, permission, credentials, key, other.
 #[tokio::test(start_paused = true)]
 async fn creation_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
@@ -457,28 +383,6 @@ async fn creation_errors_keep_their_meaning() {
         assert!(error.cause.as_ref().is_some_and(|e| e.class == class), "EC2's words are kept: {error:?}");
     }
     assert_eq!(fixture.volumes().await.len(), 0);
-}
-
-/// The wait ends early, and the next token is used.
-#[tokio::test(start_paused = true)]
-async fn volume_deleted_during_its_creation_is_created_again() {
-    let fixture = Fixture::new().await;
-    fixture.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
-    let mut first = None;
-    fixture.ec2.override_volumes(move |volumes| {
-        for volume in volumes {
-            let first = first.get_or_insert_with(|| volume.id.clone());
-            if volume.id == *first {
-                volume.state = VolumeState::Deleting;
-            }
-        }
-    });
-    let began = Instant::now();
-    fixture.create(&spec("pvc-1")).await.unwrap();
-    assert!(began.elapsed().as_secs() < 15, "what is deleting fails fast: {:?}", began.elapsed());
-    let requests = fixture.creations();
-    assert_eq!(requests.len(), 2);
-    assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
 /// EC2 repeats the old reply for a used token, and describes may be stale.

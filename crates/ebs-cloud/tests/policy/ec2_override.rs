@@ -104,7 +104,6 @@ impl Ec2Override {
         });
     }
 
-    /// Removes the edits of volumes, snapshots and zones.
     pub(crate) fn clear_overrides(&self) {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -25,7 +25,6 @@ fn describes(fixture: &Fixture) -> usize {
     fixture.count(Action::DescribeVolumes)
 }
 
-/// The age of this process proves nothing.
 #[tokio::test(start_paused = true)]
 async fn refused_creation_finds_a_volume_of_another_process() {
     let fixture = Fixture::new().await;
@@ -256,10 +255,9 @@ async fn snapshot_of_another_process_is_found_and_not_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn undelivered_error_expires_with_a_change_of_the_leader() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
-    let volume = fixture.volume("pvc-1").await;
-    let wanted = snapshot_spec("snap", &volume.id);
+    let wanted = snapshot_spec("snap", &volume);
     let features = SnapshotFeatures::default();
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
     let waiters = Waiters::default();
@@ -285,12 +283,11 @@ async fn undelivered_error_expires_with_a_change_of_the_leader() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_snapshot_needs_a_single_describe() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
-    let volume = fixture.volume("pvc-1").await;
     let before = fixture.count(Action::DescribeSnapshots);
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
-    assert_error(fixture.snapshot(&snapshot_spec("snap", &volume.id)).await, CloudErrorKind::Unauthorized);
+    assert_error(fixture.snapshot(&snapshot_spec("snap", &volume)).await, CloudErrorKind::Unauthorized);
     assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the describe before the call is a proof");
 }
 

@@ -1,7 +1,7 @@
 //! A policy with its simulated EC2, and helpers of the tests.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{
@@ -9,8 +9,8 @@ use ebs_cloud::{
     SnapshotFeatures, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
 use ebs_ec2::{
-    Action, ConnectionId, DriverName, ErrorClass, Gib, IopsRequest, NodeId, SnapshotId, Tags, VolumeId, VolumeType,
-    Volumes, Waiter, Waiters, ZoneId, ZoneName,
+    Action, AttachRequest, Attachments, ConnectionId, DeviceName, DriverName, ErrorClass, Gib, IopsRequest, NodeId,
+    SnapshotId, Tags, VolumeId, VolumeType, Volumes, Waiter, Waiters, ZoneId, ZoneName,
 };
 use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
@@ -25,7 +25,6 @@ pub(crate) struct Fixture {
     /// The waiters of all operations. One waits for as long as the fixture lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
-    root_volumes: Mutex<Vec<String>>,
 }
 
 impl Fixture {
@@ -41,9 +40,7 @@ impl Fixture {
         let cloud = over(&ec2);
         let waiters = Waiters::default();
         let waiter = waiters.join();
-        let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
-        let root_volumes = Mutex::new(root_volumes);
-        let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
+        let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter };
         fixture.pass(20).await;
         fixture
     }
@@ -68,7 +65,6 @@ impl Fixture {
         self.pass(15).await;
     }
 
-    /// Records a request of each sidecar over the connection.
     pub(crate) fn connect(&self, connection: ConnectionId) {
         connect(&self.cloud, connection);
     }
@@ -86,14 +82,12 @@ impl Fixture {
         self.sim.engine().set_timing(timing).await;
     }
 
-    /// Returns the volumes, including those being deleted, without the instances' root volumes.
+    /// Returns all volumes except the root volumes of instances.
     pub(crate) async fn volumes(&self) -> Vec<SimVolume> {
-        let all = self.all_volumes().await;
-        let roots = self.root_volumes.lock().expect("no test panics with it");
-        all.into_iter().filter(|v| !roots.contains(&v.id)).collect()
+        let all = self.sim.engine().snapshot_of_state().await.volumes;
+        all.into_iter().filter(|v| v.tags.contains_key("CSIVolumeName")).collect()
     }
 
-    /// Returns the number of mutating calls, without dry runs.
     pub(crate) fn mutations(&self) -> usize {
         self.sim.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).count()
     }
@@ -102,7 +96,6 @@ impl Fixture {
         self.sim.count(action)
     }
 
-    /// Waits until the action was called this many times.
     pub(crate) async fn called(&self, action: Action, times: usize) {
         let made = async {
             while self.count(action) < times {
@@ -123,7 +116,6 @@ impl Fixture {
         self.creations_that(|c| !c.dry_run)
     }
 
-    /// Returns the dry runs of CreateVolume so far.
     pub(crate) fn probes(&self) -> Vec<CreateVolume> {
         self.creations_that(|c| c.dry_run)
     }
@@ -143,12 +135,16 @@ impl Fixture {
         self.cloud.volumes.delete(volume, &self.waiters).await
     }
 
+    pub(crate) async fn abandon_expand(&self, volume: &VolumeId, size: Gib) {
+        let grow = async |waiters: &Waiters| expand(&self.cloud, volume, size, waiters).await.map(drop);
+        self.supersede(Action::ModifyVolume, grow).await;
+    }
+
     /// Grows the volume for the resizer and returns its size.
     pub(crate) async fn expand(&self, volume: &VolumeId, size: Gib) -> Result<Gib, CloudError> {
         expand(&self.cloud, volume, size, &self.waiters).await
     }
 
-    /// Modifies the volume for the resizer.
     pub(crate) async fn modify(&self, volume: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         self.cloud.volumes.modify(&[Sidecar::Resizer], volume, spec, &self.waiters).await
     }
@@ -161,11 +157,17 @@ impl Fixture {
         self.cloud.attachments.attach(volume, node, &self.waiters).await
     }
 
+    /// Attaches without the policy.
+    pub(crate) async fn attach_by_hand(&self, volume: &VolumeId, node: &NodeId, device: &str) {
+        let (volume, instance, device) = (volume.clone(), node.instance().clone(), DeviceName::new(device));
+        let request = AttachRequest { volume, instance, device, card: None };
+        self.sim.by_test().attach_volume(&request).await.expect("the attachment is possible");
+    }
+
     pub(crate) async fn detach(&self, volume: &VolumeId, node: &NodeId) -> Result<(), CloudError> {
         self.cloud.attachments.detach(volume, node, &self.waiters).await
     }
 
-    /// Ensures a snapshot without features.
     pub(crate) async fn snapshot(&self, spec: &SnapshotSpec) -> Result<Snapshot, CloudError> {
         self.ensure(spec, &SnapshotFeatures::default()).await
     }
@@ -182,12 +184,19 @@ impl Fixture {
         self.sim.engine().snapshot_of_state().await.snapshots.len()
     }
 
-    /// Runs the operation until EC2 has received the call, and replaces it with another operation before the answer.
-    pub(crate) async fn supersede(
-        &self,
-        action: Action,
-        operation: impl AsyncFnOnce(&Waiters) -> Result<(), CloudError>,
-    ) {
+    /// Attaches until EC2 has received the call. Another operation replaces this one before the answer.
+    pub(crate) async fn abandon_attach(&self, volume: &VolumeId, node: &NodeId) {
+        let attach = async |waiters: &Waiters| self.cloud.attachments.attach(volume, node, waiters).await.map(drop);
+        self.supersede(Action::AttachVolume, attach).await;
+    }
+
+    /// Detaches until EC2 has received the call. Another operation replaces this one before the answer.
+    pub(crate) async fn abandon_detach(&self, volume: &VolumeId, node: &NodeId) {
+        let detach = async |waiters: &Waiters| self.cloud.attachments.detach(volume, node, waiters).await;
+        self.supersede(Action::DetachVolume, detach).await;
+    }
+
+    async fn supersede(&self, action: Action, operation: impl AsyncFnOnce(&Waiters) -> Result<(), CloudError>) {
         let waiters = Waiters::default();
         let waiter = waiters.join();
         let gate = self.sim.hold(action);
@@ -201,12 +210,10 @@ impl Fixture {
         assert_error(ended, CloudErrorKind::Abandoned);
     }
 
-    /// Creates a volume in the zone of the machine's own instance.
     pub(crate) async fn volume(&self, name: &str) -> Volume {
         self.create(&in_zone(spec(name), "us-west-2a")).await.expect("a plain volume can be created")
     }
 
-    /// Returns the machine's own instance and the one in another zone.
     pub(crate) async fn nodes(&self) -> [NodeId; 2] {
         self.sim.instance_ids().await.map(NodeId::Instance)
     }
@@ -241,7 +248,6 @@ impl Fixture {
         self.sim.calls().iter().map(|c| c.action).collect()
     }
 
-    /// Starts another instance in the zone of the machine's own.
     pub(crate) async fn neighbour(&self) -> NodeId {
         let call = RunInstances {
             image_id: Some("ami-12345678".to_owned()),
@@ -250,25 +256,16 @@ impl Fixture {
             availability_zone: Some("us-west-2a".to_owned()),
             ..RunInstances::default()
         };
-        let before: Vec<String> = self.all_volumes().await.into_iter().map(|v| v.id).collect();
         let reply = self.sim.engine().call(Call::RunInstances(call)).await.expect("an instance can be started");
         let Reply::RunInstances(started) = reply else { panic!("{reply:?}") };
         self.pass(120).await;
-        let roots = self.all_volumes().await.into_iter().map(|v| v.id).filter(|id| !before.contains(id));
-        self.root_volumes.lock().expect("no test panics with it").extend(roots);
         NodeId::parse(&started[0].id).expect("the simulator makes valid ids")
     }
 
-    /// Terminates an instance and waits until EC2 shows it.
     pub(crate) async fn terminate(&self, node: &NodeId) {
         let instance_ids = vec![node.instance().to_string()];
         let call = Call::TerminateInstances(TerminateInstances { instance_ids, dry_run: false });
         self.sim.engine().call(call).await.expect("the instance can be terminated");
-        self.pass(300).await;
-    }
-
-    async fn all_volumes(&self) -> Vec<SimVolume> {
-        self.sim.engine().snapshot_of_state().await.volumes
     }
 
     /// Creates a volume without the policy.
@@ -358,7 +355,6 @@ pub(crate) async fn expand(
     Ok(cloud.volumes.modify(&[Sidecar::Resizer], volume, &ModifySpec::size(size), waiters).await?.size)
 }
 
-/// Checks the kind of the error, and returns the error.
 #[track_caller]
 pub(crate) fn assert_error<T: Debug>(outcome: Result<T, CloudError>, kind: CloudErrorKind) -> CloudError {
     let error = outcome.unwrap_err();
@@ -366,7 +362,6 @@ pub(crate) fn assert_error<T: Debug>(outcome: Result<T, CloudError>, kind: Cloud
     error
 }
 
-/// Checks that the error and its causes contain the texts.
 #[track_caller]
 pub(crate) fn assert_mentions(error: &CloudError, texts: &[&str]) {
     let message = message_of(error);
@@ -375,13 +370,8 @@ pub(crate) fn assert_mentions(error: &CloudError, texts: &[&str]) {
 
 /// Returns the error with all its causes, as in the log.
 pub(crate) fn message_of(error: &CloudError) -> String {
-    let mut text = error.to_string();
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
+    let causes = std::iter::successors(std::error::Error::source(error), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {

@@ -14,7 +14,6 @@ fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
 }
 
-/// Creates a fixture with the permissions for HyperPod.
 async fn fixture() -> Fixture {
     let fixture = Fixture::new().await;
     fixture.sim.declare(Extra::HyperPod);
@@ -44,7 +43,6 @@ async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
     assert_eq!(fixture.count(Action::DetachVolume), 0);
 }
 
-/// The error names the cluster.
 #[tokio::test(start_paused = true)]
 async fn volume_of_a_cluster_node_is_attached_elsewhere() {
     let fixture = fixture().await;

@@ -21,7 +21,6 @@ fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
     });
 }
 
-/// The answer is cached for 6 h.
 #[tokio::test(start_paused = true)]
 async fn initialized_volume_is_described_once() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -34,7 +33,6 @@ async fn initialized_volume_is_described_once() {
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
-/// The interval is at least a minute. The error has the estimated end.
 #[tokio::test(start_paused = true)]
 async fn estimated_end_determines_the_next_describe() {
     let fixture = Fixture::new().await;
@@ -65,7 +63,6 @@ async fn initialization_without_an_estimate_polls_every_2_min() {
     fixture.await_initialized(&volume).await.unwrap();
 }
 
-/// A missing volume is NotFound.
 #[tokio::test(start_paused = true)]
 async fn status_without_details_is_an_error() {
     let (fixture, volume) = Fixture::with_volume().await;

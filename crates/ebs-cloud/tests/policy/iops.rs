@@ -21,12 +21,10 @@ fn gp3(name: &str, gib: u32, iops: u32) -> VolumeSpec {
     VolumeSpec { iops: IopsRequest::explicit(iops), capacity, ..in_zone(spec(name), "us-west-2a") }
 }
 
-/// Returns the IOPS of each CreateVolume, without dry runs.
 fn asked(fixture: &Fixture) -> Vec<Option<i64>> {
     fixture.creations().iter().map(|request| request.iops).collect()
 }
 
-/// Returns the IOPS of each ModifyVolume.
 fn modified(fixture: &Fixture) -> Vec<Option<i64>> {
     let calls = fixture.sim.calls().into_iter();
     calls.filter_map(|c| if let Call::ModifyVolume(request) = c.request { Some(request.iops) } else { None }).collect()
@@ -37,7 +35,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_volume_gets_its_iops_when_the_dry_run_fails() {
+async fn new_volume_gets_its_iops_when_the_dry_run_fails_or_hangs() {
     for class in NO_ANSWER {
         let fixture = Fixture::new().await;
         fixture.sim.fail_next(Action::CreateVolume, class, false);
@@ -45,10 +43,6 @@ async fn new_volume_gets_its_iops_when_the_dry_run_fails() {
         assert_eq!(volume.iops, Some(60_000), "{class:?}");
         assert_eq!(fixture.probes().len(), 1, "{class:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn new_volume_gets_its_iops_when_the_dry_run_hangs() {
     let fixture = Fixture::new().await;
     let _hangs = fixture.sim.hold(Action::CreateVolume);
     let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
@@ -85,14 +79,6 @@ async fn existing_volume_keeps_its_iops_when_the_dry_run_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gp3_supports_80000_iops_and_2000_mib_per_second() {
-    let fixture = Fixture::new().await;
-    let throughput = std::num::NonZeroU32::new(2000);
-    let volume = fixture.create(&VolumeSpec { throughput, ..gp3("pvc-1", 160, 80_000) }).await.unwrap();
-    assert_eq!((volume.iops, volume.throughput), (Some(80_000), Some(2000)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn maximum_in_a_refusal_is_used_at_once() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
@@ -103,19 +89,18 @@ async fn maximum_in_a_refusal_is_used_at_once() {
     assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
 }
 
-/// Makes EC2 refuse more IOPS than `maximum`, for each type and size.
-fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32) {
+fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32, times: u64) {
     let message = format!("Volume iops of {asked} is too high; maximum is {maximum}.");
     let code = "InvalidParameterValue".to_owned();
     let refusal = Effect::Error { code, message, status: 400, after_doing: false };
-    fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(50)).expect("a rule");
+    fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(times)).expect("a rule");
 }
 
 /// This version does not know the limits of the type, so it cannot lower the IOPS, and must not retry forever.
 #[tokio::test(start_paused = true)]
 async fn maximum_of_an_unknown_type_is_an_error() {
     let fixture = Fixture::new().await;
-    refuse_more_than(&fixture, 100_000, 900_000);
+    refuse_more_than(&fixture, 100_000, 900_000, 50);
     let wanted = VolumeSpec { volume_type: VolumeType::Other("gp9".to_owned()), ..gp3("pvc-1", 500, 900_000) };
     assert_error(fixture.create(&wanted).await, CloudErrorKind::InvalidArgument);
     assert_eq!(asked(&fixture), [Some(900_000)]);
@@ -125,23 +110,22 @@ async fn maximum_of_an_unknown_type_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn maximum_of_a_zone_below_the_usual_one_is_used() {
     let fixture = Fixture::new().await;
-    let message = "Volume iops of 12000 is too high; maximum is 8000.".to_owned();
-    let code = "InvalidParameterValue".to_owned();
-    let refusal = Effect::Error { code, message, status: 400, after_doing: false };
-    fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(1)).expect("a rule");
+    refuse_more_than(&fixture, 8000, 12_000, 1);
     let volume = fixture.create(&gp3("pvc-1", 500, 12_000)).await.unwrap();
     assert_eq!((volume.iops, asked(&fixture)), (Some(8000), vec![Some(12_000), Some(8000)]));
+}
+
+fn raised_with_its_size() -> VolumeSpec {
+    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+    let permission = ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true");
+    wanted.tags.extend(tags(&[("ebs.csi.aws.com/IOPSPerGb", "500"), permission]));
+    wanted
 }
 
 #[tokio::test(start_paused = true)]
 async fn growth_uses_the_maximum_in_a_refusal() {
     let mut fixture = Fixture::new().await;
-    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
-    wanted.tags.extend(tags(&[
-        ("ebs.csi.aws.com/IOPSPerGb", "500"),
-        ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
-    ]));
-    let volume = fixture.create(&wanted).await.unwrap();
+    let volume = fixture.create(&raised_with_its_size()).await.unwrap();
     fixture.restart();
     fixture.pass(60).await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
@@ -155,12 +139,7 @@ async fn growth_uses_the_maximum_in_a_refusal() {
 async fn growth_continues_without_refused_iops() {
     for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
         let fixture = Fixture::new().await;
-        let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
-        wanted.tags.extend(tags(&[
-            ("ebs.csi.aws.com/IOPSPerGb", "500"),
-            ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
-        ]));
-        let volume = fixture.create(&wanted).await.unwrap();
+        let volume = fixture.create(&raised_with_its_size()).await.unwrap();
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
         assert_eq!(fixture.expand(&volume.id, Gib(20)).await.unwrap(), Gib(20));
         assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");

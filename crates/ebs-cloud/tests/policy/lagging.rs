@@ -22,22 +22,21 @@ fn keep_history(fixture: &Fixture) {
 /// An object that this process deleted, or does not know, is missing at once.
 #[tokio::test(start_paused = true)]
 async fn new_object_is_not_missing_for_a_reader() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let source = fixture.volume("pvc-source").await;
     let snapshot = fixture.snapshot(&snapshot_spec("snap-a", &source.id)).await;
     let snapshot = snapshot.unwrap();
-    let volume = fixture.volume("pvc-1").await;
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| volumes.retain(|_| began.elapsed().as_secs() >= 12));
     fixture.ec2.override_snapshots(move |snapshots| snapshots.retain(|_| began.elapsed().as_secs() >= 12));
-    let (seen, taken) = tokio::join!(fixture.cloud.volumes.get(&volume.id), fixture.cloud.snapshots.get(&snapshot.id));
-    assert_eq!((seen.unwrap().id, taken.unwrap().map(|s| s.id)), (volume.id.clone(), Some(snapshot.id.clone())));
+    let (seen, taken) = tokio::join!(fixture.cloud.volumes.get(&volume), fixture.cloud.snapshots.get(&snapshot.id));
+    assert_eq!((seen.unwrap().id, taken.unwrap().map(|s| s.id)), (volume.clone(), Some(snapshot.id.clone())));
     fixture.ec2.clear_overrides();
     fixture.delete_snapshot(&snapshot.id).await.unwrap();
-    fixture.delete(&volume.id).await.unwrap();
+    fixture.delete(&volume).await.unwrap();
     let began = Instant::now();
     let stranger = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    for id in [&volume.id, &stranger] {
+    for id in [&volume, &stranger] {
         assert!(fixture.cloud.volumes.get(id).await.unwrap_err().is_not_found());
     }
     assert_eq!(fixture.cloud.snapshots.get(&snapshot.id).await.unwrap().map(|s| s.id), None);
@@ -71,23 +70,25 @@ async fn deleted_snapshot_in_a_stale_describe_is_ignored() {
     assert_ne!(second.id, first.id);
 }
 
-/// The previous process deletes a snapshot whose features fail, and reports a final error. No client knows the deletion.
 #[tokio::test(start_paused = true)]
 async fn snapshot_deleted_by_the_previous_process_is_ignored() {
-    let (mut fixture, volume) = Fixture::with_volume().await;
-    let spec = snapshot_spec("snap-a", &volume);
-    let first = fixture.snapshot(&spec).await.unwrap();
-    fixture.pass(20).await;
-    fixture.delete_snapshot(&first.id).await.unwrap();
-    fixture.restart();
-    let (deleted, began) = (first.clone(), Instant::now());
-    fixture.ec2.override_snapshots(move |snapshots| {
-        if began.elapsed().as_secs() < 14 {
-            *snapshots = vec![deleted.clone()];
-        }
-    });
-    let second = fixture.snapshot(&spec).await.unwrap();
-    assert_ne!(second.id, first.id);
+    for is_of_another_volume in [false, true] {
+        let (mut fixture, volume) = Fixture::with_volume().await;
+        let first = fixture.snapshot(&snapshot_spec("snap-a", &volume)).await.unwrap();
+        let volume = if is_of_another_volume { fixture.volume("pvc-2").await.id } else { volume };
+        fixture.pass(20).await;
+        fixture.delete_snapshot(&first.id).await.unwrap();
+        fixture.restart();
+        let (deleted, began) = (first.clone(), Instant::now());
+        fixture.ec2.override_snapshots(move |snapshots| {
+            if began.elapsed().as_secs() < 14 {
+                *snapshots = vec![deleted.clone()];
+            }
+        });
+        let second = fixture.snapshot(&snapshot_spec("snap-a", &volume)).await.unwrap();
+        assert_ne!(second.id, first.id);
+        assert_eq!((second.source_volume, fixture.snapshots().await), (Some(volume), 1));
+    }
 }
 
 /// Another process may have deleted the snapshot just before its sidecar lost the lease.

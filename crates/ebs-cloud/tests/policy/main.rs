@@ -1,6 +1,5 @@
 //! Tests of the policy with the simulated EC2, in memory and on paused time.
 
-mod asked_once;
 mod attach;
 mod beliefs;
 mod clocks;
@@ -9,7 +8,6 @@ mod detach;
 mod detach_proof;
 mod ec2_override;
 mod ec2_refusals;
-mod expand;
 mod final_errors;
 mod fixture;
 mod hyperpod;
@@ -22,7 +20,7 @@ mod republish;
 mod reused_names;
 mod snapshot_features;
 mod snapshots;
-mod spare;
+mod traffic;
 mod two_leaders;
 mod volumes;
 mod zones;

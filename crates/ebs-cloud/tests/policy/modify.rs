@@ -1,4 +1,4 @@
-//! ModifyVolume: type, IOPS, throughput and tags.
+//! ModifyVolume: size, type, IOPS, throughput and tags.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -9,10 +9,10 @@ use ebs_ec2::{
     Action, ErrorClass, Gib, IopsRequest, Limit, ModificationState, ModifyVolume, Tags, VolumeId, VolumeType, Volumes,
 };
 use ebs_sim::api::Call;
-use ebs_sim::engine::{EngineConfig, TimingOverride};
+use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, assert_error, assert_mentions, expand};
+use crate::fixture::{Fixture, assert_error, assert_mentions};
 
 fn modify_ms(modify: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(0), ..TimingOverride::default() }
@@ -29,7 +29,6 @@ fn throughput(throughput: u32) -> ModifySpec {
 /// Size, type, IOPS and throughput of a ModifyVolume request.
 type Asked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
 
-/// Returns the ModifyVolume requests so far.
 fn requests(fixture: &Fixture) -> Vec<Asked> {
     let calls = fixture.sim.calls().into_iter();
     calls
@@ -68,7 +67,7 @@ async fn only_changed_properties_are_sent() {
         throughput: NonZeroU32::new(250),
         ..ModifySpec::default()
     };
-    fixture.modify(&volume, &spec).await.unwrap();
+    assert_eq!(fixture.modify(&volume, &spec).await.unwrap().size, Gib(4));
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
@@ -104,21 +103,19 @@ async fn tags_do_not_modify_and_an_empty_request_only_describes() {
 
 #[tokio::test(start_paused = true)]
 async fn tags_that_are_not_listed_yet_count() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
-    let volume = fixture.volume("pvc-1").await;
     let ratio =
         tags(&[("ebs.csi.aws.com/IOPSPerGb", "500"), ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true")]);
     let spec = ModifySpec { tags: ratio, ..ModifySpec::default() };
-    fixture.modify(&volume.id, &spec).await.unwrap();
+    fixture.modify(&volume, &spec).await.unwrap();
     fixture
         .ec2
         .override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.tags.retain(|key, _| !key.contains("IOPS"))));
-    fixture.expand(&volume.id, Gib(10)).await.unwrap();
+    fixture.expand(&volume, Gib(10)).await.unwrap();
     assert_eq!(requests(&fixture), [(Some(10), None, Some(5000), None)]);
 }
 
-/// The call is not repeated.
 #[tokio::test(start_paused = true)]
 async fn modification_errors_keep_their_meaning() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -156,7 +153,6 @@ async fn invalid_argument_means_that_nothing_was_changed() {
     assert_mentions(&error, &["properties were modified as requested"]);
 }
 
-/// A lost answer is an unknown outcome.
 #[tokio::test(start_paused = true)]
 async fn tag_errors_keep_their_meaning() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -169,7 +165,6 @@ async fn tag_errors_keep_their_meaning() {
     assert_error(fixture.modify(&missing, &spec).await, CloudErrorKind::NotFound(Object::Volume(missing)));
 }
 
-/// The driver logs a warning. The probe is for the volume's zone.
 #[tokio::test(start_paused = true)]
 async fn iops_above_the_limit_of_the_type_are_lowered() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -181,7 +176,6 @@ async fn iops_above_the_limit_of_the_type_are_lowered() {
     assert_eq!(probes[0].availability_zone.as_deref(), Some("us-west-2a"));
 }
 
-/// No probe is needed.
 #[tokio::test(start_paused = true)]
 async fn iops_are_raised_to_the_minimum_of_the_new_type() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -194,9 +188,8 @@ async fn iops_are_raised_to_the_minimum_of_the_new_type() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_modification_is_reported_with_ec2s_reason() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
-    let volume = fixture.volume("pvc-1").await;
     fixture.timing(modify_ms(60_000)).await;
     fixture.ec2.override_modifications(|modifications| {
         for modification in modifications {
@@ -205,20 +198,16 @@ async fn failed_modification_is_reported_with_ec2s_reason() {
         }
     });
     let began = Instant::now();
-    let error = assert_error(fixture.modify(&volume.id, &throughput(250)).await, CloudErrorKind::Internal);
+    let error = assert_error(fixture.modify(&volume, &throughput(250)).await, CloudErrorKind::Internal);
     assert_mentions(&error, &["no such disk"]);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_that_is_not_listed_yet_is_not_done() {
+async fn target_of_a_running_modification_is_not_the_size() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(modify_ms(30_000)).await;
-    fixture
-        .supersede(Action::ModifyVolume, async |waiters| {
-            expand(&fixture.cloud, &volume, Gib(10), waiters).await.map(drop)
-        })
-        .await;
+    fixture.abandon_expand(&volume, Gib(10)).await;
     let began = Instant::now();
     fixture.ec2.hide_modifications(14);
     fixture.expand(&volume, Gib(10)).await.unwrap();
@@ -249,4 +238,73 @@ async fn modification_of_another_process_is_followed() {
     fixture.ec2.hide_modifications(5);
     assert_eq!(fixture.expand(&volume.id, Gib(10)).await.unwrap(), Gib(10));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn expansion_ends_when_the_modification_is_past_modifying() {
+    let (fixture, volume) = Fixture::with_volume().await;
+    fixture.serve_alone().await;
+    fixture.timing(TimingOverride { optimize_ms: Some(3_600_000), ..modify_ms(9_000) }).await;
+    let began = Instant::now();
+    assert_eq!(fixture.expand(&volume, Gib(10)).await.unwrap(), Gib(10));
+    assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_modification_state_delays_by_at_most_15_s() {
+    let (fixture, volume) = Fixture::with_volume().await;
+    fixture.ec2.override_modifications(|found| {
+        found.iter_mut().for_each(|m| m.state = ModificationState::Other("queued".to_owned()));
+    });
+    fixture.timing(modify_ms(1_000)).await;
+    let began = Instant::now();
+    let error = fixture.expand(&volume, Gib(10)).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress) && error.message.contains("queued"), "{error:?}");
+    assert!((15..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    let began = Instant::now();
+    assert_eq!(fixture.expand(&volume, Gib(10)).await.unwrap(), Gib(10));
+    assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
+    assert_eq!(fixture.accepted(Action::ModifyVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn modification_limit_error_has_the_next_possible_time() {
+    let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.expand(&volume.id, Gib(5)).await.unwrap();
+    let optimizing = assert_error(fixture.expand(&volume.id, Gib(6)).await, CloudErrorKind::FailedPrecondition);
+    assert_mentions(&optimizing, &["still being optimized"]);
+    for gib in 6..9 {
+        fixture.pass(120).await;
+        fixture.expand(&volume.id, Gib(gib)).await.unwrap();
+    }
+    fixture.pass(120).await;
+    let modifications = fixture.count(Action::ModifyVolume);
+    let fifth = assert_error(fixture.expand(&volume.id, Gib(20)).await, CloudErrorKind::FailedPrecondition);
+    assert_mentions(&fifth, &["try again at 20"]);
+    assert_eq!(fixture.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn modification_with_a_lost_reply_is_not_repeated() {
+    let (fixture, volume) = Fixture::with_volume().await;
+    fixture.timing(TimingOverride { optimize_ms: Some(60_000), ..modify_ms(5_000) }).await;
+    fixture.sim.fail_next(Action::ModifyVolume, ErrorClass::Ambiguous, true);
+    assert_eq!(fixture.expand(&volume, Gib(10)).await.unwrap(), Gib(10));
+    assert_eq!(fixture.count(Action::ModifyVolume), 1);
+    fixture.pass(120).await;
+    fixture.sim.fail_next(Action::ModifyVolume, ErrorClass::Ambiguous, false);
+    assert_error(fixture.expand(&volume, Gib(20)).await, CloudErrorKind::OutcomeUnknown);
+    assert_eq!(fixture.expand(&volume, Gib(20)).await.unwrap(), Gib(20));
+}
+
+/// An unsupported size is OutOfRange.
+#[tokio::test(start_paused = true)]
+async fn expansion_errors_keep_their_meaning() {
+    let (fixture, volume) = Fixture::with_volume().await;
+    let error = assert_error(fixture.expand(&volume, Gib(1_000_000)).await, CloudErrorKind::OutOfRange);
+    assert!(error.message.contains("required_bytes comes to 1000000 GiB"), "{error}");
+    let limit = ErrorClass::LimitExceeded(Limit::ModificationSize);
+    fixture.sim.fail_next(Action::ModifyVolume, limit, false);
+    assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::LimitExceeded);
 }

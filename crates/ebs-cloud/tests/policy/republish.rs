@@ -2,31 +2,23 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind, Object};
-use ebs_ec2::{
-    Action, AttachRequest, Attachments, ConnectionId, DetachRequest, DeviceName, ErrorClass, Limit, NodeId, VolumeId,
-    Waiters,
-};
+use ebs_cloud::{CloudErrorKind, Object};
+use ebs_ec2::{Action, Attachments, ConnectionId, DetachRequest, ErrorClass, Limit, Waiters};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::faults::{Effect, Rule};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, message_of};
 
-/// Shows an old state as a stale describe does, with the current date.
-fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
-    let said_at = volume.attachments.first().and_then(|a| a.said_at);
-    volume.attachments = old.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
-}
-
-async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, device: &str) {
-    let request = AttachRequest {
-        volume: volume.clone(),
-        instance: node.instance().clone(),
-        device: DeviceName::new(device),
-        card: None,
-    };
-    fixture.sim.attach_volume(&request).await.expect("the attachment is possible");
+/// Shows earlier attachments for `seconds` from now, as a stale describe does, with the current date.
+fn show_earlier(fixture: &Fixture, seconds: u64, earlier: Vec<ebs_ec2::Attachment>) {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    fixture.ec2.override_volumes(move |volumes| {
+        for volume in volumes.iter_mut().filter(|v| Instant::now() < until && !v.attachments.is_empty()) {
+            let said_at = volume.attachments[0].said_at;
+            volume.attachments = earlier.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
+        }
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +61,7 @@ async fn outdated_description_gives_no_device_name() {
     let gate = fixture.sim.hold(Action::DescribeInstanceTypes);
     let (attached, ()) = tokio::join!(fixture.attach(&slow.id, &node), async {
         gate.reached().await;
-        attach_by_hand(&fixture, &quick.id, &node, "/dev/xvdaa").await;
+        fixture.attach_by_hand(&quick.id, &node, "/dev/xvdaa").await;
         fixture.pass(60).await;
         gate.release();
     });
@@ -83,7 +75,7 @@ async fn name_in_use_leads_to_another_describe_and_name() {
     let [node, _] = fixture.nodes().await;
     let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
     fixture.attach(&one.id, &node).await.unwrap();
-    attach_by_hand(&fixture, &stranger.id, &node, "/dev/xvdab").await;
+    fixture.attach_by_hand(&stranger.id, &node, "/dev/xvdab").await;
     let attached = fixture.attach(&two.id, &node).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdac");
     assert_eq!(fixture.count(Action::DescribeInstances), 2);
@@ -141,7 +133,6 @@ async fn attach_errors_keep_their_meaning() {
     assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
 }
 
-/// The limit is five names. The next attempt uses others.
 #[tokio::test(start_paused = true)]
 async fn attach_fails_after_five_device_names_in_use() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -157,45 +148,32 @@ async fn attach_fails_after_five_device_names_in_use() {
 #[tokio::test(start_paused = true)]
 async fn own_attachment_counts_at_once() {
     let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
-    fixture.attach(&volume, &node).await.unwrap();
+    let first = fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
     fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     fixture.restart();
     let began = Instant::now();
-    fixture.attach(&volume, &node).await.unwrap();
+    let again = fixture.attach(&volume, &node).await.unwrap();
     assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!((first.device, first.attach_time), (again.device, again.attach_time));
+    assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ended_attachment_in_a_stale_describe_is_not_reported() {
-    let mut fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
     let neighbour = fixture.neighbour().await;
-    let old = fixture.attach(&volume.id, &node).await.unwrap().volume.attachments;
+    let old = fixture.attach(&volume, &node).await.unwrap().volume.attachments;
     fixture.pass(20).await;
-    fixture.detach(&volume.id, &node).await.unwrap();
-    fixture.attach(&volume.id, &neighbour).await.unwrap();
+    fixture.detach(&volume, &node).await.unwrap();
+    fixture.attach(&volume, &neighbour).await.unwrap();
     fixture.restart();
-    let until = Instant::now() + Duration::from_secs(14);
-    fixture.ec2.override_volumes(move |volumes| {
-        for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
-            if Instant::now() < until {
-                show(volume, &old);
-            }
-        }
-    });
-    let error = fixture.attach(&volume.id, &node).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CloudError { kind: CloudErrorKind::OutcomeUnknown, .. }
-                | CloudError { kind: CloudErrorKind::FailedPrecondition, .. }
-        ),
-        "{error:?}"
-    );
-    let error = fixture.attach(&volume.id, &node).await.unwrap_err();
+    show_earlier(&fixture, 14, old);
+    let error = fixture.attach(&volume, &node).await.unwrap_err();
+    let kinds = [CloudErrorKind::OutcomeUnknown, CloudErrorKind::FailedPrecondition];
+    assert!(kinds.contains(&error.kind), "{error:?}");
+    let error = fixture.attach(&volume, &node).await.unwrap_err();
     assert_mentions(&error, &[&neighbour.to_string()]);
 }
 
@@ -208,12 +186,7 @@ async fn stale_earlier_attachment_is_not_the_new_one() {
     fixture.pass(20).await;
     fixture.detach(&volume, &node).await.unwrap();
     let began = Instant::now();
-    let stale = old.volume.attachments.clone();
-    fixture.ec2.override_volumes(move |volumes| {
-        if began.elapsed() < Duration::from_secs(6) {
-            volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
-        }
-    });
+    show_earlier(&fixture, 6, old.volume.attachments.clone());
     let new = fixture.attach(&volume, &node).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     assert_ne!(new.attach_time, old.attach_time);
@@ -223,63 +196,37 @@ async fn stale_earlier_attachment_is_not_the_new_one() {
 async fn attempt_after_a_lost_answer_describes_first() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
-    fixture
-        .supersede(Action::AttachVolume, async |waiters| {
-            fixture.cloud.attachments.attach(&volume, &node, waiters).await.map(drop)
-        })
-        .await;
+    fixture.abandon_attach(&volume, &node).await;
     fixture.attach(&volume, &node).await.unwrap();
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attachment_in_detach_is_not_reported() {
-    let fixture = Fixture::new().await;
-    let volume = fixture.volume("pvc-1").await;
-    let [node, _] = fixture.nodes().await;
+    let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
-    let first = fixture.attach(&volume.id, &node).await.unwrap();
+    let first = fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(400).await;
-    fixture
-        .supersede(Action::DetachVolume, async |waiters| {
-            fixture.cloud.attachments.detach(&volume.id, &node, waiters).await.map(drop)
-        })
-        .await;
-    let (until, listed) = (Instant::now() + Duration::from_secs(14), first.volume.attachments);
-    fixture.ec2.override_volumes(move |volumes| {
-        for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
-            if Instant::now() < until {
-                show(volume, &listed);
-            }
-        }
-    });
-    let again = fixture.attach(&volume.id, &node).await;
+    fixture.abandon_detach(&volume, &node).await;
+    show_earlier(&fixture, 14, first.volume.attachments);
+    let again = fixture.attach(&volume, &node).await;
     assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
 }
 
 #[tokio::test(start_paused = true)]
 async fn attachment_detached_by_this_process_is_not_reported() {
     for restarted in [false, true] {
-        let mut fixture = Fixture::new().await;
-        let volume = fixture.volume("pvc-1").await;
-        let [node, _] = fixture.nodes().await;
+        let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
         let neighbour = fixture.neighbour().await;
-        let old = fixture.attach(&volume.id, &node).await.unwrap().volume.attachments;
+        let old = fixture.attach(&volume, &node).await.unwrap().volume.attachments;
         if restarted {
             fixture.restart();
         }
         fixture.pass(40).await;
-        fixture.detach(&volume.id, &node).await.unwrap();
-        fixture.twin().attachments.attach(&volume.id, &neighbour, &fixture.waiters).await.unwrap();
-        let until = Instant::now() + Duration::from_secs(13);
-        fixture.ec2.override_volumes(move |volumes| {
-            for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
-                if Instant::now() < until {
-                    show(volume, &old);
-                }
-            }
-        });
-        let again = fixture.attach(&volume.id, &node).await;
+        fixture.detach(&volume, &node).await.unwrap();
+        fixture.twin().attachments.attach(&volume, &neighbour, &fixture.waiters).await.unwrap();
+        show_earlier(&fixture, 13, old);
+        let again = fixture.attach(&volume, &node).await;
         assert!(again.is_err(), "restarted: {restarted}: it is attached to {neighbour}");
     }
 }
@@ -319,7 +266,7 @@ async fn two_processes_attach_at_one_node_without_conflicts() {
 async fn stuck_attachment_of_another_process_is_detached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
-    attach_by_hand(&fixture, &volume, &node, "/dev/xvdaa").await;
+    fixture.attach_by_hand(&volume, &node, "/dev/xvdaa").await;
     fixture.pass(100).await;
     let began = Instant::now();
     assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);

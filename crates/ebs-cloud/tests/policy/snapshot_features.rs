@@ -15,7 +15,6 @@ async fn snapshot(fixture: &Fixture) -> SnapshotId {
     made.expect("a plain snapshot can be taken").id
 }
 
-/// Returns fast restores in the zones.
 fn fast_restores(zones: &[&str]) -> SnapshotFeatures {
     SnapshotFeatures { fast_restore_zones: zones.iter().map(|name| zone(name)).collect(), ..Default::default() }
 }
@@ -57,9 +56,11 @@ async fn zone_without_fast_restores_is_in_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locked_snapshot_is_not_deleted() {
+async fn locked_or_used_snapshot_is_not_deleted() {
     let (fixture, volume) = Fixture::with_volume().await;
     let id = fixture.ensure(&snapshot_spec("snap-a", &volume), &governance()).await.unwrap().id;
+    assert_error(fixture.delete_snapshot(&id).await, CloudErrorKind::FailedPrecondition);
+    fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotInUse, false);
     assert_error(fixture.delete_snapshot(&id).await, CloudErrorKind::FailedPrecondition);
 }
 
@@ -74,6 +75,7 @@ async fn new_snapshot_is_locked_without_a_describe() {
         fixture.ensure(&spec, &governance()).await.unwrap();
         let calls = (fixture.count(Action::LockSnapshot), fixture.count(Action::DescribeLockedSnapshots));
         assert_eq!(calls, (1, describes));
+        assert_eq!((fixture.snapshots().await, fixture.count(Action::CreateSnapshot)), (1, 1));
         fixture.restart();
     }
 }
@@ -127,7 +129,6 @@ async fn snapshot_that_is_not_listed_yet_is_not_deleted() {
     assert_eq!(fixture.count(Action::DeleteSnapshot), 2);
 }
 
-/// Returns a lock in governance mode for three days.
 fn governance() -> SnapshotFeatures {
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::Days(3) };
     SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() }
@@ -136,11 +137,10 @@ fn governance() -> SnapshotFeatures {
 /// Its lock is refused later.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_another_leader_reported_is_not_deleted() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.sim.declare(Extra::SnapshotLocks);
     fixture.serve_alone().await;
-    let volume = fixture.volume("pvc-1").await;
-    let (spec, features) = (snapshot_spec("snap-a", &volume.id), governance());
+    let (spec, features) = (snapshot_spec("snap-a", &volume), governance());
     fixture.sim.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
     assert_error(fixture.ensure(&spec, &features).await, CloudErrorKind::OutcomeUnknown);
     fixture.pass(20).await;
@@ -158,12 +158,11 @@ async fn snapshot_that_another_leader_reported_is_not_deleted() {
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     for action in [Action::LockSnapshot, Action::EnableFastSnapshotRestores] {
-        let fixture = Fixture::new().await;
+        let (fixture, volume) = Fixture::with_volume().await;
         fixture.serve_alone().await;
-        let volume = fixture.volume("pvc-1").await;
         let features = SnapshotFeatures { fast_restore_zones: vec![zone("us-west-2a")], ..governance() };
         fixture.sim.fail_next(action, ErrorClass::SnapshotNotFound, false);
-        let spec = snapshot_spec("snap-a", &volume.id);
+        let spec = snapshot_spec("snap-a", &volume);
         assert_error(fixture.ensure(&spec, &features).await, CloudErrorKind::OutcomeUnknown);
         assert_eq!((fixture.snapshots().await, fixture.count(Action::DeleteSnapshot)), (1, 0), "{action}");
     }
@@ -172,13 +171,12 @@ async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
 /// A VolumeSnapshotClass without `outpostArn` allows every place.
 #[tokio::test(start_paused = true)]
 async fn local_snapshot_matches_a_request_without_an_outpost() {
-    let fixture = Fixture::new().await;
+    let (fixture, volume) = Fixture::with_volume().await;
     let id = snapshot(&fixture).await;
-    let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_snapshots(|snapshots| {
         let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
         snapshots.iter_mut().for_each(|s| s.outpost_arn = Some(outpost.to_owned()));
     });
-    let found = fixture.snapshot(&snapshot_spec("snap-a", &volume.id)).await;
+    let found = fixture.snapshot(&snapshot_spec("snap-a", &volume)).await;
     assert_eq!(found.unwrap().id, id);
 }

@@ -18,7 +18,6 @@ fn tag(value: &str) -> ModifySpec {
     ModifySpec { tags: Tags::from([("tier".to_owned(), value.to_owned())]), ..ModifySpec::default() }
 }
 
-/// Creates a volume of 10 GiB with 3000 IOPS, whose modifications take no time.
 async fn volume(fixture: &Fixture) -> Volume {
     let volume = fixture.volume("pvc-1").await;
     fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
@@ -54,19 +53,23 @@ async fn old_leader_sets_iops(fixture: &Fixture, id: &VolumeId, iops: u32) {
     fixture.sim.modify_volume(&request).await.expect("it can be modified");
 }
 
-/// Returns the real state of the volume at EC2.
 async fn truth(fixture: &Fixture, id: &VolumeId) -> ebs_sim::api::SimVolume {
     fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it exists")
 }
 
+/// A property that is omitted from the request, because it seems to be set already, needs a proof too.
 #[tokio::test(start_paused = true)]
 async fn new_leader_reverts_a_recent_change_of_the_previous_one() {
-    let fixture = Fixture::new().await;
-    let volume = volume(&fixture).await;
-    freeze(&fixture, &volume.id).await;
-    old_leader_sets_iops(&fixture, &volume.id, 4000).await;
-    let answered = modify(&fixture, &volume.id, &iops(3000)).await;
-    assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
+    for throughput in [None, NonZeroU32::new(250)] {
+        let fixture = Fixture::new().await;
+        let volume = volume(&fixture).await;
+        freeze(&fixture, &volume.id).await;
+        old_leader_sets_iops(&fixture, &volume.id, 4000).await;
+        let answered = modify(&fixture, &volume.id, &ModifySpec { throughput, ..iops(3000) }).await;
+        let real = truth(&fixture, &volume.id).await;
+        assert_eq!((answered.iops, real.iops), (Some(3000), Some(3000)));
+        assert!(throughput.is_none() || real.throughput == Some(250), "{real:?}");
+    }
 }
 
 /// The lease of the volume modifier moves to a process that has served the resizer for long.
@@ -86,60 +89,32 @@ async fn new_leader_of_the_volume_modifier_reverts_a_change() {
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
 
-/// A property that is omitted from the request, because it seems to be set already, needs a proof too.
-#[tokio::test(start_paused = true)]
-async fn new_leader_reverts_part_of_a_change() {
-    let fixture = Fixture::new().await;
-    let volume = volume(&fixture).await;
-    freeze(&fixture, &volume.id).await;
-    old_leader_sets_iops(&fixture, &volume.id, 4000).await;
-    let spec = ModifySpec { throughput: NonZeroU32::new(250), ..iops(3000) };
-    modify(&fixture, &volume.id, &spec).await;
-    let real = truth(&fixture, &volume.id).await;
-    assert_eq!((real.iops, real.throughput), (Some(3000), Some(250)));
-}
-
 /// EC2 may carry out the previous leader's calls for a while after the lease has moved.
 #[tokio::test(start_paused = true)]
-async fn late_modification_of_the_previous_leader_does_not_win() {
-    let fixture = Fixture::new().await;
-    let volume = volume(&fixture).await;
-    let old = fixture.old_leader().await;
-    let late = fixture.sim.hold(Action::ModifyVolume);
-    let late_spec = iops(4000);
-    let called = async {
-        late.reached().await;
-        tokio::time::sleep(Duration::from_secs(14)).await;
-        late.release();
-    };
-    let (_, (), answered) = tokio::join!(
-        old.volumes.modify(&[Sidecar::Resizer], &volume.id, &late_spec, &fixture.waiters),
-        called,
-        async {
+async fn late_change_of_the_previous_leader_does_not_win() {
+    for (action, old_spec, new_spec) in
+        [(Action::ModifyVolume, iops(4000), iops(3500)), (Action::CreateTags, tag("old"), tag("new"))]
+    {
+        let fixture = Fixture::new().await;
+        let volume = volume(&fixture).await;
+        let old = fixture.old_leader().await;
+        let late = fixture.sim.hold(action);
+        let called = async {
+            late.reached().await;
+            tokio::time::sleep(Duration::from_secs(14)).await;
+            late.release();
+        };
+        let by_old = old.volumes.modify(&[Sidecar::Resizer], &volume.id, &old_spec, &fixture.waiters);
+        let (_, (), answered) = tokio::join!(by_old, called, async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            modify(&fixture, &volume.id, &iops(3500)).await
-        }
-    );
-    assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3500), Some(3500)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_tags_of_the_previous_leader_do_not_win() {
-    let fixture = Fixture::new().await;
-    let volume = volume(&fixture).await;
-    let old = fixture.old_leader().await;
-    let late = fixture.sim.hold(Action::CreateTags);
-    let (old_tag, called) = (tag("old"), async {
-        late.reached().await;
-        tokio::time::sleep(Duration::from_secs(14)).await;
-        late.release();
-    });
-    let (_, (), ()) =
-        tokio::join!(old.volumes.modify(&[Sidecar::Resizer], &volume.id, &old_tag, &fixture.waiters), called, async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            modify(&fixture, &volume.id, &tag("new")).await;
+            modify(&fixture, &volume.id, &new_spec).await
         });
-    assert_eq!(truth(&fixture, &volume.id).await.tags["tier"], "new");
+        let real = truth(&fixture, &volume.id).await;
+        match action {
+            Action::ModifyVolume => assert_eq!((answered.iops, real.iops), (Some(3500), Some(3500))),
+            _ => assert_eq!(real.tags["tier"], "new"),
+        }
+    }
 }
 
 /// A resizer that keeps its connection calls no other process.

@@ -4,30 +4,21 @@ use ebs_sim::engine::TimingOverride;
 
 use crate::fixture::{Fixture, assert_error, request, spec};
 
-/// This includes volumes that are being deleted and malformed ids.
 #[tokio::test(start_paused = true)]
-async fn delete_of_a_missing_volume_succeeds() {
-    let fixture = Fixture::new().await;
+async fn volume_being_deleted_does_not_exist_and_its_delete_succeeds() {
+    let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
+    assert_eq!(fixture.cloud.volumes.get(&volume).await.unwrap().id, volume);
     for seconds in [0, 1, 10] {
         fixture.pass(seconds).await;
-        fixture.delete(&volume.id).await.unwrap();
+        fixture.delete(&volume).await.unwrap();
+        let missing = CloudErrorKind::NotFound(Object::Volume(volume.clone()));
+        assert_error(fixture.cloud.volumes.get(&volume).await, missing);
     }
     let never = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     fixture.delete(&never).await.unwrap();
     let malformed = VolumeId::parse("vol-zz").unwrap();
     fixture.delete(&malformed).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn volume_being_deleted_does_not_exist() {
-    let fixture = Fixture::new().await;
-    fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let volume = fixture.volume("pvc-1").await;
-    assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().id, volume.id);
-    fixture.delete(&volume.id).await.unwrap();
-    assert_error(fixture.cloud.volumes.get(&volume.id).await, CloudErrorKind::NotFound(Object::Volume(volume.id)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,15 +30,6 @@ async fn deletion_with_a_lost_reply_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unclear_deletion_is_repeated_after_a_describe() {
-    let (fixture, volume) = Fixture::with_volume().await;
-    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    fixture.delete(&volume).await.unwrap();
-    assert_eq!(fixture.count(Action::DeleteVolume), 2);
-    assert!(fixture.volumes().await.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn volume_in_use_is_not_deleted() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -55,7 +37,6 @@ async fn volume_in_use_is_not_deleted() {
     assert_eq!(fixture.cloud.volumes.get(&volume).await.unwrap().state, VolumeState::InUse);
 }
 
-/// It makes a single call.
 #[tokio::test(start_paused = true)]
 async fn access_check_distinguishes_refusal_and_outage() {
     let fixture = Fixture::new().await;
@@ -79,6 +60,7 @@ async fn volume_that_is_not_listed_yet_is_not_deleted() {
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
     fixture.delete(&volume).await.unwrap();
     assert!(fixture.volumes().await.is_empty(), "reported deleted while it exists");
+    assert_eq!(fixture.count(Action::DeleteVolume), 2);
 }
 
 #[tokio::test(start_paused = true)]

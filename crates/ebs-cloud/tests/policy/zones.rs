@@ -4,9 +4,8 @@ use ebs_cloud::{CloudErrorKind, Source, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass, IopsRequest, VolumeType};
 use ebs_sim::engine::{AccountSettings, EngineConfig};
 
-use crate::fixture::{Fixture, assert_error, in_zone, message_of, snapshot_spec, spec, zone};
+use crate::fixture::{Fixture, assert_error, assert_mentions, in_zone, message_of, snapshot_spec, spec, zone};
 
-/// Creates an account whose zone us-west-2c does not support the volume type.
 async fn without(volume_type: &str) -> Fixture {
     let missing_volume_types = [("us-west-2c".to_owned(), vec![volume_type.to_owned()])].into();
     let account = AccountSettings { missing_volume_types, ..AccountSettings::default() };
@@ -17,45 +16,33 @@ fn io2(name: &str) -> VolumeSpec {
     VolumeSpec { volume_type: VolumeType::Io2, iops: IopsRequest::explicit(200), ..spec(name) }
 }
 
-/// Returns the zones of the creations so far.
 fn zones_asked(fixture: &Fixture) -> Vec<String> {
     fixture.creations().into_iter().filter_map(|request| request.availability_zone).collect()
 }
 
+/// The provisioner's longest pause between two calls is 30 minutes.
 #[tokio::test(start_paused = true)]
 async fn zone_without_the_volume_type_is_skipped_by_the_retry() {
     let fixture = without("io2").await;
-    let mut was_refused = false;
-    for n in 0..12 {
-        let wanted = io2(&format!("pvc-{n}"));
-        let mut made = fixture.create(&wanted).await;
-        if let Err(error) = &made {
-            was_refused = true;
-            let told = message_of(error);
-            assert_eq!(error.kind, CloudErrorKind::InsufficientCapacity, "{told}");
-            assert!(told.contains("us-west-2c") && told.contains("VolumeTypeNotAvailableInZone"), "{told}");
-            made = fixture.create(&wanted).await;
+    let origin = fixture.volume("origin").await;
+    let snapshot = fixture.snapshot(&snapshot_spec("snap", &origin.id)).await.unwrap();
+    fixture.pass(20).await;
+    for (pause, source) in [(0, Source::Blank), (1800, Source::Blank), (0, Source::Snapshot(snapshot.id))] {
+        let mut was_refused = false;
+        for n in 0..12 {
+            let wanted = VolumeSpec { source: source.clone(), ..io2(&format!("pvc-{n}-{pause}-{source:?}")) };
+            let mut made = fixture.create(&wanted).await;
+            if let Err(error) = &made {
+                was_refused = true;
+                assert_eq!(error.kind, CloudErrorKind::InsufficientCapacity, "{error:?}");
+                assert_mentions(error, &["us-west-2c", "VolumeTypeNotAvailableInZone"]);
+                fixture.pass(pause).await;
+                made = fixture.create(&wanted).await;
+            }
+            assert_ne!(made.unwrap().zone, Some(zone("us-west-2c")), "{n}");
         }
-        assert_ne!(made.unwrap().zone, Some(zone("us-west-2c")), "{n}");
+        assert!(was_refused, "some of the names begin with that zone");
     }
-    assert!(was_refused, "some of the names begin with that zone");
-}
-
-/// The provisioner's longest pause between two calls is 30 minutes.
-#[tokio::test(start_paused = true)]
-async fn zone_without_the_type_is_skipped_after_a_long_pause() {
-    let fixture = without("io2").await;
-    let mut was_refused = false;
-    for n in 0..6 {
-        let wanted = io2(&format!("pvc-{n}"));
-        if fixture.create(&wanted).await.is_err() {
-            was_refused = true;
-            fixture.pass(1800).await;
-            let made = fixture.create(&wanted).await.unwrap();
-            assert_ne!(made.zone, Some(zone("us-west-2c")), "{n}");
-        }
-    }
-    assert!(was_refused, "some of the names begin with that zone");
 }
 
 /// If the request allows only one zone, the message offers no other zone.
@@ -69,26 +56,6 @@ async fn message_offers_another_zone_only_if_it_is_allowed() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn restored_volume_skips_a_zone_without_its_type() {
-    let fixture = without("io2").await;
-    let origin = fixture.volume("origin").await;
-    let taken = fixture.snapshot(&snapshot_spec("snap", &origin.id)).await;
-    let source = Source::Snapshot(taken.unwrap().id);
-    fixture.pass(20).await;
-    for n in 0..6 {
-        let wanted = VolumeSpec { source: source.clone(), ..io2(&format!("pvc-{n}")) };
-        let made = match fixture.create(&wanted).await {
-            Err(error) => {
-                assert_eq!(error.kind, CloudErrorKind::InsufficientCapacity, "{error:?}");
-                fixture.create(&wanted).await.unwrap()
-            }
-            Ok(made) => made,
-        };
-        assert_ne!(made.zone, Some(zone("us-west-2c")));
-    }
-}
-
 /// The zone of a clone is fixed, so the StorageClass has to change.
 #[tokio::test(start_paused = true)]
 async fn clone_in_a_zone_without_its_type_is_invalid() {
@@ -98,13 +65,13 @@ async fn clone_in_a_zone_without_its_type_is_invalid() {
     assert_error(fixture.create(&clone).await, CloudErrorKind::InvalidArgument);
 }
 
-/// The fourth refusal begins the second round.
 #[tokio::test(start_paused = true)]
 async fn second_round_tries_each_full_zone_again() {
     let fixture = Fixture::new().await;
-    for _ in 0..6 {
+    for tried in [1, 2, 3, 1, 2, 3] {
         fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-        fixture.create(&spec("pvc-1")).await.unwrap_err();
+        let error = assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::InsufficientCapacity);
+        assert_eq!(message_of(&error).matches("us-west-2").count(), tried, "{}", message_of(&error));
     }
     let zones = zones_asked(&fixture);
     assert_eq!(zones[..3], zones[3..], "both rounds in the same order");

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
-use ebs_ec2::{
-    Action, DriverName, ErrorClass, Gib, InstanceId, IopsRequest, NodeId, Observer, VolumeType, Waiters, ZoneName,
-};
+use ebs_cloud::{Cloud, CloudConfig, CloudError, CloudErrorKind, VolumeSpec};
+use ebs_ec2::{Action, DriverName, ErrorClass, InstanceId, NodeId, Observer, Waiters};
 use ebs_sim::api::{Call, RunInstances};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_sim::port::{PortCall, SimEc2};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::fixture::{self, in_zone};
 
 /// Times of the simulated EC2. They are fixed, so that the time that a driver adds can be measured.
 const MUTATING: Duration = Duration::from_millis(250);
@@ -26,14 +26,14 @@ fn used_for(n: u32) -> Duration {
 /// The interval between the retries of a sidecar.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub(crate) struct World {
-    pub(crate) sim: SimEc2,
+pub(super) struct World {
+    pub(super) sim: SimEc2,
     nodes: Vec<NodeId>,
 }
 
 impl World {
     /// Creates an account with EC2's own limits and usual times.
-    pub(crate) async fn realistic() -> Self {
+    pub(super) async fn realistic() -> Self {
         let config = EngineConfig {
             timing: Timing::Realistic,
             instance_type: "m7i.48xlarge".to_owned(),
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Creates an account without limits, in which everything takes no time.
-    pub(crate) async fn instant() -> Self {
+    pub(super) async fn instant() -> Self {
         Self::with(EngineConfig::default()).await
     }
 
@@ -67,27 +67,27 @@ impl World {
         Self { sim, nodes }
     }
 
-    pub(crate) fn driver(&self) -> Driver {
+    pub(super) fn driver(&self) -> Driver {
         self.driver_with(true)
     }
 
-    pub(crate) fn driver_with(&self, batching: bool) -> Driver {
+    pub(super) fn driver_with(&self, batching: bool) -> Driver {
         let config = CloudConfig { batching, ..CloudConfig::new(DriverName::default()) };
         Driver { cloud: Arc::new(Cloud::new(Arc::new(self.sim.clone()), config)), nodes: self.nodes.clone() }
     }
 
     /// Creates a driver with the observer.
-    pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Driver {
+    pub(super) fn observed(&self, observer: Arc<dyn Observer>) -> Driver {
         let config = CloudConfig::new(DriverName::default());
         let cloud = Cloud::observed(Arc::new(self.sim.clone()), config, observer);
         Driver { cloud: Arc::new(cloud), nodes: self.nodes.clone() }
     }
 
-    pub(crate) fn describes(&self) -> Vec<PortCall> {
+    pub(super) fn describes(&self) -> Vec<PortCall> {
         self.sim.calls().into_iter().filter(|c| !c.action.mutates()).collect()
     }
 
-    pub(crate) fn count(&self, action: Action) -> usize {
+    pub(super) fn count(&self, action: Action) -> usize {
         self.sim.count(action)
     }
 }
@@ -105,22 +105,22 @@ fn times() -> TimingOverride {
 }
 
 #[derive(Clone)]
-pub(crate) struct Driver {
-    pub(crate) cloud: Arc<Cloud<SimEc2>>,
+pub(super) struct Driver {
+    pub(super) cloud: Arc<Cloud<SimEc2>>,
     nodes: Vec<NodeId>,
 }
 
 /// The time of the RPCs of one lifecycle in addition to EC2's own times.
-pub(crate) struct Added {
-    pub(crate) create: Duration,
-    pub(crate) attach: Duration,
-    pub(crate) detach: Duration,
-    pub(crate) delete: Duration,
+pub(super) struct Added {
+    pub(super) create: Duration,
+    pub(super) attach: Duration,
+    pub(super) detach: Duration,
+    pub(super) delete: Duration,
 }
 
 impl Driver {
     /// Runs a whole lifecycle of one volume, with retries of every RPC as a sidecar makes them.
-    pub(crate) async fn life(&self, n: usize, used: Duration) -> Added {
+    pub(super) async fn life(&self, n: usize, used: Duration) -> Added {
         let (name, node) = (&format!("pvc-{n}"), &self.nodes[n % self.nodes.len()]);
         let waiters = Waiters::default();
         let _waiter = waiters.join();
@@ -157,34 +157,16 @@ async fn timed<T, F: Future<Output = Result<T, CloudError>>>(mut rpc: impl FnMut
     }
 }
 
-pub(crate) fn spec(name: &str) -> VolumeSpec {
-    let zone = ZoneName::parse("us-west-2a").expect("a zone");
-    let terms = vec![Term { zone: Some(zone), ..Term::default() }];
-    let tags = [("CSIVolumeName", name), ("ebs.csi.aws.com/cluster", "true")];
-    VolumeSpec {
-        name: name.to_owned(),
-        capacity: CapacityRequest { required: Some(Gib(4)), fallback: Gib(4), limit: None },
-        volume_type: VolumeType::Gp3,
-        iops: IopsRequest::Default,
-        raise_iops_to_min: false,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        source: Source::Blank,
-        topology: Topology { preferred: terms.clone(), requisite: terms },
-        multi_attach: false,
-        initialization_rate: None,
-        tags: tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-    }
+pub(super) fn spec(name: &str) -> VolumeSpec {
+    in_zone(fixture::spec(name), "us-west-2a")
 }
 
-/// Runs lifecycles that begin at a fixed rate, independent of the earlier ones. The drivers take turns.
-pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Vec<Added> {
+pub(super) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Vec<Added> {
     lives_of(drivers, count, per_second, used_for).await
 }
 
 /// Runs [`lives`] with the lifetime that `used` returns for the number of the volume.
-pub(crate) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, used: fn(u32) -> Duration) -> Vec<Added> {
+pub(super) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, used: fn(u32) -> Duration) -> Vec<Added> {
     let mut running = JoinSet::new();
     let start = Instant::now();
     for (n, driver) in (0..count).zip(drivers.iter().cycle()) {
@@ -197,20 +179,19 @@ pub(crate) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, us
     running.join_all().await
 }
 
-/// The costs of a load.
 #[derive(Debug)]
-pub(crate) struct Bill {
+pub(super) struct Bill {
     /// Mutating calls per lifecycle, including throttled ones, without spare ones.
-    pub(crate) mutating: f64,
+    pub(super) mutating: f64,
     /// Spare calls per lifecycle: DetachVolume that EC2 refused because nothing is attached any more.
-    pub(crate) spare: f64,
+    pub(super) spare: f64,
     /// Describes of all kinds per lifecycle.
-    pub(crate) describes: f64,
+    pub(super) describes: f64,
     /// Percentage of all calls.
-    pub(crate) throttled: f64,
+    pub(super) throttled: f64,
 }
 
-pub(crate) fn bill(world: &World, lives: u32) -> Bill {
+pub(super) fn bill(world: &World, lives: u32) -> Bill {
     let calls = world.sim.calls();
     let count =
         |of: &dyn Fn(&PortCall) -> bool| f64::from(u32::try_from(calls.iter().filter(|c| of(c)).count()).expect("few"));
@@ -223,8 +204,7 @@ pub(crate) fn bill(world: &World, lives: u32) -> Bill {
     }
 }
 
-/// Returns the median.
-pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+pub(super) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

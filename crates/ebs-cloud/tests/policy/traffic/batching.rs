@@ -4,13 +4,13 @@ use std::time::Duration;
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Volume};
 use ebs_ec2::{Action, ErrorClass, VolumeId, Waiters};
 use ebs_sim::api::Call;
+use ebs_sim::engine::TimingOverride;
 use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::world::{Driver, World, spec};
+use super::world::{Driver, World, spec};
 
-/// Returns the number of ids of each DescribeVolumes.
 fn asked(world: &World) -> Vec<usize> {
     let values = |call: &Call| match call {
         Call::DescribeVolumes(c) => c.filters.iter().map(|f| f.values.len()).sum(),
@@ -19,13 +19,16 @@ fn asked(world: &World) -> Vec<usize> {
     world.describes().iter().filter(|c| c.action == Action::DescribeVolumes).map(|c| values(&c.request)).collect()
 }
 
-async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
+async fn create(driver: &Driver, name: &str) -> VolumeId {
     let waiters = Waiters::default();
     let _waiter = waiters.join();
+    driver.cloud.volumes.create(&spec(name), &waiters).await.expect("a plain volume can be created").id
+}
+
+async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
     let mut ids = Vec::new();
     for n in 0..count {
-        let made = driver.cloud.volumes.create(&spec(&format!("pvc-{n}")), &waiters).await;
-        ids.push(made.expect("a plain volume can be created").id);
+        ids.push(create(driver, &format!("pvc-{n}")).await);
     }
     ids
 }
@@ -41,7 +44,6 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
     found.into_iter().map(|(_, volume)| volume).collect()
 }
 
-/// 450 lookups need at most four calls of at most 200 ids.
 #[tokio::test(start_paused = true)]
 async fn concurrent_lookups_share_calls_of_200_ids() {
     let world = World::instant().await;
@@ -58,20 +60,6 @@ async fn concurrent_lookups_share_calls_of_200_ids() {
     }
     let asked = asked(&world);
     assert!(asked.len() <= 4 && asked.iter().all(|keys| *keys <= 200), "{asked:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn missing_volume_fails_only_its_own_lookup_at_once() {
-    let world = World::instant().await;
-    let driver = world.driver();
-    let mut ids = volumes(&driver, 20).await;
-    ids.push(VolumeId::parse("vol-0123456789abcdef0").unwrap());
-    ids.push(VolumeId::parse("vol-zz").unwrap());
-    let began = Instant::now();
-    let found = describe_all(&driver.cloud, &ids).await;
-    assert!(found[..20].iter().all(Result::is_ok), "{found:?}");
-    assert!(found[20..].iter().all(|v| v.as_ref().is_err_and(CloudError::is_not_found)), "{:?}", &found[20..]);
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +109,6 @@ async fn throttles_and_lost_answers_only_delay_a_lookup() {
     assert!(describe_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
 }
 
-/// It ends at its own timeout.
 #[tokio::test(start_paused = true)]
 async fn unanswered_lookup_ends() {
     let world = World::instant().await;
@@ -152,4 +139,20 @@ async fn dropped_driver_leaves_no_task() {
     let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert!(after < before, "{after} tasks, {before} with the driver");
     drop(gate);
+}
+
+/// A transition with a known time needs few describes.
+#[tokio::test(start_paused = true)]
+async fn typical_time_of_a_transition_is_learned() {
+    let world = World::instant().await;
+    let timing = TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() };
+    world.sim.engine().set_timing(timing).await;
+    let driver = world.driver();
+    volumes(&driver, 20).await;
+    world.sim.clear_calls();
+    let began = Instant::now();
+    create(&driver, "pvc-last").await;
+    let describes = world.count(Action::DescribeVolumes);
+    assert!(describes <= 3, "{describes} describes for a transition that always takes 5 s");
+    assert!(began.elapsed() < Duration::from_millis(5_500), "{:?}", began.elapsed());
 }

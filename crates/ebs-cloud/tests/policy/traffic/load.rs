@@ -7,10 +7,8 @@ use ebs_sim::faults::{Effect, Rule};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
+use super::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
 
-/// The limits at 4 volume lifecycles per second are 4.08 mutating calls and 0.8 describes per lifecycle, 2 % throttles,
-/// and a median added latency below 0.3 s.
 #[tokio::test(start_paused = true)]
 async fn four_lifecycles_per_second_meet_the_cost_limits() {
     // So many that the low traffic at the start and the end hardly counts.
@@ -46,7 +44,6 @@ async fn short_lived_volumes_are_detached_without_a_wait() {
     );
 }
 
-/// They take no longer than the buckets require.
 #[tokio::test(start_paused = true)]
 async fn thousand_concurrent_lifecycles_all_succeed() {
     const LIVES: u32 = 1_000;
@@ -85,8 +82,7 @@ impl Observer for DescribeWaits {
     }
 }
 
-/// The interval between describes is so long that EC2's bucket has a token when one is due, even after throttles. So
-/// only one mechanism limits them.
+/// The interval between describes is so long that only the interval limits them, and not the bucket as well.
 #[tokio::test(start_paused = true)]
 async fn describes_rarely_wait_for_a_token() {
     for eaten in [0.0, 0.5, 0.8] {
@@ -105,37 +101,6 @@ async fn describes_rarely_wait_for_a_token() {
 
 async fn create(driver: Driver, name: String, waiters: Waiters) -> bool {
     driver.cloud.volumes.create(&spec(&name), &waiters).await.is_ok()
-}
-
-/// A creation keeps its place in the queue while its client is away.
-#[tokio::test(start_paused = true)]
-async fn creation_of_a_returning_client_keeps_its_place() {
-    let world = World::realistic().await;
-    let driver = world.driver();
-    let waiters = Waiters::default();
-    let _waiter = waiters.join();
-    let mut others = JoinSet::new();
-    let mut come = |from: u32| {
-        for n in from..from + 300 {
-            others.spawn(create(driver.clone(), format!("pvc-{n}"), waiters.clone()));
-        }
-    };
-    let began = Instant::now();
-    come(0);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let impatient = Waiters::default();
-    let waiter = impatient.join();
-    let (made, ()) = tokio::join!(create(driver.clone(), "pvc-early".to_owned(), impatient.clone()), async {
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        drop(waiter);
-    });
-    assert!(!made, "it has no waiters, and was not served yet");
-    come(300);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await);
-    // 100 of a full bucket at once, 200 more at 5/s, then this one. After all the others it would be a minute later.
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    others.abort_all();
 }
 
 /// After many timeouts in the queue, a sidecar pauses for up to half an hour.

@@ -1,7 +1,0 @@
-//! The costs of the policy in calls and time under load, with the simulated EC2's realistic times and limits, on paused
-//! time.
-
-mod batching;
-mod load;
-mod waits;
-mod world;
