@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// An action that the driver calls: of EC2, and for HyperPod nodes two of SageMaker and one of STS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum Action {
     AttachClusterNodeVolume,
     AttachVolume,
@@ -77,11 +76,9 @@ impl fmt::Display for Action {
 /// One finished call.
 #[derive(Debug, Clone)]
 pub struct Observation<'a> {
-    /// The action.
     pub action: Action,
     /// The time from sending to the reply or its failure.
     pub took: Duration,
-    /// True for a dry run.
     pub dry_run: bool,
     /// `None` for success.
     pub error: Option<&'a crate::Ec2Error>,
@@ -90,14 +87,11 @@ pub struct Observation<'a> {
 /// One HTTP request and its outcome. A call has one, and a repeated describe has several.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// The action.
     pub action: Action,
-    /// True for a dry run.
     pub dry_run: bool,
     /// The time from handing the request to the connection until the end of the reply, or until the request was given
     /// up.
     pub took: Duration,
-    /// The outcome.
     pub outcome: AttemptOutcome<'a>,
 }
 

@@ -8,7 +8,6 @@ use crate::Result;
 
 /// The state of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum AttachmentState {
     Attaching,
     Attached,
@@ -22,17 +21,13 @@ pub enum AttachmentState {
 /// An attachment as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// The volume.
     pub volume: VolumeId,
     /// The instance. `None` if the volume is not attached to an instance of this account.
     pub instance: Option<InstanceId>,
     /// The ARN of another resource that the volume is attached to, for example a HyperPod node or a container task.
     pub associated_resource: Option<String>,
-    /// The device name.
     pub device: Option<DeviceName>,
-    /// The state.
     pub state: AttachmentState,
-    /// The EBS card, on instances with several.
     pub card: Option<u32>,
     /// When the attachment was requested.
     pub attach_time: Option<SystemTime>,
@@ -55,11 +50,8 @@ impl Attachment {
 /// The parameters of AttachVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachRequest {
-    /// The volume.
     pub volume: VolumeId,
-    /// The instance.
     pub instance: InstanceId,
-    /// The device name.
     pub device: DeviceName,
     /// The EBS card, only on instances with several.
     pub card: Option<u32>,
@@ -68,9 +60,7 @@ pub struct AttachRequest {
 /// The parameters of DetachVolume, which is never forced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachRequest {
-    /// The volume.
     pub volume: VolumeId,
-    /// The instance.
     pub instance: InstanceId,
 }
 

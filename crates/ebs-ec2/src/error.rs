@@ -103,9 +103,7 @@ pub enum ErrorClass {
 #[error("{action}: {}{message}{}", code.as_deref().map(|c| format!("{c}: ")).unwrap_or_default(),
         request_id.as_deref().map(|r| format!(" (request id {r})")).unwrap_or_default())]
 pub struct Ec2Error {
-    /// The action.
     pub action: Action,
-    /// The meaning of the error.
     pub class: ErrorClass,
     /// EC2's code. `None` if there was no reply.
     pub code: Option<String>,
@@ -113,7 +111,6 @@ pub struct Ec2Error {
     pub message: String,
     /// EC2's request id, for support.
     pub request_id: Option<String>,
-    /// The cause, if there was no reply.
     #[source]
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }

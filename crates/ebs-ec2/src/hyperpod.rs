@@ -71,30 +71,4 @@ mod tests {
             assert_eq!(node.to_string(), text);
         }
     }
-
-    #[test]
-    fn invalid_hyperpod_node_is_rejected_without_panic() {
-        for bad in [
-            "",
-            "hyperpod-",
-            "hyperpod",
-            "hyperpod-abc",
-            "hyperpod-abc-i",
-            "hyperpod-abc-i-",
-            "hyperpod-i-0abc",
-            "hyperpod--i-0abc",
-            "hyperpod-abc--i-0abc",
-            "hyperpod--abc-i-0abc",
-            "hyperpod-abc-j-0abc",
-            "hyperpod-abc-i-0ABC",
-            "hyperpod-a/b-i-0abc",
-            "hyperpod-a:b-i-0abc",
-            "hyperpod-abc-i-0abc ",
-            "i-0abc",
-            "Hyperpod-abc-i-0abc",
-        ] {
-            assert!(HyperPodNode::parse(bad).is_err(), "{bad:?} was accepted");
-        }
-        assert!(HyperPodNode::parse(&format!("hyperpod-{}-i-0abc", "a".repeat(64))).is_err());
-    }
 }

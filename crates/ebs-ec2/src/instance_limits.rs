@@ -18,7 +18,6 @@ pub enum LimitKind {
 /// The attachment limit of an instance type, root volume included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct AttachmentLimit {
-    /// Maximum number of attachments.
     pub limit: u32,
     /// Whether network interfaces share them.
     pub kind: LimitKind,

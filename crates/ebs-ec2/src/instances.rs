@@ -9,30 +9,23 @@ use crate::{AttachmentState, Page, PageRequest, Result};
 /// An entry of an instance's block-device mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// The device name.
     pub device: DeviceName,
     /// The volume. `None` for mappings without EBS data.
     pub volume: Option<VolumeId>,
     /// The state of the attachment. `None` for mappings without EBS data.
     pub state: Option<AttachmentState>,
-    /// The EBS card, on instances with several.
     pub card: Option<u32>,
-    /// When the volume was attached.
     pub attach_time: Option<SystemTime>,
 }
 
 /// An instance as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// The id.
     pub id: InstanceId,
     /// `pending`, `running`, `shutting-down`, `terminated`, `stopping`, `stopped`.
     pub state: String,
-    /// The type.
     pub instance_type: String,
-    /// The zone.
     pub zone: Option<ZoneName>,
-    /// The device name of the root volume.
     pub root_device: Option<DeviceName>,
     /// The block-device mapping, with attachments in any state.
     pub devices: Vec<BlockDevice>,
@@ -43,7 +36,6 @@ pub struct Instance {
 /// An instance type as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceTypeInfo {
-    /// The name.
     pub instance_type: String,
     /// `EbsInfo.MaximumEbsCards`, at least 1.
     pub ebs_cards: u32,

@@ -10,11 +10,9 @@ pub type Iops = u32;
 /// The limits of a volume type in one place (zone or Outpost). 0 in `max` means that no maximum is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IopsLimits {
-    /// Minimum IOPS of a volume of the type.
     pub min: Iops,
     /// Maximum IOPS of a volume of the type in this place. 0 means unknown: nothing is capped.
     pub max: Iops,
-    /// Maximum IOPS per GiB.
     pub per_gib: Iops,
 }
 

@@ -13,7 +13,6 @@ pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
     }
 }
 
-/// The forms of a key's name.
 #[derive(Debug, Clone, Copy)]
 enum KeyName<'a> {
     Alias,

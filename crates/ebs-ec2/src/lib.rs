@@ -9,7 +9,6 @@
 //!
 //! The types of the port are here too: ids, sizes, volume types, tags, names and their tables. They do no I/O and read
 //! no clock. Parsing rejects invalid values and never repairs them silently.
-#![warn(missing_docs)]
 
 mod action;
 mod attachments;

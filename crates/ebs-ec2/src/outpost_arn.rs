@@ -15,9 +15,6 @@ pub struct OutpostArn {
 
 impl OutpostArn {
     /// Parses the ARN of an Outpost.
-    ///
-    /// # Errors
-    /// [`IdError`] names the text and the expected format.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let refused = || IdError::new(text, "the ARN of an Outpost (arn:aws:outposts:REGION:ACCOUNT:outpost/op-…)");
         let parts: Vec<&str> = text.split(':').collect();

@@ -17,6 +17,5 @@ pub struct PageRequest {
 pub struct Page<T> {
     /// The items. May be empty although more pages follow.
     pub items: Vec<T>,
-    /// The token of the next page, if there is one.
     pub next: Option<String>,
 }

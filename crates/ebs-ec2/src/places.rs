@@ -13,7 +13,6 @@ pub struct Zone {
     pub id: ZoneId,
     /// True if `zone-type` is `availability-zone` (not local or wavelength).
     pub is_availability_zone: bool,
-    /// True if the state is `available`.
     pub available: bool,
 }
 

@@ -24,9 +24,6 @@ pub struct Bytes(pub u64);
 
 impl Bytes {
     /// Converts the signed count of a CSI message.
-    ///
-    /// # Errors
-    /// [`SizeError::Negative`].
     pub fn from_wire(bytes: i64) -> Result<Self, SizeError> {
         u64::try_from(bytes).map(Self).map_err(|_| SizeError::Negative(bytes))
     }

@@ -8,7 +8,6 @@ use crate::{Page, PageRequest, Result};
 
 /// The state of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum SnapshotState {
     Pending,
     Completed,
@@ -20,38 +19,25 @@ pub enum SnapshotState {
 /// A snapshot as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The id.
     pub id: SnapshotId,
     /// The source volume. EC2 reports `vol-ffffffff` for copies and imports.
     pub source_volume: Option<VolumeId>,
-    /// The size of the source volume.
     pub size: Gib,
-    /// The state.
     pub state: SnapshotState,
-    /// EC2's message for an error.
     pub status_message: Option<String>,
-    /// When the snapshot was started.
     pub started: Option<SystemTime>,
-    /// Whether the snapshot is encrypted.
     pub encrypted: bool,
-    /// The account of the owner.
     pub owner: Option<String>,
-    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
-    /// The tags.
     pub tags: Tags,
 }
 
 /// The parameters of CreateSnapshot, which has no idempotency token in EC2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSnapshot {
-    /// The source volume.
     pub volume: VolumeId,
-    /// The description.
     pub description: String,
-    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
-    /// The tags.
     pub tags: Tags,
 }
 
@@ -60,7 +46,6 @@ pub struct CreateSnapshot {
 pub struct FastRestores {
     /// Zones in which fast restores are being enabled, or were enabled before.
     pub enabled: Vec<ZoneName>,
-    /// Zones that failed.
     pub failures: Vec<FastRestoreFailure>,
 }
 
@@ -69,22 +54,18 @@ pub struct FastRestores {
 pub struct FastRestoreFailure {
     /// The zone as EC2 names it. `None` if EC2 names no zone.
     pub zone: Option<String>,
-    /// EC2's code.
     pub code: Option<String>,
-    /// EC2's message.
     pub message: String,
 }
 
 /// The parameters of LockSnapshot. `None` is not sent, and EC2 checks the combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockSnapshot {
-    /// The snapshot.
     pub snapshot: SnapshotId,
     /// `governance` or `compliance`, as the user wrote it.
     pub mode: Option<String>,
     /// Hours in which a compliance lock can still be changed (EC2: 1 to 72).
     pub cool_off_hours: Option<u32>,
-    /// When the lock ends.
     pub expiration: Option<SystemTime>,
     /// The duration of the lock in days (EC2: 1 to 36500).
     pub duration_days: Option<u32>,
@@ -108,17 +89,13 @@ pub enum LockState {
 /// The lock of a snapshot as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotLock {
-    /// The snapshot.
     pub snapshot: SnapshotId,
-    /// The state.
     pub state: LockState,
-    /// The cooling-off period in hours.
     pub cool_off_hours: Option<u32>,
     /// The duration in days, from `counts_from`.
     pub duration_days: Option<u32>,
     /// The start of the duration. For a pending snapshot this is its completion.
     pub counts_from: Option<SystemTime>,
-    /// When the lock expires.
     pub expires: Option<SystemTime>,
 }
 
@@ -129,7 +106,6 @@ pub enum SnapshotQuery {
     FilterIds(Vec<SnapshotId>),
     /// Of the own account, by filter `tag:<key>` with any of the values.
     Tag {
-        /// The tag key.
         key: String,
         /// The values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,

@@ -10,7 +10,6 @@ const INITIALIZATION: &str = "initialization-state";
 /// The status of a volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeStatus {
-    /// The volume.
     pub volume: VolumeId,
     /// The details of the status, as name and value. `None` if EC2 gave no status or no list.
     pub details: Option<Vec<(String, String)>>,

@@ -20,11 +20,9 @@ pub enum Place {
 pub struct CreateVolume {
     /// The idempotency token, at most 64 characters.
     pub client_token: String,
-    /// The zone.
     pub place: Place,
     /// The size. With a snapshot, at least the snapshot's.
     pub size: Gib,
-    /// The type.
     pub volume_type: VolumeType,
     /// IOPS. `None`: EC2's default.
     pub iops: Option<Iops>,
@@ -34,17 +32,13 @@ pub struct CreateVolume {
     pub encrypted: bool,
     /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,
-    /// The source snapshot.
     pub snapshot: Option<SnapshotId>,
     /// MiB/s for the initialization of a volume from a snapshot (EC2: 100 to 300).
     pub initialization_rate: Option<u32>,
     /// Whether several instances may attach the volume (io1, io2).
     pub multi_attach: bool,
-    /// The ARN of the Outpost.
     pub outpost_arn: Option<String>,
-    /// The tags of the new volume.
     pub tags: Tags,
-    /// Whether this is a dry run.
     pub dry_run: bool,
 }
 
@@ -75,11 +69,9 @@ impl CreateVolume {
 pub struct CopyVolume {
     /// The idempotency token, at most 64 characters.
     pub client_token: String,
-    /// The source volume.
     pub source: VolumeId,
     /// The size, at least the source's.
     pub size: Gib,
-    /// The type.
     pub volume_type: VolumeType,
     /// IOPS. `None`: EC2's default.
     pub iops: Option<Iops>,
@@ -90,15 +82,12 @@ pub struct CopyVolume {
     pub encrypted: bool,
     /// The ARN, id or alias of the KMS key for such an encrypted copy. `None`: the account's default key.
     pub kms_key_id: Option<String>,
-    /// Whether several instances may attach the volume.
     pub multi_attach: bool,
-    /// The tags of the new volume.
     pub tags: Tags,
 }
 
 /// The state of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum VolumeState {
     Creating,
     Available,
@@ -113,40 +102,28 @@ pub enum VolumeState {
 /// A volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// The id.
     pub id: VolumeId,
-    /// The state.
     pub state: VolumeState,
-    /// The size.
     pub size: Gib,
-    /// The type.
     pub volume_type: VolumeType,
     /// The IOPS, if the type has them.
     pub iops: Option<Iops>,
     /// MiB/s, if the type has it.
     pub throughput: Option<u32>,
-    /// The zone.
     pub zone: Option<ZoneName>,
-    /// The id of the zone.
     pub zone_id: Option<ZoneId>,
-    /// Whether the volume is encrypted.
     pub encrypted: bool,
     /// The ARN of the KMS key.
     pub kms_key_id: Option<String>,
-    /// The source snapshot.
     pub snapshot: Option<SnapshotId>,
-    /// The source volume.
     pub source_volume: Option<VolumeId>,
     /// Whether several instances may attach the volume. `None` if EC2 does not report it.
     pub multi_attach: Option<bool>,
-    /// The ARN of the Outpost.
     pub outpost_arn: Option<String>,
-    /// When the volume was created.
     pub created: Option<SystemTime>,
     /// AWS's own time of day at this reply, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
     /// `None` for other calls and for a reply without a date.
     pub said_at: Option<SystemTime>,
-    /// The tags.
     pub tags: Tags,
     /// The attachments, in any state.
     pub attachments: Vec<Attachment>,
@@ -171,7 +148,6 @@ pub enum VolumeQuery {
     FilterIds(Vec<VolumeId>),
     /// By filter `tag:<key>` with any of the values.
     Tag {
-        /// The tag key.
         key: String,
         /// The values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,
@@ -181,13 +157,10 @@ pub enum VolumeQuery {
 /// The parameters of ModifyVolume. `None` leaves a property unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModifyVolume {
-    /// The volume.
     pub volume: VolumeId,
     /// The new size, at least the current one.
     pub size: Option<Gib>,
-    /// The new type.
     pub volume_type: Option<VolumeType>,
-    /// The new IOPS.
     pub iops: Option<Iops>,
     /// The new throughput in MiB/s.
     pub throughput: Option<u32>,
@@ -195,7 +168,6 @@ pub struct ModifyVolume {
 
 /// The state of a modification.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum ModificationState {
     Modifying,
     Optimizing,
@@ -208,21 +180,14 @@ pub enum ModificationState {
 /// The latest modification of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modification {
-    /// The volume.
     pub volume: VolumeId,
-    /// The state.
     pub state: ModificationState,
-    /// EC2's message for a failure.
     pub status_message: Option<String>,
-    /// The target size.
     pub target_size: Option<Gib>,
-    /// The target type.
     pub target_type: Option<VolumeType>,
-    /// The target IOPS.
     pub target_iops: Option<Iops>,
     /// The target throughput in MiB/s.
     pub target_throughput: Option<u32>,
-    /// When the modification started.
     pub started: Option<SystemTime>,
 }
 

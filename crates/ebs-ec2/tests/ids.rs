@@ -7,7 +7,6 @@ use proptest::prelude::*;
 /// name), or `nothing`.
 const CORPUS: &str = include_str!("corpus/ids.txt");
 
-/// Returns the kinds of id that `text` is, by all parsers.
 fn kinds(text: &str) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let mut note = |kind, parsed: Option<String>| {
@@ -29,7 +28,6 @@ fn kinds(text: &str) -> Vec<&'static str> {
     kinds
 }
 
-/// True for a text that is safe in a path, an ARN, a filter and a log line.
 fn harmless(text: &str) -> bool {
     !text.is_empty() && text.len() <= 160 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
