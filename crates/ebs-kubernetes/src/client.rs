@@ -70,27 +70,21 @@ pub enum ConnectError {
     /// A file of the service account is unreadable.
     #[error("read {path} of the pod's service account")]
     Account {
-        /// The file.
         path: PathBuf,
-        /// The reason.
         #[source]
         source: std::io::Error,
     },
     /// The kubeconfig file is invalid.
     #[error("load the kubeconfig file {path}")]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
-        /// The reason.
         #[source]
         source: kube::config::KubeconfigError,
     },
     /// Certificates, keys or credentials are invalid.
     #[error("set up the connection to the API server {server}")]
     Setup {
-        /// The API server's address.
         server: String,
-        /// The reason.
         #[source]
         source: Box<kube::Error>,
     },
@@ -98,10 +92,7 @@ pub enum ConnectError {
     #[error(
         "set up the connection to the API server {server}: the credential program did not end within {SETUP_BOUND:?}"
     )]
-    SetupTime {
-        /// The API server's address.
-        server: String,
-    },
+    SetupTime { server: String },
 }
 
 /// A connection to the API server. Calls are limited to 5 a second with bursts of 10, wait when the server asks for it,

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use kube::Error;
+use kube::runtime::watcher;
 
 /// A failed call, classified by what the caller can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The class.
     pub kind: FailureKind,
     /// The message of the server or of the connection.
     pub message: String,
@@ -41,6 +41,16 @@ impl Failure {
             _ => FailureKind::Unavailable,
         };
         Self { kind, message: format!("{} ({})", status.message, status.code) }
+    }
+
+    pub(crate) fn of_watch(error: &watcher::Error) -> Self {
+        match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => Self::of(error),
+            watcher::Error::WatchError(status) => Self::of(&Error::Api(status.clone())),
+            watcher::Error::NoResourceVersion => Self::of(&Error::Service(error.to_string().into())),
+        }
     }
 
     /// True if rights are missing.

@@ -20,7 +20,6 @@ use tower::{BoxError, Service};
 
 use crate::Cluster;
 
-/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ask {
     List,
@@ -31,7 +30,6 @@ pub(crate) enum Ask {
     Patch,
 }
 
-/// A fault that replaces the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     /// An error with this status code.
@@ -55,7 +53,6 @@ pub(crate) enum Times {
     Always,
 }
 
-/// The server, and whether the connection of this client is cut.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeApi(Arc<Mutex<State>>, Arc<AtomicBool>);
 
@@ -141,13 +138,11 @@ impl FakeApi {
         self.0.lock().unwrap().faults.clear();
     }
 
-    /// Lets another client replace the object right before the next patch.
     pub(crate) fn write_before_patch(&self, kind: &str, name: &str, mut object: Value) {
         object["metadata"]["name"] = json!(name);
         self.0.lock().unwrap().before_patch = Some((format!("{kind}/{name}"), object));
     }
 
-    /// Returns the times of the requests of this type for a kind of object, oldest first.
     pub(crate) fn asked(&self, ask: Ask, kind: &str) -> Vec<Instant> {
         let state = self.0.lock().unwrap();
         let asked = state.asked.iter().filter(|(_, what, path)| *what == ask && path.starts_with(kind));
@@ -264,7 +259,6 @@ pub(crate) fn apply(patch: &Value, object: &Value) -> Option<Value> {
     Some(object)
 }
 
-/// The supported part of a query.
 #[derive(Debug, Default)]
 struct Query {
     is_watch: bool,

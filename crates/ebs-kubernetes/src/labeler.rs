@@ -55,11 +55,9 @@ impl Default for Times {
 pub struct LabelerOptions {
     /// The driver's name, from which labels and lease derive their names.
     pub driver: DriverName,
-    /// Namespace of the lease.
     pub namespace: String,
     /// Name of this host, which is part of the identity of the lease holder.
     pub host: String,
-    /// When nodes are checked.
     pub times: Times,
     /// Time limit for the release of the lease at the end.
     pub release_within: Duration,
@@ -85,7 +83,6 @@ pub struct Connections {
     pub lease: Cluster,
 }
 
-/// The labeler while it is the leader.
 struct Labeler<E> {
     watched: Arc<Watched>,
     nodes: Api<NodeObject>,

@@ -26,7 +26,6 @@ use crate::failure::chain;
 /// The parameters of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseConfig {
-    /// The name of the lease.
     pub name: String,
     /// The unique name of this process.
     pub identity: String,
@@ -69,27 +68,20 @@ pub enum LeaseError {
     /// The lease could not be read.
     #[error("read lease {name}")]
     Read {
-        /// The lease.
         name: String,
-        /// The underlying error.
         #[source]
         source: Failure,
     },
     /// The lease could not be written, perhaps because another process has written it.
     #[error("update lease {name}")]
     Write {
-        /// The lease.
         name: String,
-        /// The underlying error.
         #[source]
         source: Failure,
     },
     /// The API server did not answer in time.
     #[error("update lease {name}: timed out")]
-    NoAnswer {
-        /// The lease.
-        name: String,
-    },
+    NoAnswer { name: String },
 }
 
 /// Why this process lost the lease.
@@ -97,33 +89,23 @@ pub enum LeaseError {
 pub enum LostLease {
     /// Another process holds the lease.
     #[error("lost lease {name}: {holder:?} holds it now")]
-    Taken {
-        /// The lease.
-        name: String,
-        /// The holder.
-        holder: String,
-    },
+    Taken { name: String, holder: String },
     /// Another process may acquire the lease soon.
     #[error("lost lease {name}: it was not renewed for {within:?}")]
     NotRenewed {
-        /// The lease.
         name: String,
-        /// The renew deadline.
         within: Duration,
-        /// The error of the last attempt.
         #[source]
         last: LeaseError,
     },
 }
 
-/// The result of an attempt to acquire or renew the lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Held,
     HeldBy(String),
 }
 
-/// The last seen lease, and when its contents were first seen.
 #[derive(Debug, Clone)]
 struct Observed {
     lease: Lease,

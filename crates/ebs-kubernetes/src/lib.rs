@@ -6,7 +6,6 @@
 //! this source on Nodes, while this process holds a [`lease`].
 //!
 //! Serving CSI needs none of these.
-#![warn(missing_docs)]
 
 mod client;
 mod failure;

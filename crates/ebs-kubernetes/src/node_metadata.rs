@@ -26,7 +26,6 @@ use crate::object::NodeObject;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before the second read. Each later pause is half as long again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Time limit of one read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Minimum time between two reads of a Node by the source `kubernetes`. SageMaker writes its labels only once, and the
 /// kubelet may ask every 10 s on thousands of nodes.
@@ -92,7 +91,6 @@ impl NodeSource {
         facts::facts(&view, &self.driver, self.kind)
     }
 
-    /// Logs once that the limit may be too high.
     fn note(&self, is_uncounted: bool, metadata: &NodeMetadata) {
         let first = self.read_at().replace(Instant::now()).is_none();
         if first && is_uncounted {

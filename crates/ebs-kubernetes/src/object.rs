@@ -16,10 +16,8 @@ use serde_json::Value;
 /// A Node with its taints and its provider id.
 pub(crate) type NodeObject = Slim<Node, NodeSpec>;
 
-/// A VolumeAttachment with its driver and node.
 pub(crate) type AttachmentObject = Slim<VolumeAttachment, AttachmentSpec>;
 
-/// A PersistentVolume with its volume.
 pub(crate) type VolumeObject = Slim<PersistentVolume, VolumeSpec>;
 
 /// An object of kind `K`, with only its identity, its labels and `S`.
@@ -34,7 +32,6 @@ pub(crate) struct Slim<K, S> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// Part of a Node's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeSpec {
@@ -44,7 +41,6 @@ pub(crate) struct NodeSpec {
     pub(crate) provider_id: String,
 }
 
-/// Part of a VolumeAttachment's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AttachmentSpec {
@@ -54,7 +50,6 @@ pub(crate) struct AttachmentSpec {
     pub(crate) node_name: String,
 }
 
-/// Part of a PersistentVolume's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeSpec {

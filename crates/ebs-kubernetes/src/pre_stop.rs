@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::{NodeObject, taint_key};
-use attachments::Attachments;
 
 /// Taints of a node that is being drained: by `kubectl drain`, by the cluster autoscaler, and by Karpenter since 1.0
 /// and before.
@@ -51,9 +50,7 @@ pub enum PreStopError {
     /// The Node could not be read.
     #[error("check whether Node {node} is being drained")]
     Node {
-        /// The name of the Node.
         node: String,
-        /// The underlying error.
         #[source]
         source: Failure,
     },
@@ -87,7 +84,7 @@ impl PreStop {
             }
         }
         let began = Instant::now();
-        Attachments::new(&self.cluster, &self.node, &self.driver).until_none().await;
+        attachments::until_none(&self.cluster, &self.node, &self.driver).await;
         tracing::info!(
             node = self.node, waited = ?began.elapsed(),
             "all volumes of this driver are detached from the node"
@@ -95,7 +92,6 @@ impl PreStop {
         Ok(Released::Detached)
     }
 
-    /// Returns the reason if the node is being drained.
     async fn draining(&self) -> Result<Option<String>, PreStopError> {
         let nodes: Api<NodeObject> = Api::all(self.cluster.client());
         let mut reads = 1;

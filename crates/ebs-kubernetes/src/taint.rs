@@ -44,13 +44,11 @@ impl TaintRemoval {
         tokio::join!(watcher.run(&seen), remover.run(&seen));
     }
 
-    /// Returns the key of the taint.
     fn key(&self) -> String {
         self.driver.startup_taint()
     }
 }
 
-/// The last known state of the Node.
 #[derive(Debug, Clone, PartialEq)]
 enum Seen {
     /// The Node has not been read yet.

@@ -150,7 +150,6 @@ where
     }
 }
 
-/// Honours the Retry-After header of a busy server.
 fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
     if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::SERVICE_UNAVAILABLE {
         return;

@@ -8,12 +8,10 @@ use tokio::time::Instant;
 
 /// Average calls a second.
 const RATE: f64 = 5.0;
-/// Maximum burst of calls.
 const BURST: f64 = 10.0;
 /// If the server asks for a longer silence, calls resume after this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
-/// A token bucket with one token for each call.
 #[derive(Debug)]
 pub(super) struct Pace {
     tokens: Tokens,

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use ebs_ec2::{Instance, VolumeId};
 
-/// The values of a node's two labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Values {
     pub(super) interfaces: String,
@@ -42,7 +41,7 @@ impl Described {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ebs_ec2::{BlockDevice, DeviceName, InstanceId};
 
     use super::*;
@@ -51,7 +50,8 @@ mod tests {
         VolumeId::parse(id).unwrap()
     }
 
-    fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
+    /// Returns a running instance with three network interfaces.
+    pub(in crate::labeler) fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
         let name = |name: &str| DeviceName::new(name);
         Instance {
             id: InstanceId::parse("i-0abc").unwrap(),
@@ -93,7 +93,6 @@ mod tests {
         assert_eq!(counted(&["vol-0b", "vol-0elsewhere"]).1, "1");
     }
 
-    /// Covers a root in instance store, and an instance whose volumes, including the root, are all PersistentVolumes.
     #[test]
     fn volume_count_is_never_below_0() {
         let without_root = instance(None, &[("/dev/sdb", Some("vol-0b"))]);

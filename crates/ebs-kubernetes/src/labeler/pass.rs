@@ -24,7 +24,6 @@ const WRITERS: usize = 10;
 /// Time limit for describing one chunk of instances, including the wait for EC2's rate limit.
 const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
 
-/// Why instances could not be described.
 #[derive(Debug, thiserror::Error)]
 enum DescribeError {
     #[error("DescribeInstances failed")]

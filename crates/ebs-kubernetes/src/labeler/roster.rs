@@ -12,7 +12,6 @@ use super::count::{Described, Values};
 use crate::node_metadata::{LabelKeys, described_instance};
 use crate::object::{NodeObject, VolumeObject};
 
-/// A node whose instance EC2 describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     uid: String,
@@ -24,14 +23,12 @@ struct Entry {
     failures: u32,
 }
 
-/// A node that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) node: String,
     pub(super) instance: InstanceId,
 }
 
-/// A change of a node's labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) node: String,
@@ -154,7 +151,6 @@ impl Roster {
         })
     }
 
-    /// Returns when the next node is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.nodes.values().map(|entry| entry.due).min()
     }

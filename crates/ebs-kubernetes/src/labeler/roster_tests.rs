@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::labeler::count::tests::instance;
 
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
@@ -33,28 +34,12 @@ fn due(roster: &Roster) -> Vec<String> {
     roster.due().into_iter().map(|due| due.node).collect()
 }
 
-fn described(interfaces: u32, volumes: &[&str]) -> Described {
-    use ebs_ec2::{BlockDevice, DeviceName, Instance};
-    let device = |(index, id): (usize, &&str)| BlockDevice {
-        device: DeviceName::new(format!("/dev/xvdb{index}")),
-        volume: Some(VolumeId::parse(id).unwrap()),
-        state: None,
-        card: None,
-        attach_time: None,
-    };
-    let instance = Instance {
-        id: InstanceId::parse("i-0a").unwrap(),
-        state: "running".to_owned(),
-        instance_type: "m5.large".to_owned(),
-        zone: None,
-        root_device: None,
-        devices: volumes.iter().enumerate().map(device).collect(),
-        network_interfaces: interfaces,
-    };
+fn described(network_interfaces: u32, volumes: &[&str]) -> Described {
+    let devices: Vec<_> = volumes.iter().map(|id| ("/dev/xvdb", Some(*id))).collect();
+    let instance = ebs_ec2::Instance { network_interfaces, ..instance(None, &devices) };
     Described::of(&instance).unwrap()
 }
 
-/// Otherwise the volume of a PersistentVolume that is not known yet would be counted.
 #[tokio::test(start_paused = true)]
 async fn roster_is_complete_only_after_both_lists() {
     let mut roster = roster();
@@ -104,7 +89,6 @@ async fn node_is_due_when_new_every_hour_and_when_changed() {
     assert_eq!(roster.next_due(), None);
 }
 
-/// The first pause is 10 s and the longest is an hour.
 #[tokio::test(start_paused = true)]
 async fn failed_node_is_retried_with_backoff_without_delaying_others() {
     let mut roster = listed(&[node("a", &[]), node("b", &[])], &[]);
@@ -124,7 +108,6 @@ async fn failed_node_is_retried_with_backoff_without_delaying_others() {
     assert_eq!(pauses[11], 3600 - gather);
 }
 
-/// Such nodes are HyperPod, Fargate and hybrid nodes, and nodes of other clouds.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_ec2_does_not_describe_are_ignored() {
     let mut others: Vec<NodeObject> = [
@@ -147,7 +130,6 @@ async fn nodes_that_ec2_does_not_describe_are_ignored() {
     assert_eq!(due(&roster), ["late"]);
 }
 
-/// Covers watch events and a list that is read again.
 #[tokio::test(start_paused = true)]
 async fn volumes_follow_their_persistent_volumes() {
     let ids = |roster: &Roster| {

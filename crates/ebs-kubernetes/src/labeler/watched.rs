@@ -89,19 +89,9 @@ impl Watched {
                     self.changed.notify_one();
                 }
                 Err(error) => {
-                    tracing::warn!(what, reason = %reason(&error), "watch failed, restarting it after a pause");
+                    tracing::warn!(what, reason = %Failure::of_watch(&error), "watch failed, restarting it after a pause");
                 }
             }
         }
-    }
-}
-
-fn reason(error: &watcher::Error) -> Failure {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => Failure::of(error),
-        watcher::Error::WatchError(status) => Failure::of(&kube::Error::Api(status.clone())),
-        watcher::Error::NoResourceVersion => Failure::of(&kube::Error::Service(error.to_string().into())),
     }
 }

@@ -48,7 +48,6 @@ fn lease_name_is_valid_and_each_process_has_its_own_identity() {
     assert!(other.renew_deadline < other.duration);
 }
 
-/// The lease contains the holder, the duration and the time of acquisition.
 #[tokio::test(start_paused = true)]
 async fn first_contender_creates_and_holds_the_lease() {
     let api = FakeApi::default();
@@ -60,7 +59,6 @@ async fn first_contender_creates_and_holds_the_lease() {
     assert!(taken.acquire_time.is_some() && taken.acquire_time == taken.renew_time);
 }
 
-/// The holder needs one request every 5 s.
 #[tokio::test(start_paused = true)]
 async fn renewed_lease_is_not_taken_by_another() {
     let api = FakeApi::default();
@@ -101,7 +99,6 @@ async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
     }
 }
 
-/// Covers an API server that fails, hangs or is unreachable for the holder.
 #[tokio::test(start_paused = true)]
 async fn holder_that_cannot_renew_stops_before_another_begins() {
     let api = FakeApi::default();
@@ -189,7 +186,6 @@ async fn released_lease_is_free_at_once() {
     assert_eq!(spec(&api).holder_identity.as_deref(), Some("two"));
 }
 
-/// The holder learns it with its next renewal.
 #[tokio::test(start_paused = true)]
 async fn holder_learns_that_it_lost_the_lease_and_does_not_retake_it() {
     let api = FakeApi::default();
@@ -203,7 +199,6 @@ async fn holder_learns_that_it_lost_the_lease_and_does_not_retake_it() {
     assert_eq!(spec(&api).holder_identity.as_deref(), Some("two"));
 }
 
-/// Returns a lease of this holder with this duration in seconds.
 fn held_by(holder: &str, seconds: i32) -> Lease {
     let spec = LeaseSpec {
         holder_identity: Some(holder.to_owned()),

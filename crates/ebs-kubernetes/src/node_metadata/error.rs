@@ -17,58 +17,35 @@ pub enum NodeMetadataError {
     NoName,
     /// There is no connection to an API server.
     #[error("no connection to Kubernetes: {reason}")]
-    NoCluster {
-        /// The reason.
-        reason: String,
-    },
+    NoCluster { reason: String },
     /// The API server answered with an error.
     #[error("get Node {node}")]
     Unread {
-        /// The Node.
         node: String,
-        /// The underlying error.
         #[source]
         source: Failure,
     },
     /// The API server did not answer in time.
     #[error("get Node {node}: no answer within {within:?}")]
-    NoAnswer {
-        /// The Node.
-        node: String,
-        /// The time limit.
-        within: Duration,
-    },
+    NoAnswer { node: String, within: Duration },
     /// The Node does not exist.
     #[error("get Node {node}: not found; set CSI_NODE_NAME to the name of this machine's Node")]
-    NoSuchNode {
-        /// The name.
-        node: String,
-    },
+    NoSuchNode { node: String },
     /// The Node has no valid provider id.
     #[error("read the instance id of Node {node}")]
     ProviderId {
-        /// The Node.
         node: String,
-        /// The problem with its provider id.
         #[source]
         source: ProviderIdError,
     },
     /// A label is missing that the cloud controller manager or the kubelet writes.
     #[error("Node {node} has no label {label}; run the cluster's cloud controller manager or label the Node by hand")]
-    MissingLabel {
-        /// The Node.
-        node: String,
-        /// The label.
-        label: &'static str,
-    },
+    MissingLabel { node: String, label: &'static str },
     /// A label has an invalid value.
     #[error("parse label {label} of Node {node}")]
     BadLabel {
-        /// The Node.
         node: String,
-        /// The label.
         label: &'static str,
-        /// The problem with its value.
         #[source]
         source: IdError,
     },
@@ -77,12 +54,7 @@ pub enum NodeMetadataError {
         "Node {node} has no number in its label {labels}; check that the metadata labeler runs (chart value \
          sidecars.metadataLabeler.enabled)"
     )]
-    NotLabelled {
-        /// The Node.
-        node: String,
-        /// The missing labels.
-        labels: String,
-    },
+    NotLabelled { node: String, labels: String },
 }
 
 impl NodeMetadataError {

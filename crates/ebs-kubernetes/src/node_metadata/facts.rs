@@ -12,10 +12,8 @@ pub(super) const REGION: &str = "topology.kubernetes.io/region";
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 const SAGEMAKER_INTERFACES: &str = "sagemaker.amazonaws.com/num-eni-attachments";
 const SAGEMAKER_VOLUMES: &str = "sagemaker.amazonaws.com/num-block-device-mappings";
-/// Prefix of SageMaker's instance type names.
 const SAGEMAKER_TYPE: &str = "ml.";
 
-/// The labels that the metadata labeler writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelKeys {
     /// Label with the number of network interfaces of the instance.
@@ -30,7 +28,6 @@ impl LabelKeys {
     }
 }
 
-/// The metadata that a Node contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) metadata: NodeMetadata,
@@ -38,7 +35,6 @@ pub(super) struct Facts {
     pub(super) is_uncounted: bool,
 }
 
-/// The numbers of network interfaces and volumes in a Node's labels, each if it is a valid number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     interfaces: Option<u32>,

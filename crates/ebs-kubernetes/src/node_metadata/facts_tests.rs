@@ -60,7 +60,6 @@ fn source_kubernetes_uses_any_label_with_a_valid_number() {
     assert!(!read(&node(&[(ENIS, "3"), (VOLUMES, "1")]), kubernetes).unwrap().is_uncounted);
 }
 
-/// The error names the labels that are missing or not a number.
 #[test]
 fn source_metadata_labeler_requires_its_or_sagemaker_labels() {
     let labeler = SourceKind::MetadataLabeler;
@@ -103,12 +102,4 @@ fn node_labels_keep_a_previously_registered_outpost() {
     let outpost = |labels| read(&node(labels), SourceKind::Kubernetes).unwrap().metadata.outpost;
     assert_eq!(outpost(&labels).map(|arn| arn.to_string()).as_deref(), Some(arn));
     assert_eq!(outpost(&labels[1..]), None);
-}
-
-#[test]
-fn only_ec2_instances_are_described_not_hyperpod_nodes() {
-    assert_eq!(described_instance(&node(&[])).map(|id| id.to_string()).as_deref(), Some("i-0abc"));
-    for other in ["aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc", "aws:///z/s.i-0abc", "gce://a/b/c", ""] {
-        assert_eq!(described_instance(&NodeObject::with("node-1", other, &[])), None, "{other}");
-    }
 }

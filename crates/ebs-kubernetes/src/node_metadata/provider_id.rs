@@ -10,19 +10,13 @@ pub enum ProviderIdError {
     Empty,
     /// Another machine: Fargate, a hybrid node or another cloud.
     #[error("spec.providerID {given:?} is not an EC2 instance")]
-    Foreign {
-        /// The provider id.
-        given: String,
-    },
+    Foreign { given: String },
 }
 
 /// Returns the instance or HyperPod node that a provider id names in the last part of its path.
 ///
 /// There are many schemes (`aws:///us-west-2a/i-…`, or no scheme). If the scheme is not AWS's, an id must have as many
 /// hexadecimal digits as EC2's ids, since machines of other clouds may be called `i-anything`.
-///
-/// # Errors
-/// [`ProviderIdError`].
 pub fn node_of(provider_id: &str) -> Result<NodeId, ProviderIdError> {
     if provider_id.trim().is_empty() {
         return Err(ProviderIdError::Empty);
@@ -83,27 +77,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn instance_is_found_at_the_end_of_any_path(
-            zone in "[a-z0-9-]{0,12}", more in prop::collection::vec("[a-z0-9-]{0,8}", 0..4), digits in "[0-9a-f]{17}",
-        ) {
-            let path: String = more.iter().map(|part| format!("{part}/")).collect();
-            let given = format!("aws:///{zone}/{path}i-{digits}");
-            prop_assert_eq!(node_of(&given).unwrap().to_string(), format!("i-{digits}"));
-        }
-
-        #[test]
         fn any_provider_id_is_parsed_or_rejected(text in ".{0,80}") {
             if let Ok(node) = node_of(&text) {
                 prop_assert!(text.ends_with(&node.to_string()));
                 let before = &text[..text.len() - node.to_string().len()];
                 prop_assert!(before.is_empty() || before.ends_with('/'), "{text:?}");
             }
-        }
-
-        #[test]
-        fn machine_of_another_cloud_is_not_an_instance(scheme in "[b-z]{2,9}", name in "i-[g-z]{1,20}") {
-            let given = format!("{scheme}://zone/{name}");
-            prop_assert!(node_of(&given).is_err());
         }
     }
 }

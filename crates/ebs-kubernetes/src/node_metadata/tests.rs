@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fake::{Ask, FakeApi, Fault, NODES, Times};
 
-/// An API server with one Node.
 fn one_node(labels: Value) -> FakeApi {
     let api = FakeApi::default();
     put(&api, labels);
@@ -52,7 +51,6 @@ async fn asked(machine: &Machine) -> (u32, BlockDevices) {
     counts(&metadata)
 }
 
-/// The source waits 5 s at most.
 #[tokio::test(start_paused = true)]
 async fn missing_labels_are_awaited_and_then_named() {
     let api = one_node(json!({}));

@@ -17,7 +17,6 @@ fn attachment(attacher: &str, node: &str) -> Value {
     json!({ "metadata": { "uid": "a" }, "spec": { "attacher": attacher, "nodeName": node, "source": {} } })
 }
 
-/// A node that is being drained, with one volume of ours and attachments of others.
 fn draining() -> FakeApi {
     let api = FakeApi::default();
     api.put(NODES, NODE, node(Some("karpenter.sh/disrupted")));
@@ -111,7 +110,6 @@ async fn failed_list_or_watch_is_retried_until_the_end() {
     assert_eq!(ended(&mut hook, Duration::from_secs(20)).await, Some(Ok(Released::Detached)));
 }
 
-/// A temporary failure of the server does not fail the hook.
 #[tokio::test(start_paused = true)]
 async fn unreadable_node_fails_the_hook_with_the_server_error() {
     let api = draining();

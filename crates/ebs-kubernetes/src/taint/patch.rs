@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::object::taint_key;
 
-/// The taints of one Node, as the server wrote them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NodeTaints {
     /// Distinguishes this Node from a later one of the same name.
@@ -12,7 +11,6 @@ pub(super) struct NodeTaints {
     pub(super) taints: Vec<Value>,
 }
 
-/// A Node that has the taint, and the taints that remain.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Removal {
     pub(super) uid: String,
@@ -41,7 +39,6 @@ impl Removal {
         ])
     }
 
-    /// Returns the number of taints that remain.
     pub(super) fn remaining(&self) -> usize {
         self.remaining.len()
     }

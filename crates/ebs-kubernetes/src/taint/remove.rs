@@ -16,7 +16,6 @@ use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
 use crate::object::NodeObject;
 
-/// The first pause after an attempt that did not succeed.
 const FIRST: Duration = Duration::from_secs(2);
 /// Maximum of the later pauses. Each is half as long again as the previous one.
 const LONGEST: Duration = Duration::from_secs(15);
@@ -38,7 +37,6 @@ pub(super) struct Remover {
     random: SplitMix64,
 }
 
-/// How an attempt ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     /// The taint or the Node no longer exists.
@@ -78,7 +76,6 @@ impl Remover {
         }
     }
 
-    /// Retries until the taint is removed.
     async fn until_gone(&mut self, mut removal: Removal, seen: &Sender<Seen>, changes: &mut Receiver<Seen>) {
         let mut wait = FIRST;
         let mut said = None;
@@ -211,7 +208,6 @@ impl Remover {
     }
 }
 
-/// Waits until the state changes. Never returns if the watcher has ended.
 async fn wait_for(changes: &mut Receiver<Seen>) {
     if changes.changed().await.is_err() {
         std::future::pending::<()>().await;

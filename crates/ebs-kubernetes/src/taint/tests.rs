@@ -196,7 +196,6 @@ async fn replaced_node_keeps_its_taint_until_its_own_registration() {
     scene.gone_within(Duration::from_secs(20)).await;
 }
 
-/// The attempts are about a minute apart, and the first one after the rights are granted succeeds.
 #[tokio::test(start_paused = true)]
 async fn missing_rights_are_retried_slowly_until_granted() {
     // An admission policy rejects with the same code as a failed test of the patch.

@@ -91,7 +91,6 @@ impl Watcher {
         Ok(())
     }
 
-    /// Reads the Node once. A failure keeps the known state.
     async fn read(&self, seen: &Sender<Seen>) {
         match self.nodes.get_opt(&self.node).await {
             Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),

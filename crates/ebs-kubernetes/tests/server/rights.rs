@@ -129,7 +129,6 @@ async fn node_account_may_only_remove_the_taint_of_its_own_node() -> anyhow::Res
     until_taints(&api, &own, &["a"]).await
 }
 
-/// Such a token is not bound to a pod, so it names no node as its own.
 #[tokio::test]
 async fn token_without_a_pod_changes_no_node() -> anyhow::Result<()> {
     let api = shared().await?;

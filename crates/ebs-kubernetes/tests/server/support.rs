@@ -28,7 +28,6 @@ pub(crate) async fn shared() -> anyhow::Result<Arc<SharedKubeApi>> {
     KubeApi::shared().await
 }
 
-/// Connects with a kubeconfig file.
 pub(crate) async fn connect(kubeconfig: &Path) -> anyhow::Result<Cluster> {
     let options = ClusterOptions {
         kubeconfig: Some(kubeconfig.to_owned()),
@@ -42,7 +41,6 @@ pub(crate) fn taint(key: &str) -> Value {
     json!({ "key": key, "effect": "NoSchedule" })
 }
 
-/// Creates a Node and returns it.
 pub(crate) async fn make_node(api: &KubeApi, name: &str, taints: &[Value]) -> anyhow::Result<Value> {
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -52,7 +50,6 @@ pub(crate) async fn make_node(api: &KubeApi, name: &str, taints: &[Value]) -> an
     api.create(NODES, &node).await
 }
 
-/// Registers the driver with a node, as the kubelet does.
 pub(crate) async fn register(api: &KubeApi, node: &Value) -> anyhow::Result<()> {
     let name = node["metadata"]["name"].as_str().context("a name")?;
     let csi_node = json!({
@@ -68,14 +65,12 @@ pub(crate) async fn register(api: &KubeApi, node: &Value) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Returns the keys of a Node's taints, in order.
 pub(crate) async fn taints(api: &KubeApi, node: &str) -> anyhow::Result<Vec<String>> {
     let node = api.get(&format!("{NODES}/{node}")).await?.context("the Node")?;
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     Ok(taints.iter().filter_map(|taint| taint["key"].as_str()).map(str::to_owned).collect())
 }
 
-/// Waits until the Node has exactly these taints.
 pub(crate) async fn until_taints(api: &KubeApi, node: &str, wanted: &[&str]) -> anyhow::Result<()> {
     let mut last = Vec::new();
     let deadline = tokio::time::Instant::now() + BOUND;

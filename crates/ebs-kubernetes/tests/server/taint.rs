@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use crate::support::{BOUND, NODES, TAINT, connect, make_node, register, shared, taint, taints, unique, until_taints};
 
-/// Starts the removal as this user.
 async fn removal(api: &KubeApi, who: Who<'_>, node: &str) -> anyhow::Result<JoinSet<()>> {
     let cluster = connect(&api.kubeconfig(who)?).await?;
     let mut tasks = JoinSet::new();

@@ -56,7 +56,6 @@ fn windows_host_process_reads_account_below_mount_point() {
     assert_eq!(from_pod(&pod).unwrap().config.root_cert_file, Some(below.join("ca.crt")));
 }
 
-/// The error names the file or the variable.
 #[test]
 fn missing_or_invalid_pod_configuration_is_named() {
     let dir = tempfile::tempdir().unwrap();

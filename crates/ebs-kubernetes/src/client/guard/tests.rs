@@ -31,7 +31,6 @@ async fn calls_are_limited_to_ten_at_once_and_five_a_second() {
     assert!(took >= Duration::from_secs(4) && took < Duration::from_millis(4200), "{took:?}");
 }
 
-/// The limit is a minute.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured_by_all_calls_up_to_a_limit() {
     for (asked, kept) in [(7, 7), (100_000, 60)] {

@@ -31,7 +31,6 @@ fn taint() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// The effect and the value of the start-up taint do not matter. Without it, nothing is sent.
     #[test]
     fn start_up_taints_are_removed_and_others_keep_their_order(taints in proptest::collection::vec(taint(), 0..8)) {
         let others: Vec<Value> = taints.iter().filter(|taint| taint["key"] != KEY).cloned().collect();
