@@ -255,7 +255,6 @@ mod tests {
         assert!(out.ends_with("] \"created\" method=\"CreateVolume\" volume=\"vol-0a\" attempt=2 size=4\n"), "{out}");
     }
 
-    /// A JSON line is one object with ts, caller, msg, and v or err.
     #[test]
     fn json_line_has_its_verbosity_or_error() {
         let out = logged(&json(6), || tracing::debug!(name: "v5", "found"));

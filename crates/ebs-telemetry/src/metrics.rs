@@ -51,7 +51,6 @@ pub struct Metrics {
 /// Contents of the page in addition to the metrics of every driver.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsConfig {
-    /// The driver's version.
     pub version: &'static str,
     /// The commit of the build, or empty if unknown.
     pub commit: &'static str,

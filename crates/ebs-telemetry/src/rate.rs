@@ -31,21 +31,3 @@ impl RateLimit {
         admitted
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn burst_is_admitted_at_once_and_then_limited_to_rate() {
-        let limit = RateLimit::new(10, 5);
-        let admitted = (0..20).filter(|_| limit.admit()).count();
-        assert_eq!(admitted, 10);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!((0..20).filter(|_| limit.admit()).count(), 5);
-        tokio::time::advance(Duration::from_mins(1)).await;
-        assert_eq!((0..20).filter(|_| limit.admit()).count(), 10);
-    }
-}

@@ -34,19 +34,3 @@ impl Readiness {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = level;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clones_share_readiness_in_both_directions() {
-        let readiness = Readiness::starting("starting");
-        let other = readiness.clone();
-        assert_eq!(other.get(), Err("starting"));
-        readiness.set_ready();
-        assert_eq!(other.get(), Ok(()));
-        other.set_not_ready("EC2 does not answer");
-        assert_eq!(readiness.get(), Err("EC2 does not answer"));
-    }
-}

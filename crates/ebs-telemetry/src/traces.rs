@@ -74,9 +74,6 @@ impl Traces {
 
     /// Starts the exporter, or returns `None` when `OTEL_SDK_DISABLED` disables it. Does not connect yet. Must be
     /// called in a runtime.
-    ///
-    /// # Errors
-    /// [`TracesError`].
     pub fn start(&self, version: &str) -> Result<Option<TraceExport>, TracesError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if settings::disabled(variable) {
@@ -102,10 +99,9 @@ impl TraceExport {
     ///
     /// Cancellation: dropping the future ends the export at once, and remaining spans are lost.
     pub async fn finish(self, limit: Duration) {
-        let Self { provider, queue } = self;
-        queue.finish(limit).await;
-        // Spans that end from now on are dropped.
-        drop(provider);
+        // Spans that end from now on are dropped. The shutdown itself cannot fail or wait.
+        drop(self.provider.shutdown());
+        self.queue.finish(limit).await;
     }
 }
 

@@ -64,7 +64,6 @@ async fn page_is_compressed_only_for_client_that_accepts_gzip() {
     }
 }
 
-/// The limit of `/metrics` is 5 requests per second with a burst of 10. Health pages have no limit.
 #[tokio::test(start_paused = true)]
 async fn metrics_request_over_rate_limit_gets_429() {
     // The test uses no connections: on a busy machine, the time between two of them may allow the next request.
@@ -88,7 +87,6 @@ async fn metrics_request_over_rate_limit_gets_429() {
     assert_eq!(status("/metrics").await, 429);
 }
 
-/// `/readyz` shows the reason, and `/healthz` stays healthy.
 #[tokio::test]
 async fn readyz_shows_reason_while_healthz_stays_ok() {
     let pages = pages();

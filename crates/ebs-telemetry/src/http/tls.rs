@@ -26,7 +26,6 @@ const HTTP1: &[u8] = b"http/1.1";
 const WATCH: Duration = Duration::from_secs(10);
 /// Minimum interval between checks of the files that clients trigger.
 const FRESH: Duration = Duration::from_secs(1);
-/// Timeout of reading the files.
 const READ_WITHIN: Duration = Duration::from_secs(3);
 /// Timeout of reading the files at the start, which fails without them. It is long because a busy machine should start
 /// late rather than not at all.
@@ -88,16 +87,12 @@ struct State {
 
 impl Tls {
     /// Loads the files for the first time.
-    ///
-    /// # Errors
-    /// [`TlsError`], which names the file and the problem.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let contents = read(&files, LOAD_WITHIN).await?;
         let served = configuration(&files, &contents)?;
         Ok(Self { files, state: Mutex::new(State { served, contents, looked: Instant::now(), trouble: None }) })
     }
 
-    /// Returns the configuration for a new client.
     async fn current(&self, metrics: &Metrics) -> Arc<ServerConfig> {
         if self.state().looked.elapsed() >= FRESH {
             self.look(metrics).await;

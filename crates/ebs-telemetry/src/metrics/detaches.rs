@@ -13,9 +13,7 @@ const WORTH_TELLING: Duration = Duration::from_secs(60);
 /// A pending detachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDetach {
-    /// The volume's id.
     pub volume_id: String,
-    /// The instance's id.
     pub instance_id: String,
     /// The attachment state that EC2 reported last: `detaching`, `busy` …
     pub attachment_state: String,

@@ -16,7 +16,6 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Statistics of a volume since its attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskStatistics {
-    /// The volume's id.
     pub volume_id: String,
     pub reads: DiskTransfers,
     pub writes: DiskTransfers,
@@ -31,9 +30,7 @@ pub struct DiskStatistics {
 /// Operations in one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskTransfers {
-    /// Completed operations.
     pub operations: u64,
-    /// Bytes transferred.
     pub bytes: u64,
     /// Total time of the operations.
     pub microseconds: u64,
@@ -52,7 +49,6 @@ pub struct DiskExceeded {
 /// The result of reading all volumes of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskReport {
-    /// This node's instance.
     pub instance_id: String,
     /// Contains each volume once.
     pub disks: Vec<DiskStatistics>,
@@ -174,7 +170,6 @@ mod tests {
     use super::*;
     use crate::metrics::Metrics;
 
-    /// A node that counts its reads.
     #[derive(Clone, Default)]
     struct Node(Arc<AtomicU64>);
 
@@ -199,7 +194,6 @@ mod tests {
         metrics.scrape().await
     }
 
-    /// Concurrent scrapes share one read, and its failure counts once. A second later the disks are read again.
     #[tokio::test(start_paused = true)]
     async fn concurrent_scrapes_share_one_read() {
         let node = Node::default();

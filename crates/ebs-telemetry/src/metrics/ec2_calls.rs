@@ -33,12 +33,10 @@ pub enum CallEnd<'a> {
     NoAnswer(&'a str),
 }
 
-/// The codes that are used as labels.
 #[derive(Debug, Default)]
 struct Codes(Mutex<BTreeSet<String>>);
 
 impl Codes {
-    /// Returns the code, or [`OTHER`].
     fn label<'a>(&self, code: &'a str) -> &'a str {
         if !is_shaped_like_a_code(code) {
             return OTHER;

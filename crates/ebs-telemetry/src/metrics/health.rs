@@ -19,7 +19,6 @@ pub enum HealthFailure {
     Internal,
 }
 
-/// The series of health checks.
 #[derive(Debug)]
 pub(super) struct HealthChecks {
     /// 1 if the last health check succeeded, otherwise 0. It is 0 until the first check.

@@ -35,7 +35,6 @@ pub fn count_panics(metrics: &Arc<Metrics>) {
 mod tests {
     use super::*;
 
-    /// The count starts at zero.
     #[test]
     fn panics_are_counted_and_still_reported() {
         let metrics = Arc::new(Metrics::default());

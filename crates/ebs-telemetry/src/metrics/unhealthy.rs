@@ -7,7 +7,6 @@ use super::table;
 /// An unhealthy volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnhealthyVolume {
-    /// The volume's id.
     pub volume_id: String,
     /// `Inaccessible` or `Degraded`.
     pub status: &'static str,
@@ -18,7 +17,6 @@ pub struct UnhealthyVolume {
 /// A volume whose file system is smaller than its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotGrownVolume {
-    /// The volume's id.
     pub volume_id: String,
     /// Bytes of the disk that the file system does not use.
     pub missing: u64,

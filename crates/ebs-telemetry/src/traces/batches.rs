@@ -1,16 +1,19 @@
 //! The queue of finished spans for the collector.
 
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opentelemetry::Context;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter, SpanProcessor};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// Limits of the queue (`OTEL_BSP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +40,14 @@ pub(super) struct Counts {
 /// Accepts finished spans and never waits.
 #[derive(Debug)]
 pub(super) struct Batches {
-    queue: mpsc::Sender<SpanData>,
+    /// `None` after the shutdown.
+    queue: Mutex<Option<mpsc::Sender<SpanData>>>,
     counts: Arc<Counts>,
 }
 
 /// The receiving end.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Dropped to stop the queue.
-    stop: oneshot::Sender<()>,
     sending: JoinSet<()>,
     pub(super) counts: Arc<Counts>,
 }
@@ -58,12 +60,15 @@ impl Batches {
     ) -> (Self, Queue) {
         exporter.set_resource(resource);
         let (queue, spans) = mpsc::channel(limits.queue);
-        let (stop, stopped) = oneshot::channel();
         let counts = Arc::new(Counts::default());
         let mut sending = JoinSet::new();
         let sender = Sender { exporter, limits, counts: Arc::clone(&counts), failing: false };
-        sending.spawn(sender.run(spans, stopped));
-        (Self { queue, counts: Arc::clone(&counts) }, Queue { stop, sending, counts })
+        sending.spawn(sender.run(ReceiverStream::new(spans)));
+        (Self { queue: Mutex::new(Some(queue)), counts: Arc::clone(&counts) }, Queue { sending, counts })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Option<mpsc::Sender<SpanData>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,7 +76,8 @@ impl SpanProcessor for Batches {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
+        let is_sampled = span.span_context.is_sampled();
+        if is_sampled && self.queue().as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -82,15 +88,15 @@ impl SpanProcessor for Batches {
     }
 
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        *self.queue() = None;
         Ok(())
     }
 }
 
 impl Queue {
-    /// Exports the queued spans, for at most `limit`.
+    /// Exports the queued spans after the shutdown of [`Batches`], for at most `limit`.
     pub(super) async fn finish(self, limit: Duration) {
-        let Self { stop, mut sending, counts } = self;
-        drop(stop);
+        let Self { mut sending, counts } = self;
         let in_time = timeout(limit, async { while sending.join_next().await.is_some() {} }).await.is_ok();
         if !in_time {
             sending.shutdown().await;
@@ -112,31 +118,10 @@ struct Sender<E> {
 }
 
 impl<E: SpanExporter> Sender<E> {
-    async fn run(mut self, mut spans: mpsc::Receiver<SpanData>, mut stopped: oneshot::Receiver<()>) {
-        let mut stopping = false;
-        loop {
-            let mut batch = Vec::new();
-            let room = self.limits.batch;
-            tokio::select! {
-                taken = spans.recv_many(&mut batch, room) => if taken == 0 { return },
-                _ = &mut stopped, if !stopping => stopping = true,
-            }
-            let mut full = std::pin::pin!(sleep(self.limits.delay));
-            while !stopping && batch.len() < room {
-                let left = room - batch.len();
-                tokio::select! {
-                    taken = spans.recv_many(&mut batch, left) => if taken == 0 { break },
-                    () = &mut full => break,
-                    _ = &mut stopped => stopping = true,
-                }
-            }
-            if stopping {
-                // Queued spans are still received.
-                spans.close();
-            }
-            if !batch.is_empty() {
-                self.send(batch).await;
-            }
+    async fn run(mut self, spans: ReceiverStream<SpanData>) {
+        let mut batches = pin!(spans.chunks_timeout(self.limits.batch, self.limits.delay));
+        while let Some(batch) = batches.next().await {
+            self.send(batch).await;
         }
     }
 

@@ -115,28 +115,6 @@ impl Visit for Said {
 mod tests {
     use super::*;
 
-    fn parent(parent: &str, state: Option<&str>) -> Option<SpanContext> {
-        let headers = [("traceparent", Some(parent)), ("tracestate", state)];
-        let given = headers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
-        Said { caller: given.collect(), ..Said::default() }.remote_parent()
-    }
-
-    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-    #[test]
-    fn valid_caller_span_is_read_and_invalid_one_ignored() {
-        let context = parent(GOOD, Some("vendor=1,other=2")).unwrap();
-        assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
-        assert_eq!(context.span_id().to_string(), "b7ad6b7169203331");
-        assert!(context.is_remote() && context.is_sampled());
-        assert_eq!(context.trace_state().get("vendor"), Some("1"));
-        for bad in ["", "00", "00-0-0-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "evil\n"] {
-            assert!(parent(bad, None).is_none(), "{bad:?}");
-        }
-        assert!(parent("00-00000000000000000000000000000000-b7ad6b7169203331-01", None).is_none());
-        assert!(Said::default().remote_parent().is_none());
-    }
-
     #[test]
     fn long_text_is_cut_at_character_boundary() {
         let cut = shortened("ü".repeat(MAX_TEXT));

@@ -62,9 +62,6 @@ pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Resul
 }
 
 /// Configures the authorities for a collector at an https endpoint.
-///
-/// # Errors
-/// The file of authorities is unusable.
 pub(super) fn with_tls<B: WithTonicConfig>(
     builder: B,
     variable: impl Fn(&str) -> Option<String>,
@@ -134,7 +131,6 @@ mod tests {
         check_endpoint(set(&[])).unwrap();
     }
 
-    /// A variable is named when its value differs from the behaviour.
     #[test]
     fn ineffective_variable_with_other_value_is_named() {
         assert!(without_effect(set(&[])).is_empty());

@@ -82,6 +82,7 @@ fn rpc(parent: Option<&str>) -> tracing::Span {
         otel.kind = "server",
         otel.name = "csi.v1.Controller/CreateVolume",
         otel.parent = parent,
+        otel.state = "vendor=1,other=2",
         rpc.system = "grpc",
         rpc.grpc.status_code = Empty,
         otel.status_description = Empty,
@@ -119,6 +120,7 @@ async fn rpc_joins_its_caller_trace_and_late_calls_join_rpc() {
     assert_eq!(rpc.span_kind, SpanKind::Server);
     assert_eq!(rpc.span_context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(rpc.parent_span_id.to_string(), "b7ad6b7169203331");
+    assert_eq!(rpc.span_context.trace_state().get("vendor"), Some("1"));
     assert_eq!(attribute(rpc, "rpc.grpc.status_code").as_deref(), Some("14"));
     assert_eq!(rpc.status, Status::error("no EC2"));
     assert_eq!((call.name.as_ref(), &call.span_kind), ("ec2", &SpanKind::Client));
@@ -168,7 +170,6 @@ async fn hanging_collector_blocks_nothing() {
     assert!(log.contains("some trace spans did not reach the collector"), "{log}");
 }
 
-/// The failure and the recovery are each logged once. Lost spans are counted.
 #[tokio::test(start_paused = true)]
 async fn collector_failure_and_recovery_are_logged_once() {
     let setting = Setting::new(Does::Refuse);

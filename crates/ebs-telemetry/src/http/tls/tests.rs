@@ -18,7 +18,6 @@ use crate::{Pages, Readiness};
 /// Longer than two checks of the files, on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A certificate of a new authority, and its key, as PEM.
 struct Pair {
     certificate: CertificateDer<'static>,
     certificate_pem: String,
@@ -48,7 +47,6 @@ fn files(secret: &Path) -> TlsFiles {
     TlsFiles { certificate: secret.join("data/tls.crt"), key: secret.join("data/tls.key") }
 }
 
-/// A page that is served over TLS.
 struct Served {
     secret: tempfile::TempDir,
     address: SocketAddr,
@@ -72,7 +70,6 @@ impl Served {
         Self { secret, address, metrics, _tasks: tasks }
     }
 
-    /// Connects a client that trusts only this pair.
     async fn connect(&self, trusted: &Pair, client: Client) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.certificate.clone()).unwrap();
@@ -86,7 +83,6 @@ impl Served {
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
     }
 
-    /// Waits until a client that trusts only this pair is served.
     async fn until_serves(&self, pair: &Pair) {
         let served = async {
             while self.connect(pair, Client::default()).await.is_err() {
@@ -128,7 +124,6 @@ async fn get_over_http1(mut stream: TlsStream<TcpStream>) -> String {
     String::from_utf8(reply).unwrap()
 }
 
-/// The server supports HTTP/2 and HTTP/1.1, in TLS 1.2 and 1.3.
 #[tokio::test]
 async fn tls_serves_both_http_versions_and_no_clear_text() {
     let pair = Pair::new();
@@ -163,7 +158,6 @@ async fn tls_serves_both_http_versions_and_no_clear_text() {
     assert!(!String::from_utf8_lossy(&reply).contains("HTTP"));
 }
 
-/// The timeout is the same as for a client without a request.
 #[tokio::test]
 async fn client_without_handshake_is_disconnected() {
     let served = Served::with(&Pair::new()).await;
@@ -220,7 +214,6 @@ async fn files_are_checked_without_clients() {
     }
 }
 
-/// The error names the file and the problem.
 #[tokio::test]
 async fn unusable_files_at_start_are_named() {
     let secret = tempfile::tempdir().unwrap();
