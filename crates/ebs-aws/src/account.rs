@@ -19,7 +19,6 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Creates a client for STS at the endpoint, or where the SDK finds STS.
     pub(crate) fn new(shared: &SdkConfig, agent: &ExecutionEnvironment, endpoint: Option<String>) -> Self {
         let config = aws_sdk_sts::config::Builder::from(shared)
             .retry_config(RetryConfig::standard().with_max_attempts(3))

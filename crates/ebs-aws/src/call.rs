@@ -46,7 +46,6 @@ impl AwsEc2 {
         self.observed(action, dry_run, answer).await
     }
 
-    /// Runs one call in its span and reports it, once.
     pub(crate) async fn observed<U>(
         &self,
         action: Action,

@@ -47,7 +47,6 @@ pub(crate) struct CallMonitor {
     started: Arc<Mutex<Option<Instant>>>,
     /// The number of requests that were handed to the connection.
     attempts: Arc<AtomicU32>,
-    /// The `Date` of the last reply.
     date: Arc<Mutex<Option<SystemTime>>>,
 }
 
@@ -151,7 +150,6 @@ impl CallMonitor {
         *self.date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of requests that were handed to the connection.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.load(Ordering::Relaxed)
     }
@@ -167,13 +165,11 @@ impl CallMonitor {
     }
 }
 
-/// Parses a `Date` header.
 fn time_of_day(header: &str) -> Option<SystemTime> {
     SystemTime::try_from(DateTime::from_str(header, Format::HttpDate).ok()?).ok()
 }
 
 impl AwsEc2 {
-    /// Returns the monitor of one call of the action.
     pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
         CallMonitor {
             action,

@@ -18,11 +18,15 @@ use crate::transport::Transport;
 use crate::user_agent::ExecutionEnvironment;
 use crate::{ec2, http_client};
 
+/// The timeout for one attempt, from its start to the last byte of the reply.
+const ATTEMPT: Duration = Duration::from_secs(30);
+/// The timeout for a call with its retries (describes only), including the credentials.
+const OPERATION: Duration = Duration::from_secs(60);
+
 /// The configuration of the client. The rest (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) comes from the
 /// environment, as for every AWS tool.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
-    /// The region.
     pub region: String,
     /// `AWS_EC2_ENDPOINT`, which wins over the SDK's own resolution. Empty means not set.
     pub ec2_endpoint: Option<String>,
@@ -37,28 +41,9 @@ pub struct AwsConfig {
     pub log_bodies: bool,
 }
 
-/// The timeouts for EC2.
-#[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
-    /// The timeout for a connection.
-    pub connect: Duration,
-    /// The timeout for one attempt, from its start to the last byte of the reply.
-    pub attempt: Duration,
-    /// The timeout for a call with its retries (describes only), including the credentials.
-    pub operation: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect: Duration::from_secs(5), attempt: Duration::from_secs(30), operation: Duration::from_secs(60) }
-    }
-}
-
 /// Optional settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The timeouts.
-    pub timeouts: Timeouts,
     /// The source of credentials. `None`: the default chain (environment, web identity, pod identity, profile, instance
     /// role).
     pub credentials: Option<SharedCredentialsProvider>,
@@ -84,14 +69,7 @@ pub enum ConfigError {
     #[error(
         "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
     )]
-    Endpoint {
-        /// The environment variable of the endpoint.
-        variable: &'static str,
-        /// The value.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Endpoint { variable: &'static str, url: String, reason: String },
     /// The region is empty or invalid.
     #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
@@ -105,12 +83,7 @@ pub enum ConfigError {
     },
     /// The CA bundle is unusable.
     #[error("load AWS_CA_BUNDLE={path:?}: {reason}")]
-    CaBundle {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    CaBundle { path: String, reason: String },
 }
 
 /// EC2 through the SDK's runtime. Cheap to clone.
@@ -124,17 +97,11 @@ pub struct AwsEc2 {
 
 impl AwsEc2 {
     /// Builds the client without any call. The first call loads the credentials.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub async fn connect(config: &AwsConfig, observer: Arc<dyn Observer>) -> Result<Self, ConfigError> {
         Self::connect_with(config, Settings::default(), observer).await
     }
 
-    /// Builds the client like [`AwsEc2::connect`], with other timeouts or credentials.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
+    /// Builds the client like [`AwsEc2::connect`], with other credentials or another transport.
     pub async fn connect_with(
         config: &AwsConfig,
         settings: Settings,
@@ -171,7 +138,7 @@ async fn load(config: &AwsConfig, settings: &Settings, endpoint: &Endpoint) -> R
     let mut shared = aws_config::from_env()
         .region(Region::new(config.region.clone()))
         .http_client(transport(settings, endpoint)?)
-        .timeout_config(limits(settings.timeouts));
+        .timeout_config(limits());
     if let Some(provider) = settings.credentials.clone() {
         shared = shared.credentials_provider(provider);
     }
@@ -191,11 +158,11 @@ impl fmt::Debug for AwsEc2 {
     }
 }
 
-fn limits(timeouts: Timeouts) -> TimeoutConfig {
+fn limits() -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(timeouts.connect)
-        .operation_attempt_timeout(timeouts.attempt)
-        .operation_timeout(timeouts.operation)
+        .connect_timeout(Duration::from_secs(5))
+        .operation_attempt_timeout(ATTEMPT)
+        .operation_timeout(OPERATION)
         .build()
 }
 

@@ -26,7 +26,6 @@ const TIMED_OUT: &str = "identity resolver timed out";
 /// Part of aws-config's message for a source that it was compiled without, for example IAM Identity Center.
 const NOT_COMPILED_IN: &str = "requires following cargo feature";
 
-/// Why there are no credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
     /// The source did not answer in time.
@@ -60,7 +59,6 @@ impl NoCredentials {
         }
     }
 
-    /// Returns the message with the next step.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::Slow => "load AWS credentials: their source did not answer in time, nothing was sent",
@@ -125,7 +123,6 @@ fn is_outage<E>(error: &SdkError<E, HttpResponse>, is_away: impl Fn(&E) -> bool)
     }
 }
 
-/// Returns true if the server failed, or throttles.
 fn is_outage_status(status: u16) -> bool {
     status >= 500 || status == 429
 }

@@ -17,7 +17,6 @@ use crate::{AwsEc2, endpoint, failure, partition};
 const NAMES: Names = Names { service: "EC2", signing: "ec2", api_version: API_VERSION };
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// A complete reply: the value that was read from it, and EC2's request id.
 #[derive(Debug)]
 struct Answer<T> {
     value: Read<T>,
@@ -30,7 +29,6 @@ impl<T> RequestId for Answer<T> {
     }
 }
 
-/// Returns the client for EC2 in a region.
 pub(crate) fn service(
     shared: &SdkConfig,
     explicit: Option<String>,
@@ -41,7 +39,6 @@ pub(crate) fn service(
     Service::new(NAMES, shared, url, http, agent)
 }
 
-/// Returns AWS's own URL of EC2 in a region.
 fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {
@@ -54,9 +51,6 @@ fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
 
 impl AwsEc2 {
     /// Sends one request, reads the reply and checks that it answers the request.
-    ///
-    /// # Errors
-    /// The error of EC2, of the transport, or of an incomplete reply.
     pub(crate) async fn ask<T, U>(
         &self,
         monitor: CallMonitor,

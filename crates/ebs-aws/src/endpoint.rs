@@ -7,10 +7,8 @@ use aws_types::service_config::ServiceConfigKey;
 
 use crate::ConfigError;
 
-/// The SDK's variable for all services.
 const ALL: &str = "AWS_ENDPOINT_URL";
 
-/// A service with a configurable endpoint.
 pub(crate) struct Service {
     /// Our own variable, which wins over the SDK's.
     own: &'static str,
@@ -58,7 +56,6 @@ pub(crate) fn resolve(
     }
 }
 
-/// Returns the SDK's choice from its variables and the profile. `None` if they have no endpoint.
 pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id(service.id).env(ALL).profile("endpoint_url").build().ok()?;
     let of_service = shared.service_config().and_then(|config| config.load_config(key));
@@ -145,7 +142,6 @@ mod tests {
         None
     }
 
-    /// An empty variable does not count.
     #[test]
     fn own_endpoint_variable_wins_over_the_sdk_variables() {
         let sdk = |name| (name == "AWS_ENDPOINT_URL_EC2").then(|| "http://sdk.example".to_owned());

@@ -113,7 +113,6 @@ fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
     find::<hyper_util::client::legacy::Error>(error).is_some_and(hyper_util::client::legacy::Error::is_connect)
 }
 
-/// Returns true if the reply was too large.
 fn too_large(error: &(dyn Error + 'static)) -> bool {
     find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
 }

@@ -12,7 +12,6 @@
 //!
 //! Mutating calls are sent once. Describes are retried a few times after transient errors, but never after a throttle,
 //! because the caller manages the rate limit.
-#![warn(missing_docs)]
 
 mod account;
 mod attachments;
@@ -43,5 +42,5 @@ mod user_agent;
 mod volumes;
 mod zones;
 
-pub use client::{AwsConfig, AwsEc2, ConfigError, Settings, Timeouts};
-pub use transport::{Transport, fixed_credentials};
+pub use client::{AwsConfig, AwsEc2, ConfigError, Settings};
+pub use transport::Transport;

@@ -5,14 +5,12 @@
 pub(crate) struct Partition {
     /// The second field of every ARN.
     pub(crate) name: &'static str,
-    /// The suffix of host names.
     suffix: &'static str,
     /// The suffix of the names of dual-stack hosts.
     dual_stack_suffix: &'static str,
 }
 
 impl Partition {
-    /// Returns the suffix of host names.
     pub(crate) const fn suffix(&self, dual_stack: bool) -> &'static str {
         if dual_stack { self.dual_stack_suffix } else { self.suffix }
     }
@@ -36,7 +34,6 @@ const OTHERS: [(&str, Partition); 7] = [
     ("eusc-", partition("aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu")),
 ];
 
-/// Returns the partition of a region.
 pub(crate) fn of(region: &str) -> Partition {
     OTHERS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or(AWS, |(_, partition)| *partition)
 }

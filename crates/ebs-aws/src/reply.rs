@@ -15,7 +15,6 @@ use roxmltree::{Document, Node, ParsingOptions};
 /// The most elements and texts of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has a third of it.
 const MAX_NODES: u32 = 1_000_000;
 
-/// Why a reply is not a complete answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it is not UTF-8")]
@@ -29,7 +28,6 @@ pub(crate) enum Malformed {
     Return(String),
 }
 
-/// A reply with a missing or invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Incomplete(pub(crate) String);
@@ -90,9 +88,6 @@ fn forbidden(digits: &str) -> bool {
 }
 
 /// Parses the reply to an action and passes it to `read`.
-///
-/// # Errors
-/// [`Malformed`]: the body is not a complete reply to the action.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
@@ -114,9 +109,6 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
 }
 
 /// Returns the code and message of the first error in an error answer of EC2 or STS.
-///
-/// # Errors
-/// [`Malformed`]: the body is not a document.
 pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<String>), Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
@@ -152,7 +144,6 @@ fn full_name(node: Node<'_, '_>) -> String {
 pub(crate) struct Element<'a>(Node<'a, 'a>);
 
 impl<'a> Element<'a> {
-    /// Returns true if `child` is an element of this name, in the name space of this element.
     fn has_named(self, child: Node<'_, '_>, name: &str) -> bool {
         let tag = child.tag_name();
         child.is_element() && tag.name() == name && tag.namespace() == self.0.tag_name().namespace()
@@ -162,7 +153,6 @@ impl<'a> Element<'a> {
         self.0.children().filter(move |child| self.has_named(*child, name)).map(Self)
     }
 
-    /// Returns the field of this name, if there is one.
     pub(crate) fn field(self, name: &str) -> Read<Option<Self>> {
         let mut found = self.children(name);
         match (found.next(), found.next()) {
@@ -171,7 +161,6 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the items of a list, if there is one.
     pub(crate) fn list(self, name: &str) -> Read<Option<impl Iterator<Item = Self>>> {
         Ok(self.field(name)?.map(|list| list.children("item")))
     }
@@ -190,7 +179,6 @@ impl<'a> Element<'a> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
-    /// Returns a number or a truth value.
     pub(crate) fn value<T: FromStr>(self, name: &str) -> Read<Option<T>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> has the invalid value {text:?}")))

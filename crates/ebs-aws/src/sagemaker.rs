@@ -19,7 +19,6 @@ use crate::{endpoint, partition};
 const NAMES: Names = Names { service: "SageMaker", signing: "sagemaker", api_version: "2017-07-24" };
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
-/// The client of SageMaker.
 pub(crate) struct SageMaker(Service);
 
 /// SageMaker's reply to both calls. The driver takes time and state from EC2 instead.
@@ -65,7 +64,6 @@ impl SageMaker {
     }
 }
 
-/// Returns AWS's own URL of SageMaker in a region.
 fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {

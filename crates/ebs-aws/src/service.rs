@@ -32,7 +32,6 @@ use crate::refused::Refused;
 use crate::retry;
 use crate::user_agent::ExecutionEnvironment;
 
-/// The names of a service.
 pub(crate) struct Names {
     /// The name in traces and metrics.
     pub(crate) service: &'static str,
@@ -160,9 +159,6 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
 }
 
 /// Returns a request to `/`, the only path of such services.
-///
-/// # Errors
-/// Never in practice: the parts are constants.
 pub(crate) fn post(content_type: &'static str, body: String) -> Result<HttpRequest, BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(body));
     request.set_method("POST")?;

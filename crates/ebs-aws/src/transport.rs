@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use aws_credential_types::Credentials;
-use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn,
 };
@@ -13,11 +11,6 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
-
-/// Returns fixed credentials, for [`crate::Settings::credentials`].
-pub fn fixed_credentials(key_id: &str, secret: &str) -> SharedCredentialsProvider {
-    SharedCredentialsProvider::new(Credentials::new(key_id, secret, None, None, "fixed"))
-}
 
 /// A transport that replaces the network, for tests that run the SDK on paused time. It resolves no endpoints and opens
 /// no connections. Timeouts and pauses use tokio's clock, and only signatures have the real time.

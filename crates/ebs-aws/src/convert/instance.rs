@@ -8,7 +8,6 @@ use super::attachment::state;
 use super::{optional_id, optional_number, required, required_id, required_word};
 use crate::reply::{Element, Incomplete, Read};
 
-/// Reads the reply of DescribeInstances: the instances of all reservations.
 pub(crate) fn instances(reply: Element<'_>) -> Read<Page<Instance>> {
     let mut items = Vec::new();
     for reservation in required(reply.list("reservationSet")?, "list of reservations")? {
@@ -54,7 +53,6 @@ fn block_device(mapping: Element<'_>) -> Read<BlockDevice> {
     })
 }
 
-/// Reads the reply of DescribeInstanceTypes for one type.
 pub(crate) fn first_instance_type(reply: Element<'_>) -> Read<Option<InstanceTypeInfo>> {
     required(reply.list("instanceTypeSet")?, "list of instance types")?.next().map(instance_type).transpose()
 }
@@ -71,7 +69,6 @@ fn instance_type(t: Element<'_>) -> Read<InstanceTypeInfo> {
     })
 }
 
-/// Reads the reply of DescribeAvailabilityZones.
 pub(crate) fn zones(reply: Element<'_>) -> Read<Vec<Zone>> {
     required(reply.list("availabilityZoneInfo")?, "list of zones")?.map(zone).collect()
 }

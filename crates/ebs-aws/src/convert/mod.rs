@@ -9,17 +9,14 @@ use ebs_ec2::{IdError, Page, Tags};
 
 use crate::reply::{Element, Incomplete, Read};
 
-/// Returns a required value.
 pub(crate) fn required<T>(value: Option<T>, what: &str) -> Read<T> {
     value.ok_or_else(|| Incomplete::lacks(what))
 }
 
-/// Returns a required word.
 pub(crate) fn required_word(element: Element<'_>, name: &str, what: &str) -> Read<String> {
     required(element.word(name)?, what)
 }
 
-/// Returns a required id or name.
 pub(crate) fn required_id<T>(
     element: Element<'_>,
     name: &str,
@@ -57,12 +54,10 @@ pub(crate) fn page<T>(
     Ok(Page { items, next: reply.word("nextToken")? })
 }
 
-/// Checks that a reply is about the requested object.
 pub(crate) fn about<T: PartialEq + std::fmt::Display>(answered: &T, asked: &T) -> Read<()> {
     if answered == asked { Ok(()) } else { Err(Incomplete(format!("it describes {answered}, not {asked}"))) }
 }
 
-/// Checks that a listing by ids has only the requested ones.
 pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl Fn(&T) -> &I, asked: &[I]) -> Read<()> {
     match items.iter().map(id).find(|id| !asked.contains(id)) {
         None => Ok(()),

@@ -8,7 +8,6 @@ use ebs_ec2::{
 use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};
 
-/// Reads the reply of DescribeSnapshots.
 pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {
     page(reply, "snapshotSet", "list of snapshots", snapshot)
 }

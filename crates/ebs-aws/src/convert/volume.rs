@@ -11,12 +11,10 @@ use super::attachment::attachment;
 use super::{among, optional_id, optional_number, page, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};
 
-/// Reads the reply of DescribeVolumes.
 pub(crate) fn volumes(reply: Element<'_>) -> Read<Page<Volume>> {
     page(reply, "volumeSet", "list of volumes", volume)
 }
 
-/// Reads the reply of CopyVolumes.
 pub(crate) fn copies(reply: Element<'_>) -> Read<Vec<Volume>> {
     reply.list("volumeSet")?.into_iter().flatten().map(volume).collect()
 }
@@ -66,12 +64,10 @@ fn attachments(v: Element<'_>, id: &VolumeId) -> Read<Vec<Attachment>> {
     Ok(list)
 }
 
-/// Reads the reply of ModifyVolume.
 pub(crate) fn modified(reply: Element<'_>) -> Read<Modification> {
     modification(required(reply.field("volumeModification")?, "modification")?)
 }
 
-/// Reads the reply of DescribeVolumesModifications.
 pub(crate) fn modifications(reply: Element<'_>) -> Read<Page<Modification>> {
     page(reply, "volumeModificationSet", "list of modifications", modification)
 }
@@ -94,7 +90,6 @@ fn modification(m: Element<'_>) -> Read<Modification> {
     rest().map_err(of)
 }
 
-/// Reads the reply of DescribeVolumeStatus.
 pub(crate) fn statuses(reply: Element<'_>) -> Read<Page<VolumeStatus>> {
     page(reply, "volumeStatusSet", "list of statuses", status)
 }

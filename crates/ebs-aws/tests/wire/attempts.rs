@@ -1,6 +1,6 @@
 //! The observer's reports of each HTTP attempt.
 
-use ebs_ec2::{PageRequest, VolumeId, Volumes, Zones};
+use ebs_ec2::{Action, ErrorClass, PageRequest, VolumeId, Volumes, Zones};
 
 use crate::server::{Reply, Wire, managed_volumes};
 
@@ -33,7 +33,14 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
         "DescribeAvailabilityZones (dry run): Refused(\"DryRunOperation\")",
     ];
     assert_eq!(*wire.seen.1.lock().unwrap(), wanted);
-    assert_eq!(wire.seen.0.lock().unwrap().len(), 5, "calls");
+    let calls = [
+        (Action::DescribeVolumes, None),
+        (Action::DeleteVolume, Some(ErrorClass::Throttled)),
+        (Action::DeleteVolume, Some(ErrorClass::VolumeNotFound)),
+        (Action::DeleteVolume, Some(ErrorClass::Ambiguous)),
+        (Action::DescribeAvailabilityZones, Some(ErrorClass::DryRunSucceeded)),
+    ];
+    assert_eq!(wire.seen.0.lock().unwrap().clone(), calls, "each call is reported once");
 }
 
 #[tokio::test]

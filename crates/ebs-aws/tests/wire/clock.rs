@@ -13,7 +13,6 @@ use ebs_ec2::{ClusterNodes, ErrorClass, HyperPodNode, PageRequest, VolumeId, Vol
 use crate::in_process::client;
 use crate::server::{CHILD, managed_volumes, printed_by_child};
 
-/// The largest accepted difference of the clocks.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
 /// An AWS with its own time, which checks only the time of a signature.
@@ -68,7 +67,6 @@ impl Aws {
     }
 }
 
-/// Parses `20260102T030405Z`.
 fn signed_at(request: &http::Request<Bytes>) -> SystemTime {
     let stamp = request.headers()["x-amz-date"].to_str().unwrap();
     let part = |range: std::ops::Range<usize>| &stamp[range];
@@ -77,7 +75,6 @@ fn signed_at(request: &http::Request<Bytes>) -> SystemTime {
     SystemTime::try_from(DateTime::from_str(&text, Format::DateTime).unwrap()).unwrap()
 }
 
-/// Returns the refusal in the format of the service.
 fn refusal(body: &str) -> String {
     if body.contains("GetCallerIdentity") {
         let code = "<Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message>";
@@ -128,7 +125,6 @@ async fn mutation_is_signed_with_the_time_of_an_earlier_reply() {
     }
 }
 
-/// The first describe is refused for its time and retried once.
 #[tokio::test(start_paused = true)]
 async fn describe_corrects_the_time_of_every_later_call() {
     let aws = Aws::ahead_by(600);
@@ -185,7 +181,6 @@ async fn child_leaves_the_clock_alone() {
     assert_eq!(aws.take_counts(), (2, 2));
 }
 
-/// The setting may be in the environment or in the profile.
 #[test]
 fn clock_skew_correction_can_be_disabled() {
     let profile = tempfile::NamedTempFile::new().unwrap();

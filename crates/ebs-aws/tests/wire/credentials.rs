@@ -1,14 +1,12 @@
 //! The sources of credentials and their failures: an unavailable source is an outage, and a source that refuses is a
 //! configuration error. Each case has its own process, because a process has one environment.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use ebs_aws::{AwsEc2, Settings, Transport};
+use ebs_aws::{Settings, Transport};
 use ebs_ec2::{VolumeId, Volumes};
 use tempfile::TempDir;
 
-use crate::server::{CHILD, Seen, config, printed_by_child};
+use crate::server::{CHILD, client, printed_by_child};
 
 /// Returns the answer of a source: `broken` is a connection that breaks, `silent` sends no answer, otherwise status and
 /// body.
@@ -41,14 +39,13 @@ async fn child_prints_the_outcome_of_a_call() {
         }
     });
     let settings = Settings { transport: Some(transport), ..Settings::default() };
-    let ec2 = AwsEc2::connect_with(&config("http://ec2.invalid"), settings, Arc::new(Seen::default())).await.unwrap();
+    let ec2 = client("http://ec2.invalid", settings).await;
     match ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await {
         Ok(()) => println!("\nENDED Succeeded"),
         Err(error) => println!("\nENDED {:?} {error}", error.class),
     }
 }
 
-/// A source of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     WebIdentity,
@@ -60,7 +57,6 @@ enum Source {
 impl Source {
     const ALL: [Self; 4] = [Self::WebIdentity, Self::PodIdentity, Self::AssumedRole, Self::Instance];
 
-    /// Returns the environment of the source, with files in the directory.
     fn environment(self, dir: &TempDir) -> Vec<(&'static str, String)> {
         let token = dir.path().join("token");
         std::fs::write(&token, "made-up-token").unwrap();
@@ -87,7 +83,6 @@ impl Source {
     }
 }
 
-/// Returns the outcome of a call in a child process with this environment.
 fn ended(behaviour: &str, environment: &[(&'static str, String)]) -> String {
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let test = "credentials::child_prints_the_outcome_of_a_call";
@@ -101,7 +96,6 @@ fn ended_with(source: Source, behaviour: &str) -> String {
     ended(behaviour, &source.environment(&dir))
 }
 
-/// Returns an error of STS.
 fn sts(status: u16, code: &str) -> String {
     format!(
         "{status} <ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>made up</Message></Error>\
@@ -109,7 +103,6 @@ fn sts(status: u16, code: &str) -> String {
     )
 }
 
-/// The source is unreachable, does not answer or fails itself. Nothing was sent.
 #[test]
 fn unavailable_credential_source_is_an_outage() {
     for source in Source::ALL {

@@ -20,7 +20,6 @@ fn published() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// This includes FIPS and dual stack.
 #[test]
 fn endpoints_match_awss_own_rules() {
     let published = published();

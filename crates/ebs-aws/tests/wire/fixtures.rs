@@ -128,7 +128,6 @@ impl Objects {
     }
 }
 
-/// Makes the call of an action, and returns its result as text.
 pub(crate) async fn call(ec2: &AwsEc2, action: &str, about: &Objects) -> Result<String> {
     let Objects { volumes, instances, snapshot } = about;
     let (volume, on, page) = (&volumes[0], &instances[0], PageRequest::default());

@@ -2,7 +2,7 @@
 
 use ebs_ec2::{Action, ClusterNodes, DeviceName, Ec2Error, ErrorClass, HyperPodNode, VolumeId};
 
-use crate::server::{Reply, Request, SECRET, TOKEN, Wire, managed_volumes};
+use crate::server::{Reply, Request, SECRET, TOKEN, Wire};
 use crate::signature;
 
 const ARN: &str = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-big-cluster";
@@ -40,7 +40,6 @@ fn refused(message: &str) -> Reply {
     Reply::SayWith(400, vec![("x-amzn-requestid", "req-sm".to_owned())], body)
 }
 
-/// Checks all parts of a SageMaker request, including its signature.
 fn is_whole(request: &Request, target: &str) {
     assert_eq!((request.method.as_str(), request.uri.path(), request.uri.query()), ("POST", "/", None));
     assert_eq!(request.headers["content-type"], "application/x-amz-json-1.1");
@@ -70,7 +69,6 @@ async fn attach_is_one_signed_call_after_an_account_lookup() {
     assert_eq!(seen, [(Action::GetCallerIdentity, None), (Action::AttachClusterNodeVolume, None)]);
 }
 
-/// The account lookup happens once per process.
 #[tokio::test]
 async fn detach_is_one_signed_call_and_the_account_is_cached() {
     let wire = Wire::answering([known(), attached()]).await;
@@ -104,7 +102,6 @@ async fn detach_fails(reply: Reply) -> Ec2Error {
     Wire::answering([known(), reply]).await.ec2.detach_cluster_node_volume(&node(), &vol()).await.unwrap_err()
 }
 
-/// The failure is not cached, and nothing is sent to SageMaker.
 #[tokio::test]
 async fn failed_account_lookup_is_retried_by_the_next_call() {
     let denied = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
@@ -157,7 +154,6 @@ async fn ec2s_error_inside_sagemakers_keeps_its_class() {
     }
 }
 
-/// They are throttles, denials and failures. A missing node is a missing instance.
 #[tokio::test]
 async fn sagemakers_own_errors_are_classified_and_sent_once() {
     for (status, kind, class) in [
@@ -178,7 +174,6 @@ async fn sagemakers_own_errors_are_classified_and_sent_once() {
     }
 }
 
-/// The reply may also be incomplete.
 #[tokio::test]
 async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
     let good = r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#;
@@ -205,15 +200,6 @@ async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
     let html = detach_fails(Reply::Say(502, "<html>Bad Gateway</html>".into())).await;
     assert_eq!(html.class, ErrorClass::Ambiguous);
     assert!(html.to_string().contains("EC2 may have executed the call"), "{html}");
-}
-
-#[tokio::test]
-async fn sagemaker_and_sts_are_not_called_without_a_node() {
-    use ebs_ec2::{PageRequest, Volumes};
-    let wire = Wire::answering([Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")]).await;
-    wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
-    let actions: Vec<_> = wire.requests().iter().map(|r| r.form["Action"].clone()).collect();
-    assert_eq!(actions, ["DescribeVolumes"]);
 }
 
 #[tokio::test]

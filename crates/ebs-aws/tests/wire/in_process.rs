@@ -10,12 +10,11 @@ use ebs_aws::{AwsEc2, Settings, Transport};
 use ebs_ec2::{ErrorClass, PageRequest, VolumeId, Volumes};
 use tokio::time::Instant;
 
-use crate::server::{Reply, Seen, config, managed_volumes, settings};
+use crate::server::{self, Reply, managed_volumes, settings};
 
-/// Creates a client with a function as its transport.
 pub(crate) async fn client(transport: Transport) -> AwsEc2 {
     let settings = Settings { transport: Some(transport), ..settings() };
-    AwsEc2::connect_with(&config("http://ec2.invalid"), settings, Arc::new(Seen::default())).await.unwrap()
+    server::client("http://ec2.invalid", settings).await
 }
 
 fn response(reply: Reply) -> http::Response<Bytes> {
@@ -24,18 +23,6 @@ fn response(reply: Reply) -> http::Response<Bytes> {
 }
 
 const EMPTY: &str = "<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>";
-
-#[tokio::test(start_paused = true)]
-async fn requests_arrive_signed_and_complete_in_process() {
-    let transport = Transport::answering(|request: http::Request<Bytes>| async move {
-        assert_eq!(request.uri().host(), Some("ec2.invalid"));
-        assert!(request.headers()["authorization"].to_str().unwrap().contains("/us-west-2/ec2/aws4_request"));
-        assert!(request.body().starts_with(b"Action=DescribeVolumes&"));
-        Ok(response(Reply::ok(EMPTY)))
-    });
-    let page = client(transport).await.describe_volumes(&managed_volumes(), &PageRequest::default()).await.unwrap();
-    assert_eq!(page.items, []);
-}
 
 /// A lost reply is ambiguous.
 #[tokio::test(start_paused = true)]

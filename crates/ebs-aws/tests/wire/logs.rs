@@ -9,7 +9,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::server::{Reply, SECRET, TOKEN, Wire, config, settings};
 
-/// A writer that keeps its content.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -23,7 +22,6 @@ impl Write for Kept {
     }
 }
 
-/// Returns all log lines of this crate for a deletion and an attach to a node, at any level.
 async fn logged(log_bodies: bool) -> String {
     let kept = Kept::default();
     let writer = kept.clone();
@@ -58,7 +56,6 @@ async fn logged(log_bodies: bool) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The flag is `--aws-sdk-debug-log`.
 #[tokio::test]
 async fn bodies_are_logged_on_request_but_never_those_of_sts() {
     let text = logged(true).await;
@@ -72,7 +69,6 @@ async fn bodies_are_logged_on_request_but_never_those_of_sts() {
     }
 }
 
-/// Such secrets are signatures, tokens and keys. This includes logs with bodies.
 #[tokio::test]
 async fn log_has_no_secret() {
     for log_bodies in [false, true] {

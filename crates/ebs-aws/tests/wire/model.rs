@@ -16,7 +16,6 @@ static MODEL: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_reader(flate2::read::GzDecoder::new(std::io::BufReader::new(packed))).unwrap()
 });
 
-/// Returns the Python that has boto3.
 pub(crate) fn boto3_python() -> PathBuf {
     let python = std::env::var_os("EBS_TEST_BOTO3_PYTHON").map(PathBuf::from);
     python.expect("EBS_TEST_BOTO3_PYTHON is not set: `make test` installs boto3 and sets it")

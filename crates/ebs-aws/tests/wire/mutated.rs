@@ -70,7 +70,6 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 const FACTS: [&str; 8] =
     ["id: ", "volume: ", "instance: ", "source_volume: ", "snapshot: ", "state: ", "details: ", "message: "];
 
-/// Returns these fields of a result, in their order.
 fn facts(result: &str) -> Vec<&str> {
     let pieces = result.split([',', '{', '[', '}']).map(str::trim);
     pieces.filter(|piece| FACTS.iter().any(|name| piece.starts_with(name))).collect()
@@ -121,7 +120,6 @@ impl Bench {
         Self { runtime, slot, ec2 }
     }
 
-    /// Returns the result of each action with the reply of the corpus.
     fn results(&self) -> BTreeMap<&'static str, String> {
         let read = |action| self.call(action, 200, corpus::read(action).into_bytes()).unwrap();
         [&MUTATIONS[..], &READS].concat().into_iter().map(|action| (action, read(action))).collect()
@@ -153,7 +151,6 @@ fn reply_of_each_action_is_read_with_all_fields() {
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
-/// Such a reply never causes a panic. After a mutation, the outcome is unknown.
 #[test]
 fn reply_with_changed_bytes_is_never_a_wrong_success() {
     let bench = Bench::new();

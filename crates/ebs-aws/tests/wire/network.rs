@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use ebs_aws::{AwsConfig, AwsEc2};
 use ebs_ec2::{PageRequest, Volumes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -12,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::server::{CHILD, Seen, managed_volumes, printed_by_child, settings};
+use crate::server::{CHILD, client, managed_volumes, printed_by_child, settings};
 
 const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>";
 
@@ -21,22 +20,13 @@ const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet
 #[tokio::test]
 async fn child_calls_ec2_over_the_network() {
     let Ok(endpoint) = std::env::var(CHILD) else { return };
-    let config = AwsConfig {
-        region: "us-west-2".into(),
-        ec2_endpoint: Some(endpoint),
-        sagemaker_endpoint: None,
-        user_agent_extra: None,
-        version: "v1".into(),
-        log_bodies: false,
-    };
-    let ec2 = AwsEc2::connect_with(&config, settings(), Arc::new(Seen::default())).await.unwrap();
+    let ec2 = client(&endpoint, settings()).await;
     match ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await {
         Ok(_) => println!("\nANSWERED"),
         Err(error) => println!("\nFAILED {error:?}"),
     }
 }
 
-/// Returns the output of a child process with this endpoint and environment.
 async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
     let (endpoint, environment) =
         (endpoint.to_owned(), environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
@@ -114,7 +104,6 @@ async fn ec2_is_called_through_the_proxy_of_the_environment() {
     assert_eq!((proxy.asked().len(), ec2.asked().len()), (0, 1));
 }
 
-/// The bundle replaces the system's roots.
 #[tokio::test]
 async fn ca_bundle_is_used_for_ec2s_certificate() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -15,7 +15,6 @@ use ebs_ec2::{Action, Attempt, ErrorClass, Observation, Observer, VolumeQuery};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// The server's reaction to a request.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// Status and body.
@@ -31,7 +30,6 @@ impl Reply {
         Self::Say(200, body.into())
     }
 
-    /// Returns an error in EC2's format.
     pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
         Self::Say(
             status,
@@ -43,7 +41,6 @@ impl Reply {
     }
 }
 
-/// A request that arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -148,7 +145,10 @@ pub(crate) fn settings() -> Settings {
     Settings { credentials: Some(SharedCredentialsProvider::new(credentials)), ..Settings::default() }
 }
 
-/// Returns a configuration for tests.
+pub(crate) async fn client(endpoint: &str, settings: Settings) -> AwsEc2 {
+    AwsEc2::connect_with(&config(endpoint), settings, Arc::new(Seen::default())).await.unwrap()
+}
+
 pub(crate) fn config(endpoint: &str) -> AwsConfig {
     AwsConfig {
         region: "us-west-2".into(),
@@ -160,7 +160,6 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
     }
 }
 
-/// The input of a test that runs as a child process.
 pub(crate) const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
 /// Runs a test of this program with an input in a process with this environment, because a process has one environment.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
 use ebs_ec2::{ClusterNodes, HyperPodNode, PageRequest, VolumeId, Volumes};
 
-use crate::server::{CHILD, Seen, managed_volumes, printed_by_child, settings};
+use crate::server::{CHILD, Seen, config, managed_volumes, printed_by_child, settings};
 
 /// The child process of the other tests, not a test itself. For each region it prints where each service was called, or
 /// why there is no client.
@@ -46,9 +46,7 @@ async fn say_where_it_calls(region: String) {
         region,
         ec2_endpoint: variable("AWS_EC2_ENDPOINT"),
         sagemaker_endpoint: variable("AWS_SAGEMAKER_ENDPOINT"),
-        user_agent_extra: None,
-        version: "v1".into(),
-        log_bodies: false,
+        ..config("")
     };
     let settings = Settings { transport: Some(transport), ..settings() };
     let ec2 = match AwsEc2::connect_with(&config, settings, Arc::new(Seen::default())).await {
@@ -65,10 +63,8 @@ async fn say_where_it_calls(region: String) {
     println!("\nCALLS {}", hosts.join(" "));
 }
 
-/// The child process.
 const TEST: &str = "settings::child_prints_where_it_calls";
 
-/// Returns the lines of a child process with this environment, by their first word.
 fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
     let words = ["CALLS", "REFUSED", "NODE", "ARN"];
     printed_by_child(TEST, region, environment)
@@ -87,7 +83,6 @@ pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]
     regions.iter().map(|region| (*region).to_owned()).zip(urls).collect()
 }
 
-/// Returns where EC2, STS and SageMaker are called.
 fn called(region: &str, environment: &[(&str, &str)]) -> Vec<String> {
     let lines = child(region, environment);
     lines.get("CALLS").unwrap_or_else(|| panic!("{lines:?}")).split(' ').map(str::to_owned).collect()
@@ -116,7 +111,6 @@ fn endpoint_of_a_service_applies_only_to_it() {
     assert_eq!(called("us-west-2", &environment), ["http://all:1/", "http://all:1/", "http://sage:1/"]);
 }
 
-/// It is checked like one from a variable.
 #[test]
 fn endpoint_of_the_profile_is_used_and_checked() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -139,15 +133,6 @@ fn custom_endpoint_with_fips_or_dual_stack_fails_at_start() {
     }
 }
 
-#[test]
-fn malformed_endpoint_is_refused_with_its_variable() {
-    for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
-        let said = refused(&[(endpoint, "127.0.0.1:4566")]);
-        assert!(said.contains(endpoint) && said.contains("http"), "{said}");
-    }
-}
-
-/// The variables are `AWS_MAX_ATTEMPTS` and `AWS_RETRY_MODE`.
 #[test]
 fn number_of_attempts_ignores_the_sdks_variables() {
     let environment = [("AWS_MAX_ATTEMPTS", "9"), ("AWS_RETRY_MODE", "adaptive")];

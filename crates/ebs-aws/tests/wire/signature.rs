@@ -5,7 +5,6 @@ use sha2::{Digest, Sha256};
 
 use crate::server::{Request, SECRET};
 
-/// Checks the signature of a request for the service and region.
 pub(crate) fn check(request: &Request, region: &str, service: &str) {
     let header = |name: &str| request.headers[name].to_str().unwrap().to_owned();
     let authorization = header("authorization");
@@ -30,7 +29,6 @@ pub(crate) fn check(request: &Request, region: &str, service: &str) {
     assert_eq!(part("Signature"), sign(SECRET, &stamp, &scope, &canonical), "of {canonical}");
 }
 
-/// Returns the signature of a canonical request.
 pub(crate) fn sign(secret: &str, stamp: &str, scope: &str, canonical: &str) -> String {
     let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
     let mut key = format!("AWS4{secret}").into_bytes();

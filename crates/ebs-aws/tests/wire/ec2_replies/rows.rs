@@ -69,7 +69,6 @@ pub(super) fn fits(pattern: &str, text: &str) -> bool {
     starts.into_iter().any(|at| fits(rest, &after[at..]))
 }
 
-/// Returns a text that fits the pattern.
 pub(super) fn example(pattern: &str) -> String {
     match pattern.split_once('{').and_then(|(literal, rest)| Some((literal, rest.split_once('}')?))) {
         None => pattern.to_owned(),

@@ -35,7 +35,6 @@ const NODE: &str =
 /// Repetitions of `until`. The staleness is random, and half of all describes show a state within this number.
 const LOOKS: usize = 400;
 
-/// A reply, raw and parsed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Said {
     pub(super) status: u16,
@@ -47,7 +46,6 @@ pub(super) struct Said {
     request_id: String,
 }
 
-/// Returns the simulator's reply to the situation of a row.
 pub(super) async fn provoke(row: &Row) -> Said {
     let script = match &row.how {
         How::Script(script) => script,
@@ -186,7 +184,6 @@ impl Account {
         Ok(Said::default())
     }
 
-    /// Makes a call, and checks its conditions.
     async fn call(&mut self, call: &str) -> Result<Said, String> {
         let (call, conditions) = call.split_once(" | ").unwrap_or((call, ""));
         let (name, call) = call.split_once(" = ").map_or((None, call), |(name, call)| (Some(name), call));
@@ -234,7 +231,6 @@ impl Account {
         said(self.service.answer(request.unwrap()).await)
     }
 
-    /// Returns the form of a call, or of one of the short forms.
     fn form(&self, call: &str) -> String {
         let (word, rest) = call.split_once(' ').unwrap_or((call, ""));
         let instance = &self.names["i"];
@@ -258,7 +254,6 @@ impl Account {
         format!("Action={}&{VERSION}", parameters.collect::<Vec<_>>().join("&"))
     }
 
-    /// Returns the state of a volume's only attachment at EC2.
     async fn attachment_state(&self, volume: &str) -> Option<String> {
         let volumes = self.engine.snapshot_of_state().await.volumes;
         let volume = volumes.into_iter().find(|v| v.id == volume)?;
@@ -279,14 +274,12 @@ pub(super) fn said(response: Response<Bytes>) -> Said {
     Said { status, body, code, text, request_id: request_id.unwrap_or_default() }
 }
 
-/// Returns the text of the first element with the name.
 fn of(xml: &str, name: &str) -> Option<String> {
     let text = all_of(xml, name).into_iter().next()?;
     let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     Some(marks.iter().fold(text, |text, (mark, is)| text.replace(mark, is)))
 }
 
-/// Returns the texts of all elements with the name.
 pub(super) fn all_of(xml: &str, name: &str) -> Vec<String> {
     xml.split(&format!("<{name}>")).skip(1).filter_map(|rest| Some(rest.split_once("</")?.0.to_owned())).collect()
 }
