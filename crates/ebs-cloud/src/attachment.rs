@@ -36,7 +36,6 @@ pub struct AttachmentService<E> {
     pending_detaches: PendingDetaches,
 }
 
-/// A running operation on a pair of volume and node.
 struct PairOperation<'a, E> {
     service: &'a AttachmentService<E>,
     op: &'a OpContext<'a>,

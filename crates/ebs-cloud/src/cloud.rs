@@ -64,9 +64,6 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// Checks with one call, without retry, that EC2 answers and accepts our credentials.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
     pub async fn check_access(&self) -> Result<(), CloudError> {
         let ec2 = self.context.ec2.for_background_read();
         ec2.check_access().await.map_err(|e| map_error("check the access to EC2", e))

@@ -10,40 +10,8 @@ use crate::object::Object;
 /// Returns the error for a refused call, unless the operation has its own rule for the class. `what` is the action and
 /// its object, as a fragment: `attach vol-1 to i-2`.
 pub(crate) fn map_error(what: impl Display, error: Ec2Error) -> CloudError {
-    let kind = match error.class {
-        ErrorClass::MalformedId
-        | ErrorClass::InvalidParameter
-        | ErrorClass::Unsupported
-        | ErrorClass::VolumeTypeNotInZone
-        | ErrorClass::VolumeNotFound
-        | ErrorClass::SnapshotNotFound
-        | ErrorClass::InstanceNotFound => CloudErrorKind::InvalidArgument,
-        ErrorClass::AttachmentNotFound
-        | ErrorClass::ModificationNotFound
-        | ErrorClass::IncorrectState
-        | ErrorClass::IncorrectInstanceState
-        | ErrorClass::BeingModified
-        | ErrorClass::NotPermitted
-        | ErrorClass::VolumeInUse
-        | ErrorClass::SnapshotInUse
-        | ErrorClass::FastRestoresEnabled
-        | ErrorClass::DeviceNameInUse
-        | ErrorClass::ZoneMismatch
-        | ErrorClass::ModificationCooldown
-        | ErrorClass::Encryption => CloudErrorKind::FailedPrecondition,
-        ErrorClass::IdempotentMismatch => CloudErrorKind::AlreadyExists,
-        ErrorClass::LimitExceeded(_) => CloudErrorKind::LimitExceeded,
-        ErrorClass::InsufficientCapacity => CloudErrorKind::InsufficientCapacity,
-        ErrorClass::SnapshotCooldown | ErrorClass::Throttled | ErrorClass::NotSent => CloudErrorKind::Unavailable,
-        ErrorClass::BadToken => CloudErrorKind::BadPageToken,
-        ErrorClass::Unauthenticated => CloudErrorKind::Unauthenticated,
-        ErrorClass::Unauthorized | ErrorClass::AccountState => CloudErrorKind::Unauthorized,
-        // A read without a clear answer leaves nothing behind.
-        ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
-        ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
-        ErrorClass::DryRunSucceeded | ErrorClass::Other => CloudErrorKind::Internal,
-    };
-    kind.error(format!("{what}: {}", reason(&error))).caused_by(error)
+    let (kind, reason) = meaning(&error);
+    kind.error(format!("{what}: {reason}")).caused_by(error)
 }
 
 /// Returns the same for a call about one object, including "does not exist".
@@ -73,50 +41,65 @@ fn exceeded(limit: Limit) -> &'static str {
     }
 }
 
-/// Returns the rule behind a class, in our words.
-fn reason(error: &Ec2Error) -> &'static str {
+/// Returns the meaning of a class, and the rule behind it in our words.
+fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
+    use CloudErrorKind as Kind;
+    use ErrorClass as Class;
     match error.class {
-        ErrorClass::VolumeNotFound => "the volume does not exist",
-        ErrorClass::SnapshotNotFound => "the snapshot does not exist",
-        ErrorClass::InstanceNotFound => "the instance does not exist",
-        ErrorClass::AttachmentNotFound => "the attachment does not exist",
-        ErrorClass::ModificationNotFound => "the modification does not exist",
-        ErrorClass::MalformedId => "EC2 reports a malformed id in the request; correct the id",
-        ErrorClass::IncorrectState => "the current state of the object does not allow it",
-        ErrorClass::IncorrectInstanceState => "the current state of the instance does not allow it",
-        ErrorClass::BeingModified => "the volume is being modified; try again when the modification is done",
-        ErrorClass::NotPermitted => "EC2 does not currently permit it",
-        ErrorClass::VolumeInUse => "the volume is in use; detach it first",
-        ErrorClass::SnapshotInUse => "the snapshot is in use or locked",
-        ErrorClass::FastRestoresEnabled => "fast snapshot restores are enabled; disable them in every zone first",
-        ErrorClass::DeviceNameInUse => "the device name is in use",
-        ErrorClass::IdempotentMismatch => "an earlier request used this name with different parameters",
-        ErrorClass::LimitExceeded(limit) => exceeded(limit),
-        ErrorClass::InsufficientCapacity => "the zone has no capacity for this volume now",
-        ErrorClass::VolumeTypeNotInZone => "the zone does not offer this volume type; use another type or zone",
-        ErrorClass::ZoneMismatch => "volume and instance are in different zones",
-        ErrorClass::InvalidParameter => "EC2 rejects a parameter",
-        ErrorClass::Unsupported => "EC2 does not support this here",
-        ErrorClass::ModificationCooldown => "too soon after earlier modifications of the volume",
-        ErrorClass::SnapshotCooldown => "too soon after the last snapshot of the volume",
-        ErrorClass::BadToken => "the page token is invalid or expired; list from the beginning",
-        ErrorClass::DryRunSucceeded => "unexpected DryRunOperation response",
-        ErrorClass::Throttled => "EC2 throttles the driver",
-        ErrorClass::Unauthenticated => {
+        Class::VolumeNotFound => (Kind::InvalidArgument, "the volume does not exist"),
+        Class::SnapshotNotFound => (Kind::InvalidArgument, "the snapshot does not exist"),
+        Class::InstanceNotFound => (Kind::InvalidArgument, "the instance does not exist"),
+        Class::AttachmentNotFound => (Kind::FailedPrecondition, "the attachment does not exist"),
+        Class::ModificationNotFound => (Kind::FailedPrecondition, "the modification does not exist"),
+        Class::MalformedId => (Kind::InvalidArgument, "EC2 reports a malformed id in the request; correct the id"),
+        Class::IncorrectState => (Kind::FailedPrecondition, "the current state of the object does not allow it"),
+        Class::IncorrectInstanceState => {
+            (Kind::FailedPrecondition, "the current state of the instance does not allow it")
+        }
+        Class::BeingModified => {
+            (Kind::FailedPrecondition, "the volume is being modified; try again when the modification is done")
+        }
+        Class::NotPermitted => (Kind::FailedPrecondition, "EC2 does not currently permit it"),
+        Class::VolumeInUse => (Kind::FailedPrecondition, "the volume is in use; detach it first"),
+        Class::SnapshotInUse => (Kind::FailedPrecondition, "the snapshot is in use or locked"),
+        Class::FastRestoresEnabled => {
+            (Kind::FailedPrecondition, "fast snapshot restores are enabled; disable them in every zone first")
+        }
+        Class::DeviceNameInUse => (Kind::FailedPrecondition, "the device name is in use"),
+        Class::IdempotentMismatch => {
+            (Kind::AlreadyExists, "an earlier request used this name with different parameters")
+        }
+        Class::LimitExceeded(limit) => (Kind::LimitExceeded, exceeded(limit)),
+        Class::InsufficientCapacity => (Kind::InsufficientCapacity, "the zone has no capacity for this volume now"),
+        Class::VolumeTypeNotInZone => {
+            (Kind::InvalidArgument, "the zone does not offer this volume type; use another type or zone")
+        }
+        Class::ZoneMismatch => (Kind::FailedPrecondition, "volume and instance are in different zones"),
+        Class::InvalidParameter => (Kind::InvalidArgument, "EC2 rejects a parameter"),
+        Class::Unsupported => (Kind::InvalidArgument, "EC2 does not support this here"),
+        Class::ModificationCooldown => (Kind::FailedPrecondition, "too soon after earlier modifications of the volume"),
+        Class::SnapshotCooldown => (Kind::Unavailable, "too soon after the last snapshot of the volume"),
+        Class::BadToken => (Kind::BadPageToken, "the page token is invalid or expired; list from the beginning"),
+        Class::DryRunSucceeded => (Kind::Internal, "unexpected DryRunOperation response"),
+        Class::Throttled => (Kind::Unavailable, "EC2 throttles the driver"),
+        Class::Unauthenticated => (
+            Kind::Unauthenticated,
             "EC2 does not accept the credentials; check that they exist and have not expired, and that the clock is \
-             right"
-        }
-        ErrorClass::Unauthorized => "the credentials do not allow it; check the driver's IAM policy",
-        ErrorClass::AccountState => {
-            "AWS does not let the account use EC2; check the account's subscription, verification and billing with AWS"
-        }
-        ErrorClass::Encryption => {
-            "the KMS key is unusable; check that it exists, is enabled and that its policy lets the driver use it"
-        }
+             right",
+        ),
+        Class::Unauthorized => (Kind::Unauthorized, "the credentials do not allow it; check the driver's IAM policy"),
+        Class::AccountState => (
+            Kind::Unauthorized,
+            "AWS does not let the account use EC2; check the account's subscription, verification and billing with AWS",
+        ),
+        Class::Encryption => (
+            Kind::FailedPrecondition,
+            "the KMS key is unusable; check that it exists, is enabled and that its policy lets the driver use it",
+        ),
         // The error itself names the obstacle and what to check.
-        ErrorClass::NotSent => "EC2 was not called",
-        ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a read",
-        ErrorClass::Ambiguous => "EC2 gave no clear answer and may have executed the call",
-        ErrorClass::Other => "EC2 rejected it",
+        Class::NotSent => (Kind::Unavailable, "EC2 was not called"),
+        Class::Ambiguous if !error.action.mutates() => (Kind::Unavailable, "EC2 gave no clear answer to a read"),
+        Class::Ambiguous => (Kind::OutcomeUnknown, "EC2 gave no clear answer and may have executed the call"),
+        Class::Other => (Kind::Internal, "EC2 rejected it"),
     }
 }

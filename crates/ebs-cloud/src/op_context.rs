@@ -54,7 +54,6 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Sleeps until the instant, for waits that need no describe.
     pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
         self.unless_superseded(tokio::time::sleep_until(instant)).await
     }

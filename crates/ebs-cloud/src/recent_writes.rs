@@ -27,7 +27,6 @@ pub(crate) enum Write {
     SnapshotDeletion(SnapshotId),
 }
 
-/// Remembers mutating calls for [`SETTLE`], and proofs for longer.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     since: Instant,
@@ -55,7 +54,6 @@ impl RecentWrites {
         }
     }
 
-    /// Records a call that EC2 accepted, or may have accepted.
     pub(crate) fn record_write(&self, write: Write) {
         self.absent.remove(&write);
         self.writes.insert(write, Instant::now() + SETTLE, SETTLE);

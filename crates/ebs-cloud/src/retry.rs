@@ -44,9 +44,6 @@ where
 
 /// Sends a read through the handle. Sends it again after a throttle, and a few times after a lost answer, until the
 /// handle's deadline.
-///
-/// # Errors
-/// The error of EC2, mapped by [`map_error`].
 pub(crate) async fn read<T, F, E>(
     ec2: &Ec2Handle<E>,
     step: &str,

@@ -26,7 +26,6 @@ pub struct SnapshotService<E> {
     memory: SnapshotMemory,
 }
 
-/// A running creation of a snapshot.
 struct Creation<'a, E> {
     service: &'a SnapshotService<E>,
     op: &'a OpContext<'a>,
@@ -63,9 +62,6 @@ impl<E: Ec2> SnapshotService<E> {
 
     /// Returns the snapshot as EC2 describes it now, or `None`. Describes again for up to 15 s if this process has
     /// known the snapshot within the last 15 s and has not deleted it.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
     pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         let object = Object::Snapshot(id.clone());
         loop {

@@ -140,7 +140,6 @@ pub struct SnapshotSpec {
     /// The orchestrator's name. The tag `CSIVolumeSnapshotName` has it.
     pub name: String,
     pub volume: VolumeId,
-    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
     /// All tags, including name and ownership tags.
     pub tags: Tags,
@@ -179,7 +178,6 @@ pub enum LockEnd {
 }
 
 impl Lock {
-    /// Returns the call that locks the snapshot.
     pub(crate) fn of(&self, snapshot: &SnapshotId) -> LockSnapshot {
         let (mode, cool_off_hours) = match self.mode {
             LockMode::Governance => ("governance", None),

@@ -11,11 +11,9 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
 /// CreateVolume, including its describes and the wait for `available`.
 pub(crate) const CREATE: Duration = Duration::from_secs(120);
-/// DeleteVolume and DeleteSnapshot.
 pub(crate) const DELETE: Duration = Duration::from_secs(60);
 /// Attach, including the wait for `attached`. Longer than `STUCK_ATTACHING`.
 pub(crate) const ATTACH: Duration = Duration::from_secs(180);
-/// Detach, including the wait for its end.
 pub(crate) const DETACH: Duration = Duration::from_secs(300);
 /// Expand, including the waits for an earlier modification and its own.
 pub(crate) const EXPAND: Duration = Duration::from_secs(300);

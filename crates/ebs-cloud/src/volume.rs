@@ -35,7 +35,6 @@ pub struct VolumeService<E> {
     iops_limits: IopsLimitProbe<E>,
 }
 
-/// A running creation of a volume.
 struct Creation<'a, E> {
     service: &'a VolumeService<E>,
     op: &'a OpContext<'a>,

@@ -20,7 +20,6 @@ use crate::{Attached, CloudError, CloudErrorKind, Object, timeouts};
 /// The most refusals in one operation, counting those that another try may resolve.
 const MAX_REFUSALS: u32 = 5;
 
-/// The outcome of the wait for an attachment.
 enum AttachOutcome {
     Attached(Box<Volume>, Attachment),
     /// The attachment stays `attaching`.
@@ -29,7 +28,6 @@ enum AttachOutcome {
     None,
 }
 
-/// Attaches the volume to the node and waits until EC2 proves the attachment.
 pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached, CloudError> {
     let &PairOperation { service, op, pair } = on;
     // EC2 may still carry out an unanswered DetachVolume, and that would end the attachment that this call reports.

@@ -38,7 +38,6 @@ pub(super) async fn await_modified<E: Ec2>(
         _ => error,
     })
 }
-/// Describes the obstacle as far as EC2 shows it.
 fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
     let since = modification

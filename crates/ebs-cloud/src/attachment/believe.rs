@@ -60,7 +60,6 @@ pub(crate) struct Expected {
     identity: Identity,
 }
 
-/// How a describe shows that a listed attachment is the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
     /// EC2 accepted the call. The attachment has this attach time, if EC2 returned one, with at most this difference.
@@ -111,7 +110,6 @@ impl Expected {
         Self { identity, ..Self::accepted(None) }
     }
 
-    /// Returns the event for the memory: the attachment exists, or EC2 may still make it.
     pub(crate) fn event(&self) -> Event {
         match self.identity {
             Identity::AttachTime(attach_time, _) => Event::Attached { attach_time },
@@ -308,7 +306,6 @@ mod tests {
         assert!(!reports_not_attached(&refusal(ErrorClass::Ambiguous, available)));
     }
 
-    /// The longest difference of equal attach times is 2 s.
     #[test]
     fn attach_times_within_2_s_are_equal() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);

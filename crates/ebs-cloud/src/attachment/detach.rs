@@ -31,7 +31,6 @@ enum End {
     Unlisted,
 }
 
-/// Detaches the volume from the node and waits for the proof.
 pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), CloudError> {
     let &PairOperation { service, op, pair } = on;
     op.ensure_wanted()?;
@@ -93,14 +92,13 @@ async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachP
 }
 
 /// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that
-/// nothing is attached. Returns `None` if this process made the attachment itservice while it was the only leader.
+/// nothing is attached. Returns `None` if this process made the attachment itself while it was the only leader.
 fn late_attach_until<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Option<Instant> {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     let is_ours = service.pairs.state(pair).known().is_some_and(|known| known.is_sure && known.at >= alone_since);
     Some(service.context.recent.leases.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
 }
 
-/// Waits for the proof that nothing is attached, or for a sign that the DetachVolume did not end the attachment.
 async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress) -> Result<End, CloudError> {
     let &PairOperation { service, op, pair } = on;
     let mut believed_from = progress.believed_from;

@@ -18,7 +18,6 @@ use crate::retry::mutate;
 use crate::traffic::{BucketKey, Transition};
 use crate::{CloudError, CloudErrorKind, timeouts};
 
-/// The state of a detach before the wait for its end.
 pub(super) struct DetachProgress {
     /// The instant from which "nothing listed" proves that nothing is attached.
     pub(super) believed_from: Instant,

@@ -33,7 +33,6 @@ static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) device: DeviceName,
-    /// The EBS card, on instances with several.
     pub(crate) card: Option<u32>,
 }
 
@@ -100,7 +99,6 @@ impl DeviceNames {
         Ok(holds)
     }
 
-    /// Returns true if the volume holds a name on the instance.
     pub(crate) fn holds(&self, instance: &InstanceId, volume: &VolumeId) -> bool {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
@@ -124,7 +122,6 @@ impl DeviceNames {
         }
     }
 
-    /// Records that EC2 reported the name as in use.
     pub(crate) fn mark_likely_bad(&self, instance: &InstanceId, device: &DeviceName) {
         let mut by_instance = self.live();
         let names = by_instance.entry(instance.clone()).or_default();

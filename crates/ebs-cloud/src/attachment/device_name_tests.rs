@@ -47,7 +47,6 @@ async fn listed_name_is_in_use_in_any_state_or_without_volume() {
     assert_eq!(names.reserve(&instance(mapping), &volume(9), 1).unwrap().device, NAMES[4]);
 }
 
-/// The hour is `LIKELY_BAD_LIFETIME`. Without any free name, the attach is refused.
 #[tokio::test(start_paused = true)]
 async fn likely_bad_name_is_the_last_choice_for_an_hour() {
     let names = DeviceNames::default();

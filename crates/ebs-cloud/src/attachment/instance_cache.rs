@@ -14,7 +14,6 @@ use crate::context::Context;
 use crate::op_context::OpContext;
 use crate::traffic::{Expiring, RateLimited, SharedAnswers};
 
-/// How long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

@@ -12,9 +12,7 @@ use tokio::time::Instant;
 use super::believe::is_same;
 use crate::timeouts::SETTLE;
 
-/// How long the memory keeps an attachment that was made or listed.
 const KNOWN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// How long the memory keeps an unfinished call.
 const UNFINISHED_LIFETIME: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,7 +21,6 @@ pub(crate) struct Pair {
     pub(crate) node: NodeId,
 }
 
-/// An attachment that is known to have existed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownAttachment {
     pub(crate) attach_time: Option<SystemTime>,
@@ -57,7 +54,6 @@ pub(crate) struct AttachmentState {
     pub(crate) late_detach_until: Option<Instant>,
 }
 
-/// A result of a call or a describe for a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// EC2 accepted an AttachVolume, or describes have proven that the attachment exists now.
@@ -125,13 +121,11 @@ impl AttachmentState {
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 
 impl PairMemory {
-    /// Returns the current state of the pair.
     pub(crate) fn state(&self, pair: &Pair) -> AttachmentState {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         states.get(pair).copied().unwrap_or_default().at(Instant::now())
     }
 
-    /// Records the event. Removes empty states from time to time.
     pub(crate) fn record(&self, pair: &Pair, event: Event) {
         let now = Instant::now();
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +148,6 @@ impl PairMemory {
         known.unwrap_or(KnownAttachment { attach_time, at: sent, is_sure: false })
     }
 
-    /// Forgets the attachment, which does not exist any more.
     pub(crate) fn forget(&self, pair: &Pair) {
         self.record(pair, Event::Ended);
     }
@@ -168,7 +161,6 @@ mod tests {
         Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
-    /// Each event has one effect on the unfinished call, in every state.
     #[tokio::test(start_paused = true)]
     async fn unfinished_call_follows_the_table_of_transitions() {
         let (then, until) = (Instant::now(), Instant::now() + SETTLE);

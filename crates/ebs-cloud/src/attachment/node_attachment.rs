@@ -2,7 +2,6 @@
 
 use ebs_ec2::{Attachment, AttachmentState, NodeId, Volume};
 
-/// The state of a volume's attachment to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NodeAttachment {
     Attached(Attachment),
@@ -13,7 +12,6 @@ pub(crate) enum NodeAttachment {
 }
 
 impl NodeAttachment {
-    /// Returns the attachment that EC2 lists, if any.
     pub(crate) fn listed(&self) -> Option<&Attachment> {
         match self {
             Self::Attached(attachment) | Self::Attaching(attachment) | Self::Detaching(attachment) => Some(attachment),

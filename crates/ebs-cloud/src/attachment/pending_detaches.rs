@@ -31,7 +31,6 @@ struct Entry {
     seen: Instant,
 }
 
-/// All detaches that were requested and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDetaches(Mutex<HashMap<Pair, Entry>>);
 
@@ -42,7 +41,6 @@ impl PendingDetaches {
         entries
     }
 
-    /// Records that EC2 still lists the attachment.
     pub(crate) fn record_listed(&self, pair: &Pair, state: &AttachmentState) {
         let now = Instant::now();
         let mut entries = self.live();

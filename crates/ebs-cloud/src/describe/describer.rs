@@ -45,7 +45,6 @@ pub(crate) enum FirstPoll {
     After(Transition),
 }
 
-/// One wait: its operation, and the time of its first describe.
 struct Wait<'a> {
     op: &'a OpContext<'a>,
     first: FirstPoll,
@@ -78,9 +77,6 @@ impl<E: Ec2> Describer<E> {
     }
 
     /// Returns the instance in any state.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::NotFound` if EC2 does not list it.
     pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
         let step = format!("describe instance {id}");
         let instance = describe_once(&self.batchers.instances, &step, op, id.clone()).await?.pop();

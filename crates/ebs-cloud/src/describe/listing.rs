@@ -16,14 +16,12 @@ use crate::traffic::{RateLimited, pages};
 
 /// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
-/// The longest page to request.
 const MAX_PAGE: u32 = 1000;
 /// The prefix of our own tokens, which EC2's never have.
 const OWN_TOKEN: &str = "after:";
 
 pub(crate) trait Listed: Entry {
     type Query: Sync;
-    /// The action, for messages.
     const STEP: &str;
 
     fn page<E: Ec2>(
@@ -111,9 +109,6 @@ impl Position {
 }
 
 /// Returns a page of the objects that the query selects. With `max_entries` 0, EC2 chooses the length.
-///
-/// # Errors
-/// `CloudErrorKind::BadPageToken`.
 pub(crate) async fn list<T: Listed, E: Ec2>(
     limited: &Arc<RateLimited<E>>,
     query: &T::Query,
@@ -141,7 +136,6 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     Ok(cut(entries, after.as_ref(), max_entries))
 }
 
-/// Returns one of EC2's own pages, or the first later one that is not empty.
 async fn whole_page<T: Listed, E: Ec2>(
     limited: &Arc<RateLimited<E>>,
     query: &T::Query,

@@ -14,7 +14,6 @@ use crate::recent_writes::Write;
 use crate::retry::mutate;
 use crate::{CloudError, CloudErrorKind, Object, SnapshotSpec, timeouts};
 
-/// A snapshot of the requested name and source.
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
     /// EC2 took it for this operation.

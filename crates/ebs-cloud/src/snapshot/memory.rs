@@ -14,10 +14,8 @@ const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// How long to keep an error for a client that left.
 const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
 
-/// The request and its error.
 type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 
-/// A snapshot that this process took.
 #[derive(Debug, Clone, Copy)]
 struct TakenSnapshot {
     at: Instant,
@@ -25,7 +23,6 @@ struct TakenSnapshot {
     is_reported: bool,
 }
 
-/// Snapshots that were taken, with their features, and whether a client may know them.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotMemory {
     taken: Expiring<SnapshotId, TakenSnapshot>,
@@ -37,7 +34,6 @@ pub(crate) struct SnapshotMemory {
 }
 
 impl SnapshotMemory {
-    /// Records that EC2 took the snapshot for this process.
     pub(crate) fn record_taken(&self, id: &SnapshotId) {
         self.taken.insert(id.clone(), TakenSnapshot { at: Instant::now(), is_reported: false }, LIFETIME);
     }
@@ -47,7 +43,6 @@ impl SnapshotMemory {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
 
-    /// Records that a describe listed the snapshot under the name.
     pub(crate) fn record_found(&self, name: &str, id: &SnapshotId) {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {
@@ -99,7 +94,6 @@ impl SnapshotMemory {
         self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);
     }
 
-    /// Returns the error of an equal request, once.
     pub(crate) fn take_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures) -> Option<CloudError> {
         let (kept, kept_features, error) = self.undelivered.get(&spec.name)?;
         self.undelivered.remove(&spec.name);

@@ -55,7 +55,6 @@ mod tests {
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
-    /// Returns a lock of ten days with a cooling-off period of four hours.
     fn lock(state: LockState) -> SnapshotLock {
         SnapshotLock {
             snapshot: SnapshotId::parse("snap-1").unwrap(),

@@ -26,10 +26,8 @@ use crate::timeouts::DESCRIBE_TIMEOUT;
 
 /// Unread observations per subscriber. Further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
-/// The delay before the poll loop restarts after a panic.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// The result of one call for one key.
 #[derive(Debug)]
 pub(crate) struct Observation<T> {
     /// When the call was sent, which is after the subscription began.
@@ -93,19 +91,12 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
 /// The batchers of all kinds of describes.
 #[derive(Debug)]
 pub(crate) struct DescribeBatchers<E> {
-    /// Volumes by id.
     pub(crate) volumes: DescribeBatcher<VolumesById, E>,
-    /// Volumes by CSI name.
     pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
-    /// The latest modifications, by volume.
     pub(crate) modifications: DescribeBatcher<Modifications, E>,
-    /// The status of volumes, by id.
     pub(crate) statuses: DescribeBatcher<Statuses, E>,
-    /// Instances by id.
     pub(crate) instances: DescribeBatcher<InstancesById, E>,
-    /// Snapshots by id.
     pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
-    /// Snapshots of the account by CSI name.
     pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
 }
 

@@ -19,7 +19,6 @@ fn error(class: ErrorClass, message: impl Into<String>) -> Ec2Error {
     Ec2Error::new(Action::DescribeVolumeStatus, class, message)
 }
 
-/// Queries an EC2 that returns the errors of `fails`, and otherwise all keys. Also returns the sizes of the calls.
 async fn asked(
     keys: impl IntoIterator<Item = u32>,
     fails: impl Fn(&[VolumeId]) -> Option<Ec2Error> + Sync,

@@ -31,7 +31,6 @@ impl BucketKey {
         self.action
     }
 
-    /// Returns the documented size.
     pub(crate) fn documented(self) -> BucketSize {
         let size = |capacity, per_second| BucketSize { capacity, per_second };
         match self.action {

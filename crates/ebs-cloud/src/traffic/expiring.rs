@@ -24,13 +24,11 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value, unless it has expired.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
         self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
     }
 
-    /// Sets the value for the lifetime. Removes expired entries from time to time.
     pub(crate) fn insert(&self, key: K, value: V, lifetime: Duration) {
         let now = Instant::now();
         let mut entries = self.live();
@@ -48,7 +46,6 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         }
     }
 
-    /// Removes the value.
     pub(crate) fn remove(&self, key: &K) {
         self.live().remove(key);
     }

@@ -5,7 +5,6 @@ use ebs_ec2::{Page, PageRequest, Result};
 /// A describe with a page length and a filter uses EC2's larger bucket.
 const LENGTH: u32 = 500;
 
-/// Returns the request for the first page.
 fn first_page() -> PageRequest {
     PageRequest { max_results: Some(LENGTH), token: None }
 }

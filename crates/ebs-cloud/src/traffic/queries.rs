@@ -16,7 +16,6 @@ pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// An object. Several objects may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
-    /// The bucket of its calls.
     const BUCKET: BucketKey;
 
     /// Makes one call for a page of the objects of the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`].

@@ -20,10 +20,8 @@ use super::wait_queue::{Position, Priority, WaitQueue};
 
 /// Shorter waits are not reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
-/// How often a queued call checks whether it is still wanted.
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One of EC2's buckets and the calls that wait for its tokens.
 #[derive(Debug)]
 struct BucketState {
     bucket: TokenBucket,

@@ -4,7 +4,7 @@ use tokio::task::JoinSet;
 use super::super::call_context::QueuePlace;
 use super::*;
 
-const ACTION: Action = Action::AttachVolume;
+const KEY: BucketKey = BucketKey::of(Action::AttachVolume);
 
 fn limiter() -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(None))
@@ -19,7 +19,7 @@ async fn thousand_callers_get_their_tokens_in_order() {
         let context = CallContext::poll(Duration::from_secs(1_000));
         let limiter = Arc::clone(&limiter);
         callers.spawn(async move {
-            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("each caller gets a token").report(None);
+            limiter.acquire(KEY, &context).await.expect("each caller gets a token").report(None);
             (Instant::now(), n)
         });
     }
@@ -34,16 +34,12 @@ async fn thousand_callers_get_their_tokens_in_order() {
 async fn call_waits_until_its_deadline_and_frees_its_position() {
     let limiter = limiter();
     for _ in 0..50 {
-        limiter
-            .acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::ZERO + Duration::from_secs(9)))
-            .await
-            .unwrap()
-            .report(None);
+        limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(9))).await.unwrap().report(None);
     }
     let began = Instant::now();
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_millis(10))).await.is_none());
+    assert!(limiter.acquire(KEY, &CallContext::poll(Duration::from_millis(10))).await.is_none());
     assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
+    assert!(limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
 /// The client of a queued operation leaves and returns. A place is valid for one call, so that no operation is always
@@ -51,15 +47,14 @@ async fn call_waits_until_its_deadline_and_frees_its_position() {
 #[tokio::test(start_paused = true)]
 async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     let limiter = limiter();
-    let key = BucketKey::of(ACTION);
-    while limiter.with_bucket(key, |state, now| state.bucket.take(now)).is_ok() {
+    while limiter.with_bucket(KEY, |state, now| state.bucket.take(now)).is_ok() {
         tokio::time::advance(Duration::from_millis(20)).await;
     }
     let (waiters, place) = (Waiters::default(), QueuePlace::default());
     let deadline = Instant::now() + Duration::from_secs(100);
     let context = CallContext::mutation(deadline, &waiters, place.clone());
     assert_eq!(context.ticket(|| limiter.ticket()), 0, "it has queued");
-    assert!(limiter.acquire(key, &context).await.is_none(), "it has no waiters");
+    assert!(limiter.acquire(KEY, &context).await.is_none(), "it has no waiters");
     let _waiter = waiters.join();
     let mut callers = JoinSet::new();
     for (name, context) in [
@@ -68,7 +63,7 @@ async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     ] {
         let limiter = Arc::clone(&limiter);
         callers.spawn(async move {
-            limiter.acquire(key, &context).await.expect("a token").report(None);
+            limiter.acquire(KEY, &context).await.expect("a token").report(None);
             (Instant::now(), name)
         });
         tokio::task::yield_now().await;
@@ -86,31 +81,21 @@ async fn mutation_without_waiters_takes_no_token() {
     let limiter = limiter();
     let waiters = Waiters::default();
     let deadline = Instant::now() + Duration::from_secs(100);
-    assert!(
-        limiter
-            .acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters, QueuePlace::default()))
-            .await
-            .is_none()
-    );
+    let context = CallContext::mutation(deadline, &waiters, QueuePlace::default());
+    assert!(limiter.acquire(KEY, &context).await.is_none());
     let waiter = waiters.join();
-    assert!(
-        limiter
-            .acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters, QueuePlace::default()))
-            .await
-            .is_some()
-    );
-    while limiter.with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now)).is_ok() {
+    assert!(limiter.acquire(KEY, &context).await.is_some());
+    while limiter.with_bucket(KEY, |state, now| state.bucket.take(now)).is_ok() {
         tokio::time::advance(Duration::from_millis(20)).await;
     }
-    limiter.with_bucket(BucketKey::of(ACTION), |state, now| {
-        let token = TokenBucket::new(BucketKey::of(ACTION).documented(), now).take(now).unwrap();
+    limiter.with_bucket(KEY, |state, now| {
+        let token = TokenBucket::new(KEY.documented(), now).take(now).unwrap();
         (0..30).for_each(|n| {
             state.bucket.record_throttled(token, now + Duration::from_millis(n));
         });
     });
     let began = Instant::now();
-    let context = CallContext::mutation(deadline, &waiters, QueuePlace::default());
-    let (permit, ()) = tokio::join!(limiter.acquire(BucketKey::of(ACTION), &context), async { drop(waiter) });
+    let (permit, ()) = tokio::join!(limiter.acquire(KEY, &context), async { drop(waiter) });
     assert!(permit.is_none());
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
@@ -119,17 +104,17 @@ async fn mutation_without_waiters_takes_no_token() {
 async fn throttled_call_keeps_its_position() {
     let limiter = limiter();
     let first = CallContext::poll(Duration::from_secs(100));
-    let permit = limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap();
+    let permit = limiter.acquire(KEY, &first).await.unwrap();
     permit.report(Some(ErrorClass::Throttled));
     let later = CallContext::poll(Duration::from_secs(100));
     let order = Mutex::new(Vec::new());
     tokio::join!(
         async {
-            limiter.acquire(BucketKey::of(ACTION), &later).await.unwrap().report(None);
+            limiter.acquire(KEY, &later).await.unwrap().report(None);
             order.lock().unwrap().push("later");
         },
         async {
-            limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap().report(None);
+            limiter.acquire(KEY, &first).await.unwrap().report(None);
             order.lock().unwrap().push("first");
         }
     );
@@ -141,10 +126,10 @@ async fn call_is_retried_after_a_thousand_throttles() {
     let limiter = limiter();
     let context = CallContext::poll(Duration::from_secs(100_000));
     for _ in 0..1_000 {
-        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
+        limiter.acquire(KEY, &context).await.unwrap().report(Some(ErrorClass::Throttled));
     }
     let began = Instant::now();
-    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
+    limiter.acquire(KEY, &context).await.unwrap().report(None);
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
@@ -152,17 +137,12 @@ async fn call_is_retried_after_a_thousand_throttles() {
 async fn token_without_a_call_is_refunded() {
     let limiter = limiter();
     for _ in 0..500 {
-        drop(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap());
-        let mut unsent =
-            limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap();
+        drop(limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(1))).await.unwrap());
+        let mut unsent = limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(1))).await.unwrap();
         unsent.spend();
         unsent.report(Some(ErrorClass::NotSent));
     }
-    assert!(
-        limiter
-            .with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now + Duration::from_secs(1)))
-            .is_ok()
-    );
+    assert!(limiter.with_bucket(KEY, |state, now| state.bucket.take(now + Duration::from_secs(1))).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +150,7 @@ async fn throttled_action_does_not_delay_other_actions() {
     let limiter = limiter();
     let context = CallContext::poll(Duration::from_secs(1_000));
     for _ in 0..20 {
-        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
+        limiter.acquire(KEY, &context).await.unwrap().report(Some(ErrorClass::Throttled));
     }
     let began = Instant::now();
     for other in [
@@ -187,6 +167,6 @@ async fn throttled_action_does_not_delay_other_actions() {
         limiter.acquire(BucketKey::of(other), &context).await.unwrap().report(None);
         assert_eq!(began.elapsed(), Duration::ZERO, "{other}");
     }
-    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
+    limiter.acquire(KEY, &context).await.unwrap().report(None);
     assert!(began.elapsed() > Duration::ZERO, "the action itself is held back");
 }

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 /// The shortest interval between two polls for one subscriber, and between two calls under load.
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
-/// The longest interval between two polls for one subscriber.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 /// After this time, a call in flight no longer delays the next one. With several in flight, the last one delays it by
 /// this time for each of them, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
@@ -28,7 +27,6 @@ const FULL_LOAD: u32 = 8;
 /// Calls without spacing after a quiet time.
 const BURST: f64 = 3.0;
 
-/// The poll times that a subscriber requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollTimes {
     /// The earliest poll.

@@ -8,14 +8,26 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+fn begin() -> (Instant, PollSchedule<u32>) {
+    let now = Instant::now();
+    (now, PollSchedule::new(Grouping::Batched(200), now))
+}
+
+fn next(schedule: &PollSchedule<u32>, now: Instant, in_flight: &[Instant]) -> NextCall {
+    schedule.next_call(now, schedule.spacing(PLENTY), in_flight)
+}
+
+fn send(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
+    schedule.start_batch(now, schedule.spacing(PLENTY))
+}
+
 fn now_or_later(at: Instant) -> PollTimes {
     PollTimes { first: at, back_off_from: at }
 }
 
 /// Makes one call that takes no time.
 fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
-    let spacing = schedule.spacing(PLENTY);
-    let taken = schedule.start_batch(now, spacing);
+    let taken = send(schedule, now);
     for (id, _) in &taken {
         schedule.finish(*id, now);
     }
@@ -24,34 +36,24 @@ fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
 
 #[test]
 fn first_call_starts_at_once_and_others_wait_to_share_the_next() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
-    assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::Idle);
+    let (start, mut schedule) = begin();
+    assert_eq!(next(&schedule, start, &[]), NextCall::Idle);
     schedule.add(1, now_or_later(start));
-    assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::At(start));
-    assert_eq!(schedule.start_batch(start, schedule.spacing(PLENTY)).len(), 1);
+    assert_eq!(next(&schedule, start, &[]), NextCall::At(start));
+    assert_eq!(send(&mut schedule, start).len(), 1);
     for key in 2..50 {
         schedule.add(key, now_or_later(start));
     }
     let slow_at = start + SLOW_CALL;
-    assert_eq!(
-        schedule.next_call(start, schedule.spacing(PLENTY), &[start]),
-        NextCall::At(slow_at),
-        "until it returns or is slow"
-    );
+    assert_eq!(next(&schedule, start, &[start]), NextCall::At(slow_at), "until it returns or is slow");
     schedule.finish(0, start);
-    assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::At(start));
-    assert_eq!(
-        schedule.start_batch(start, schedule.spacing(PLENTY)).len(),
-        49,
-        "they leave together, the first one too"
-    );
+    assert_eq!(next(&schedule, start, &[]), NextCall::At(start));
+    assert_eq!(send(&mut schedule, start).len(), 49, "they leave together, the first one too");
 }
 
 #[test]
 fn call_has_at_most_200_distinct_keys() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let (start, mut schedule) = begin();
     for key in 0..500 {
         schedule.add(key, now_or_later(start));
         schedule.add(key, now_or_later(start));
@@ -68,8 +70,7 @@ fn call_has_at_most_200_distinct_keys() {
 
 #[test]
 fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let (start, mut schedule) = begin();
     for key in 0..100 {
         schedule.add(key, now_or_later(start));
     }
@@ -79,9 +80,7 @@ fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
     let mut calls = Vec::new();
     while now < start + Duration::from_secs(20) {
         schedule.add(1_000 + u32::try_from(calls.len()).unwrap(), now_or_later(now));
-        let NextCall::At(at) = schedule.next_call(now, schedule.spacing(PLENTY), &[]) else {
-            panic!("a subscriber is always due")
-        };
+        let NextCall::At(at) = next(&schedule, now, &[]) else { panic!("a subscriber is always due") };
         now = now.max(at) + Duration::from_nanos(1);
         poll(&mut schedule, now);
         calls.push(now);
@@ -89,18 +88,14 @@ fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
     assert!((50..=53).contains(&calls.len()), "{} calls in 20 s", calls.len());
 }
 
-/// The longest interval is 5 s.
 #[test]
 fn long_wait_is_polled_rarely_but_forever() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let (start, mut schedule) = begin();
     schedule.add(1, PollTimes { first: start + ms(2_000), back_off_from: start + ms(4_000) });
     let mut calls = Vec::new();
     let mut now = start;
     while now < start + Duration::from_secs(120) {
-        let NextCall::At(at) = schedule.next_call(now, schedule.spacing(PLENTY), &[]) else {
-            panic!("one is always due")
-        };
+        let NextCall::At(at) = next(&schedule, now, &[]) else { panic!("one is always due") };
         now = at;
         poll(&mut schedule, now);
         calls.push(now);
@@ -112,40 +107,33 @@ fn long_wait_is_polled_rarely_but_forever() {
     assert!(calls.len() < 40, "{}", calls.len());
 }
 
-/// The limit of the delay is two seconds.
 #[test]
 fn slow_call_delays_others_briefly_and_its_result_counts() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let (start, mut schedule) = begin();
     let id = schedule.add(1, now_or_later(start));
-    schedule.start_batch(start, schedule.spacing(PLENTY));
+    send(&mut schedule, start);
     let again = start + SLOW_CALL;
-    assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[start]), NextCall::At(again));
-    assert_eq!(schedule.start_batch(again, schedule.spacing(PLENTY)).len(), 1);
+    assert_eq!(next(&schedule, start, &[start]), NextCall::At(again));
+    assert_eq!(send(&mut schedule, again).len(), 1);
     assert!(schedule.finish(id, start), "the first answer, late");
     assert!(schedule.finish(id, again));
     assert!(!schedule.finish(id, start), "an older result than the last is not delivered");
     let many: Vec<Instant> = (0..MAX_IN_FLIGHT).map(|_| start).collect();
-    assert_eq!(
-        schedule.next_call(again, schedule.spacing(PLENTY), &many),
-        NextCall::Idle,
-        "a silent EC2 is not asked without end"
-    );
+    assert_eq!(next(&schedule, again, &many), NextCall::Idle, "a silent EC2 is not asked without end");
 }
 
 /// Calls in flight are not sent at once, and each is given up after 20 s.
 #[test]
 fn hanging_calls_delay_a_subscriber_by_at_most_8_s() {
-    let start = Instant::now();
-    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let (start, mut schedule) = begin();
     let mut in_flight: Vec<Instant> = Vec::new();
     let mut calls = Vec::new();
     for second in 0..300 {
         let now = start + Duration::from_secs(second);
         schedule.add(u32::try_from(second).unwrap(), now_or_later(now));
         in_flight.retain(|sent| now < *sent + Duration::from_secs(20));
-        if matches!(schedule.next_call(now, schedule.spacing(PLENTY), &in_flight), NextCall::At(at) if at <= now) {
-            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "a subscriber is always due");
+        if matches!(next(&schedule, now, &in_flight), NextCall::At(at) if at <= now) {
+            assert!(!send(&mut schedule, now).is_empty(), "a subscriber is always due");
             in_flight.push(now);
             calls.push(now);
         }
@@ -177,9 +165,8 @@ proptest! {
     /// subscribed.
     #[test]
     fn no_subscriber_starves_or_gets_an_old_observation(events in events()) {
-        let start = Instant::now();
+        let (start, mut schedule) = begin();
         let mut now = start;
-        let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
         let mut present: BTreeMap<u64, (Instant, PollTimes)> = BTreeMap::new();
         let mut in_flight: Option<(Instant, Vec<(u64, u32)>)> = None;
         for event in events {
@@ -201,7 +188,7 @@ proptest! {
             loop {
                 let lands = in_flight.as_ref().map(|(sent, _)| *sent + ms(100));
                 let in_flight_since: Vec<Instant> = in_flight.iter().map(|(sent, _)| *sent).collect();
-                let leaves = match schedule.next_call(now, schedule.spacing(PLENTY), &in_flight_since) {
+                let leaves = match next(&schedule, now, &in_flight_since) {
                     NextCall::At(at) if in_flight.is_none() => Some(at.max(now)),
                     _ => None,
                 };
@@ -217,7 +204,7 @@ proptest! {
                     }
                     (_, Some(at)) if at <= until => {
                         now = at + Duration::from_nanos(1);
-                        let taken = schedule.start_batch(now, schedule.spacing(PLENTY));
+                        let taken = send(&mut schedule, now);
                         prop_assert!(!taken.is_empty());
                         in_flight = Some((now, taken));
                     }

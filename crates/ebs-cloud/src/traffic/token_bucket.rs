@@ -62,15 +62,11 @@ impl TokenBucket {
         }
     }
 
-    /// Returns the estimated tokens per second.
     pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
 
     /// Takes a token.
-    ///
-    /// # Errors
-    /// The instant of the next try.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
         self.refill(now);
         if self.tokens.level() >= 1.0 && now < self.next_burst_token {
@@ -92,7 +88,6 @@ impl TokenBucket {
         (is_spare && self.tokens.take()).then_some(Token { at: now, scarce: false })
     }
 
-    /// Returns the token of a call that was not made.
     pub(crate) fn refund(&mut self, now: Instant) {
         self.refill(now);
         self.tokens.put_back(self.capacity());

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 /// The number of latest transitions of a kind that are remembered.
 const MAX_SAMPLES: usize = 16;
-/// The shortest time before a first poll.
 const MIN_DELAY: Duration = Duration::from_millis(100);
 /// The range before any transition was seen.
 const DEFAULT_RANGE: TypicalRange = TypicalRange { from: Duration::from_millis(500), to: Duration::from_secs(4) };
@@ -37,7 +36,6 @@ pub(crate) struct TypicalRange {
     pub(crate) to: Duration,
 }
 
-/// The times of the latest transitions.
 #[derive(Debug, Default)]
 pub(crate) struct TransitionTimes([Samples; 4]);
 
@@ -46,7 +44,6 @@ impl TransitionTimes {
         &self.0[transition as usize]
     }
 
-    /// Returns the typical range of the transition. It is 0.5 to 4 s before any was seen.
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {
         self.times(transition).typical()
     }

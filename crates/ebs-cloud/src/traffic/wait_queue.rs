@@ -54,7 +54,6 @@ impl WaitQueue {
         self.leave(priority, position);
     }
 
-    /// Leaves the queue and wakes the next call.
     pub(super) fn leave(&mut self, priority: Priority, position: Position) {
         self.of_priority(priority).remove(&position);
         if let Some((priority, position)) = self.front()

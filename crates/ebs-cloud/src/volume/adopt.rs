@@ -21,7 +21,6 @@ pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterato
     })
 }
 
-/// Returns true for a volume with the requested name and all ownership tags.
 pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> bool {
     found.csi_name() == Some(&spec.name)
         && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
@@ -35,7 +34,6 @@ pub(super) fn is_live(volume: &Volume) -> bool {
     }
 }
 
-/// Returns the differences from the requested volume. Empty for the requested volume itself.
 pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> Vec<String> {
     let mut all = Vec::new();
     for (key, wanted) in ownership(driver, &spec.tags) {

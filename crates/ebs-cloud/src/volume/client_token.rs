@@ -13,7 +13,6 @@ use crate::traffic::Expiring;
 /// call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
-/// Counts the names that needed another token.
 #[derive(Debug, Default)]
 pub(crate) struct ClientTokens {
     counters: Expiring<String, u32>,

@@ -32,7 +32,6 @@ enum Submitted {
     Retry,
 }
 
-/// The outcome of an accepted request.
 enum Settled {
     Usable(Volume),
     /// EC2 made it for this request, and it is gone.
@@ -42,7 +41,6 @@ enum Settled {
     Broken(Volume),
 }
 
-/// Creates the volume unless it exists, and waits until it is usable.
 pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume, CloudError> {
     let &Creation { service, op, spec } = creation;
     let (mut losses, mut found) = (0, None);

@@ -12,7 +12,6 @@ use crate::recent_writes::Write;
 use crate::retry::mutate;
 use crate::{CloudError, Object, timeouts};
 
-/// The result of the describes after a refusal or a lost answer.
 enum AfterRefusal {
     /// The volume is gone or being deleted, which is irreversible.
     Deleting,

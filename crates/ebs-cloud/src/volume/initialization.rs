@@ -10,13 +10,9 @@ use super::memory::Progress;
 use crate::op_context::OpContext;
 use crate::{CloudError, CloudErrorKind, timeouts};
 
-/// The shortest time to the next describe, even if EC2 estimates less.
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
-/// The longest time to the next describe, even if EC2 estimates more.
 const MAX_ESTIMATE: Duration = Duration::from_hours(6);
-/// The time to the next describe if EC2 gives no estimate.
 const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
-/// How often to check whether a client still waits.
 const WAITERS_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) async fn await_initialized<E: Ec2>(

@@ -120,21 +120,13 @@ impl<E: Ec2> IopsLimitProbe<E> {
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
+        let token = token(&format!("{PROBE_NAME}|{volume_type}|{site}"));
         let request = CreateVolume {
-            client_token: token(&format!("{PROBE_NAME}|{volume_type}|{site}")),
-            place: site.place.clone(),
-            size: Gib(4),
-            volume_type: (*volume_type).clone(),
             iops: Some(FAR_TOO_MANY),
-            throughput: None,
-            encrypted: false,
-            kms_key_id: None,
-            snapshot: None,
-            initialization_rate: None,
-            multi_attach: false,
             outpost_arn: site.outpost_arn.clone(),
             tags,
             dry_run: true,
+            ..CreateVolume::plain(token, site.place.clone(), Gib(4), (*volume_type).clone())
         };
         let spare = self.ec2.for_awaited_read(timeouts::PROBE).acquired_spare(BucketKey::of(Action::CreateVolume));
         let Some(ec2) = spare else { return Probed::NotSent };

@@ -69,7 +69,6 @@ pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     sites
 }
 
-/// Returns all zones as sites, in the order for the volume's name.
 pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
     let zones = in_order_of(name, available).into_iter();
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
@@ -157,7 +156,6 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
     Ok(())
 }
 
-/// Returns true if the size of the source determines the size of the volume.
 pub(crate) fn size_depends_on_snapshot(spec: &VolumeSpec) -> bool {
     matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none()
 }

@@ -65,7 +65,6 @@ pub(super) fn iops_within(
     request.resolve(size, limits, true).max(now.map(|now| now.min(asked)))
 }
 
-/// Returns the size after the modification.
 pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }

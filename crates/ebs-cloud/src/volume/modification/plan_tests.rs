@@ -99,7 +99,6 @@ fn tags_never_lower_iops() {
     assert_eq!(request(&grow, &now, requested(&grow, &now), Some(600)).iops, Some(600));
 }
 
-/// The check compares size, type, IOPS and throughput.
 #[test]
 fn result_is_checked_against_all_requested_properties() {
     let ask = ModifyVolume {
