@@ -30,9 +30,6 @@ pub struct CommandLine<F> {
 
 impl<F: Args> CommandLine<F> {
     /// Parses arguments, without the program's name.
-    ///
-    /// # Errors
-    /// The first invalid argument.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, BadCommandLine> {
         let command = command::<F>("");
         let arguments = with_two_dashes(&command, arguments);
@@ -166,7 +163,6 @@ mod tests {
         read(line).unwrap().flags
     }
 
-    /// The last of several values wins.
     #[test]
     fn flag_takes_value_after_equals_sign_or_as_next_argument() {
         for (line, value) in [

@@ -58,9 +58,6 @@ impl Shape {
 
 /// Sets up logging to standard error for the whole process. The settings apply to code that `is_ours`, by its target.
 /// Other code logs errors and warnings only. When standard error is closed, lines are lost and nothing else happens.
-///
-/// # Errors
-/// Logging is set up already.
 pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), TryInitError> {
     let wanted = ByVerbosity::new(settings.verbosity, settings.modules.clone(), is_ours);
     let lines = Lines::new(settings.format, std::io::stderr, Careless::NOBODY).with_filter(wanted);
@@ -69,9 +66,6 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
 
 /// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
 /// the name of a log file without an explicit name.
-///
-/// # Errors
-/// The log file cannot be opened, or logging is set up already.
 pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
     let output = Output::open(flags, program)?;
     let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();

@@ -32,9 +32,6 @@ pub struct Signals {
 
 impl Signals {
     /// Starts to listen. Must be called in a runtime.
-    ///
-    /// # Errors
-    /// The system rejects the handler.
     pub fn listen() -> io::Result<Self> {
         #[cfg(unix)]
         let signals = Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };

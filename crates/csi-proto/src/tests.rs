@@ -19,7 +19,6 @@ fn shown<M: Message + Default + Debug>(number: u32) -> String {
     format!("{message:?} {message:#?}")
 }
 
-/// A message's name, the number of its field `secrets`, and a function that returns its `Debug` output with a secret.
 type Request = (&'static str, u32, fn(u32) -> String);
 
 #[test]

@@ -29,9 +29,6 @@ impl std::str::FromStr for HttpEndpoint {
 
 impl HttpEndpoint {
     /// Binds the address. `:port` binds both address families where the machine has both.
-    ///
-    /// # Errors
-    /// The address is taken, or does not belong to this machine.
     pub async fn bind(&self) -> io::Result<TcpListener> {
         let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
         match port.parse().map_err(io::Error::other).and_then(both_families) {

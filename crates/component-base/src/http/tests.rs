@@ -12,7 +12,6 @@ async fn started() -> (JoinSet<()>, std::net::SocketAddr) {
     (tasks, address)
 }
 
-/// Returns what a client receives that sends this text.
 async fn sent(address: std::net::SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -66,7 +65,6 @@ async fn connection_ends_after_its_lifetime() {
     assert!(ended.is_ok() && asked, "asked to end first, then cut off");
 }
 
-/// A failed listener does not stop the program.
 #[tokio::test(start_paused = true)]
 async fn failed_listener_is_restarted_until_it_starts() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -68,7 +68,6 @@ mod tests {
         Ok(CommandLine::read(line.split_whitespace().map(OsString::from))?.flags)
     }
 
-    /// Invalid values are rejected.
     #[test]
     fn klog_flags_have_same_meaning_as_in_go() {
         let plain = read("").unwrap();

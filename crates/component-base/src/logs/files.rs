@@ -22,7 +22,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Parses a severity by number, as in the flags, or by name.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "0" | "INFO" => Ok(Self::Info),
@@ -57,9 +56,6 @@ struct Shared {
 
 impl Output {
     /// Opens the log file, if configured. `program` is part of the name of a file without an explicit name.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
     pub fn open(flags: &FileLogFlags, program: &str) -> io::Result<Self> {
         let file = if flags.logtostderr { None } else { Some(Mutex::new(LogFile::open(flags, program)?)) };
         let (also_stderr, stderr_from) = (flags.alsologtostderr, flags.stderrthreshold);
@@ -205,7 +201,6 @@ mod tests {
     use crate::flags::CommandLine;
     use crate::logs::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
 
-    /// A directory for one test, removed on drop.
     struct Directory(PathBuf);
 
     impl Directory {
@@ -226,7 +221,6 @@ mod tests {
         }
     }
 
-    /// Logs into this file alone.
     fn flags(file: &Path) -> FileLogFlags {
         let fixed =
             ["-logtostderr=false", "-stderrthreshold=FATAL", "-skip_log_headers", "-log_file"].map(OsString::from);
@@ -239,7 +233,6 @@ mod tests {
         Output(Arc::new(Shared { also_stderr: false, stderr_from: Severity::Fatal, file: Some(Mutex::new(file)) }))
     }
 
-    /// Returns the lines of a file after `log` has written to it.
     fn logged(flags: &FileLogFlags, limit: u64, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
         let output = open(flags, limit);
         let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape);
@@ -250,7 +243,6 @@ mod tests {
         std::fs::read_to_string(&flags.log_file).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// The old file is kept.
     #[test]
     fn log_file_is_rotated_before_it_exceeds_its_limit() {
         let directory = Directory::new("anew");
@@ -300,7 +292,6 @@ mod tests {
         assert!(Output::open(&missing, "program").is_err());
     }
 
-    /// Only control characters are changed.
     #[test]
     fn document_has_no_header_and_escaped_control_characters() {
         let directory = Directory::new("document");

@@ -53,9 +53,6 @@ pub enum BadLogFlags {
 
 impl LogFlags {
     /// Returns the settings of `--logging-format`, `--v`, and `--vmodule`.
-    ///
-    /// # Errors
-    /// [`BadLogFlags`].
     pub fn settings(&self, format: LogFormat, verbosity: u32, modules: &str) -> Result<LogSettings, BadLogFlags> {
         if format == LogFormat::Json && !modules.is_empty() {
             return Err(BadLogFlags::ModulesOfJson);

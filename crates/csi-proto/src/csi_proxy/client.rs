@@ -22,7 +22,6 @@ const DIAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens pipes. The product opens Windows' own; tests open others.
 pub trait Dial: Clone + Send + Sync + 'static {
-    /// A connection to the pipe.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Opens the pipe once. Errors: Windows' error, with its number in `raw_os_error`.
@@ -86,7 +85,6 @@ pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> R
     Err(ConnectError::NotServed { group, newest })
 }
 
-/// Opens a pipe, and retries for a limited time while it is busy.
 async fn open<D: Dial>(dial: &D, pipe: &str) -> io::Result<D::Stream> {
     let end = Instant::now() + DIAL_LIMIT;
     loop {

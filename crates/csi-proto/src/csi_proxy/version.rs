@@ -10,7 +10,6 @@ pub struct Version {
     stage: Stage,
 }
 
-/// The stability of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage {
     Alpha(u32),
@@ -61,7 +60,6 @@ fn parse(text: &str) -> Option<Version> {
     Some(Version { major, stage })
 }
 
-/// Splits off a number without leading zeros.
 fn leading_number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);

@@ -1,6 +1,6 @@
 //! Recorded bytes of unmodified clients, which were sent to a server that accepted them.
 
-use super::{Answer, answers, rewritten, whole};
+use super::{Answer, answers};
 
 /// The client, its stream, the number of its calls, and the name that the server receives.
 type Recording = (&'static str, &'static [u8], usize, Option<&'static str>);
@@ -32,19 +32,6 @@ fn recorded_streams_that_h2_resets_are_served() {
             let Answer::Served { authority, path, .. } = answer else { panic!("{client}, call {nth}: {answer:?}") };
             assert_eq!(authority.as_deref(), name, "{client}, call {nth}");
             assert!(path.starts_with("/csi.v1."), "{client}, call {nth}: {path}");
-        }
-    }
-}
-
-#[test]
-fn split_at_any_position_changes_nothing() {
-    for (client, stream, ..) in RECORDINGS {
-        let served = whole(stream);
-        assert_eq!(served.len(), stream.len(), "{client}");
-        assert_ne!(served, stream, "{client}");
-        assert_eq!(rewritten(stream, &[1]).0, served, "{client}, byte by byte");
-        for at in 1..stream.len() {
-            assert_eq!(rewritten(stream, &[at, stream.len()]).0, served, "{client}, cut at {at}");
         }
     }
 }

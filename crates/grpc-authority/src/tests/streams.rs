@@ -17,25 +17,6 @@ fn served_as(answer: &Answer) -> &str {
 }
 
 #[test]
-fn many_authorities_keep_dynamic_tables_in_sync() {
-    for coded in [false, true] {
-        let style = Style { coded, indexed: true, ..Style::default() };
-        let mut client = Client::new();
-        let authorities: Vec<String> =
-            (0..200).map(|nth| format!("/csi/{}{}.sock", nth % 70, "x".repeat(nth % 37))).collect();
-        for authority in &authorities {
-            let text = format!("of {authority}");
-            client.request(&fields(authority, &[("other", &text)]), &style, &Frames::default());
-        }
-        for (answer, authority) in answers(&client.bytes, authorities.len(), true).iter().zip(&authorities) {
-            let Answer::Served { authority: Some(name), fields, .. } = answer else { panic!("{answer:?}") };
-            assert_eq!(name.len(), authority.len());
-            assert_eq!(fields[0].1, format!("of {authority}"));
-        }
-    }
-}
-
-#[test]
 fn authority_up_to_16_kib_is_served() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
         let authority = "/".repeat(length);

@@ -59,7 +59,6 @@ fn serve(accepted: UnboundedReceiver<DuplexStream>) -> JoinSet<()> {
     tasks
 }
 
-/// Makes a call, and returns whether the server has answered it.
 async fn is_answered(client: &mut SystemClient<Channel>) -> bool {
     let answer = client.get_bios_serial_number(GetBiosSerialNumberRequest {}).await;
     answer.expect_err("it has no firmware").message() == "firmware"
