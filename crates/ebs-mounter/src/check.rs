@@ -72,9 +72,6 @@ impl Depth {
 
 /// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
 /// system must not be mounted.
-///
-/// # Errors
-/// [`CheckError`].
 pub(crate) async fn check_if_needed(
     tools: &Tools,
     state_dir: &Path,
@@ -94,26 +91,17 @@ pub(crate) async fn needs_check(device: &Device, superblock: &ExtSuperblock) -> 
 /// decision. It must not be mounted.
 ///
 /// Cancellation: e2fsck is never killed.
-///
-/// # Errors
-/// [`CheckError`].
 pub(crate) async fn check(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
     run_check(tools, state_dir, device, Depth::AsRecorded).await
 }
 
 /// As [`check`], but always checks the whole file system, as resize2fs requires before growth.
-///
-/// # Errors
-/// [`CheckError`].
 pub(crate) async fn check_in_full(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
     run_check(tools, state_dir, device, Depth::Full).await
 }
 
 /// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
 /// memory.
-///
-/// # Errors
-/// The error of the device, and that it does not answer in time.
 pub(crate) async fn has_error_state(device: &Device) -> io::Result<bool> {
     let superblock = superblock_now(device).await?;
     Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))

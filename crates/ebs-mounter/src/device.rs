@@ -103,18 +103,12 @@ impl Device {
     }
 
     /// Returns its current size, which follows the volume's.
-    ///
-    /// # Errors
-    /// The error of the kernel, for example that the disk no longer exists.
     pub async fn size(&self) -> io::Result<Bytes> {
         let file = Arc::clone(self.file());
         bounded::reading("reading the size of", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
     /// True if the disk itself rejects writes.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn is_read_only(&self) -> io::Result<bool> {
         let file = Arc::clone(self.file());
         bounded::reading("checking write access to", &self.path, move || os::is_block_read_only(&file)).await
@@ -159,18 +153,12 @@ pub(crate) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Re
 }
 
 /// As [`find()`], but does not wait for a late device.
-///
-/// # Errors
-/// [`DeviceError`].
 pub(crate) async fn find_now(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let config = MounterConfig { late_device: Duration::ZERO, ..(**config).clone() };
     find(&Arc::new(config), query).await
 }
 
 /// Reads the identity of a held device again and checks that its name still leads to it.
-///
-/// # Errors
-/// [`DeviceError::Changed`], [`DeviceError::Unusable`], [`DeviceError::Stuck`].
 pub(crate) async fn reconfirm(config: &Arc<MounterConfig>, device: &Device) -> Result<(), DeviceError> {
     let (config, held) = (Arc::clone(config), device.clone());
     bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
@@ -178,9 +166,6 @@ pub(crate) async fn reconfirm(config: &Arc<MounterConfig>, device: &Device) -> R
 
 /// Returns the identity of the disk behind a device number; for a partition, its disk's. `None` proves that the
 /// device has vanished.
-///
-/// # Errors
-/// [`IdentityError`], also if sysfs gives no answer.
 pub(crate) async fn identify(
     config: &Arc<MounterConfig>,
     number: DeviceNumber,
@@ -203,9 +188,6 @@ pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) ->
 }
 
 /// Opens the device of a mount by its number in the mount table, if it is the volume or a partition of it.
-///
-/// # Errors
-/// [`DeviceError`].
 pub(crate) async fn open_mounted(
     config: &Arc<MounterConfig>,
     volume: &VolumeId,
@@ -218,9 +200,6 @@ pub(crate) async fn open_mounted(
 
 /// Returns the numbers of the partitions that the kernel knows on a disk. Returns none if the device is itself a
 /// partition.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn partitions(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Vec<u8>> {
     if device.is_partition() {
         return Ok(Vec::new());
@@ -243,9 +222,6 @@ pub(crate) async fn diskseq(config: &Arc<MounterConfig>, device: &Device) -> io:
 }
 
 /// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn disk_of(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
     let (config, place) = (Arc::clone(config), identity::place(config, number));
     bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await

@@ -11,9 +11,6 @@ pub struct SizeWordError(String);
 
 impl SizeWord {
     /// Parses ASCII letters and digits. Returns `None`, no argument, for the empty text.
-    ///
-    /// # Errors
-    /// [`SizeWordError`].
     pub fn parse(text: &str) -> Result<Option<Self>, SizeWordError> {
         if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(SizeWordError(text.to_owned()));

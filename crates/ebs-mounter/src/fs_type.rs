@@ -20,9 +20,6 @@ pub struct UnknownFsType(pub String);
 
 impl FsType {
     /// Parses a name in any case. The empty name means ext4.
-    ///
-    /// # Errors
-    /// [`UnknownFsType`], also for ntfs.
     pub fn parse(name: &str) -> Result<Self, UnknownFsType> {
         match name.to_ascii_lowercase().as_str() {
             "" | "ext4" => Ok(Self::Ext4),

@@ -114,9 +114,6 @@ pub enum GrowError {
 }
 
 /// Compares an unmounted file system with its device.
-///
-/// # Errors
-/// [`GrowError::Sizes`].
 pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
     let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
     Ok(Headroom::of(superblock, bytes))
@@ -124,9 +121,6 @@ pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblo
 
 /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
 /// be stale. For ext, the superblock is the kernel's own copy in memory.
-///
-/// # Errors
-/// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
 pub(crate) async fn headroom_of_mounted(device: &Device, at: &Path, fs_type: FsType) -> Result<Headroom, GrowError> {
     let failed = |source| sizes(device, source);
     let bytes = device.size().await.map_err(failed)?.0;
@@ -182,9 +176,6 @@ pub(crate) async fn grow_mounted(
 /// superblock, so that the file system is checked before its next mount.
 ///
 /// Cancellation: the tools are never killed.
-///
-/// # Errors
-/// [`GrowError::Clusters`], [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
 pub(crate) async fn grow_unmounted_ext(
     tools: &Tools,
     state_dir: &Path,

@@ -236,27 +236,18 @@ pub(crate) fn effective(options: &MountOptions) -> MountOptions {
 }
 
 /// Returns the number of the block device at a path, following mounts, or `None` if it is not a block device.
-///
-/// # Errors
-/// The error of stat(2).
 pub(crate) async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
     let at = path.to_owned();
     bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
 }
 
 /// Returns the size of the block device at a path.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn block_device_size(path: &Path) -> io::Result<u64> {
     let at = path.to_owned();
     bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
 }
 
 /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
-///
-/// # Errors
-/// The error of the kernel, or [`io::ErrorKind::NotFound`] if there is no block device.
 pub(crate) async fn sized_block_device(path: &Path) -> io::Result<(DeviceNumber, u64)> {
     let at = path.to_owned();
     let read = move || {

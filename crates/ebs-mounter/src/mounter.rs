@@ -58,9 +58,6 @@ impl Mounter {
     /// directory. Problems with the state directory are only logged. Logs a warning about simulated disks.
     ///
     /// Blocks for at most 20 s while the state directory is read.
-    ///
-    /// # Errors
-    /// [`MounterError`] names the missing programs or sysfs.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         device::listed(&config.sys)?;
         let tools = Tools::find(config.sys.join("fs/cgroup"));

@@ -63,9 +63,6 @@ pub struct MountTable(Vec<MountEntry>);
 
 impl MountTable {
     /// Reads the table of this thread's mount namespace.
-    ///
-    /// # Errors
-    /// [`MountTableError`].
     pub async fn read() -> Result<Self, MountTableError> {
         let path = Path::new(TABLE);
         let text = bounded::reading("reading the mount table", path, move || std::fs::read(path)).await?;

@@ -106,9 +106,6 @@ pub enum StatisticsError {
 impl NvmeStatistics {
     /// Decodes the page, whose numbers are little-endian. Ignores words that are reserved today, so that a later use of
     /// them is not an error.
-    ///
-    /// # Errors
-    /// [`StatisticsPageError`] for a page without the first word of an EBS volume.
     pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
         match le32(page, 0) {
             EBS => {}
@@ -151,9 +148,6 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
 
 /// Reads the statistics of a volume from its controller, through the descriptor that is held since the identity
 /// check. For a partition, reads the statistics of its disk.
-///
-/// # Errors
-/// [`StatisticsError`], also if the controller does not answer.
 pub(crate) async fn nvme_statistics(device: &Device) -> Result<NvmeStatistics, StatisticsError> {
     let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
     let ask = move || os::nvme_statistics_page(&file);

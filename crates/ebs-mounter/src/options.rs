@@ -99,9 +99,6 @@ impl MountOptions {
     /// Parses flags. Each may contain several words, separated by commas outside of double quotes. Later words override
     /// earlier ones. Words for mount(8) itself (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped. Unknown words are
     /// passed to the file system.
-    ///
-    /// # Errors
-    /// [`OptionsError`] names the flag.
     pub fn parse<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionsError> {
         let mut options = Self::default();
         for flag in flags {

@@ -13,9 +13,6 @@ pub struct PartitionError(String);
 
 impl Partition {
     /// Parses a decimal number. Returns `None` for 0, which means the whole disk. A sign and leading zeros are ignored.
-    ///
-    /// # Errors
-    /// [`PartitionError`].
     pub fn parse(text: &str) -> Result<Option<Self>, PartitionError> {
         let number: i64 = text.parse().map_err(|_| PartitionError(text.to_owned()))?;
         match u8::try_from(number) {

@@ -30,9 +30,6 @@ pub struct NodePath(PathBuf);
 
 impl NodePath {
     /// Checks only the text.
-    ///
-    /// # Errors
-    /// [`PathError`] names the path and the rule.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let refuse = |rule| Err(PathError { path: text.to_owned(), rule });
         let path = Path::new(text);
@@ -67,27 +64,18 @@ impl NodePath {
     }
 
     /// Returns the kind of file at the path. Does not follow a symlink in the last component.
-    ///
-    /// # Errors
-    /// The error of the kernel, unless it is an error of a dead mount.
     pub async fn kind(&self) -> io::Result<PathKind> {
         let path = self.0.clone();
         bounded::reading("examining", &self.0, move || kind_of(&path)).await
     }
 
     /// Creates the directory and its parents with mode 0755. It may already exist.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn create_directory(&self) -> io::Result<()> {
         let path = self.0.clone();
         bounded::changing("creating", &self.0, move || directory(&path)).await
     }
 
     /// Creates an empty file with mode 0644, in directories with mode 0755. The file may already exist.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn create_file(&self) -> io::Result<()> {
         let path = self.0.clone();
         let create = move || {

@@ -147,9 +147,6 @@ enum Depth {
 }
 
 /// Examines the whole contents of a device, with both opinions.
-///
-/// # Errors
-/// [`ProbeError`].
 pub(crate) async fn probe(tools: &Tools, device: &Device) -> Result<Contents, ProbeError> {
     let seed = places::seed(device.volume().as_str());
     let own = read_contents(device, Depth::Proof { seed }).await?;

@@ -55,9 +55,6 @@ impl fmt::Display for RecordedErrors {
 /// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
 /// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
 /// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
-///
-/// # Errors
-/// The errors of sysfs and of the device, and that a read hangs.
 pub(crate) async fn recorded_errors(
     config: &Arc<MounterConfig>,
     entry: &MountEntry,
@@ -102,9 +99,6 @@ pub(crate) async fn can_write(at: &Path) -> io::Result<bool> {
 
 /// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
 /// for a type that has no count. Reads only the kernel's memory, never the disk.
-///
-/// # Errors
-/// The error of sysfs, and that the read hangs.
 async fn counted_errors(config: &MounterConfig, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
     if !is_ext(entry) {
         return Ok(None);

@@ -18,9 +18,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// an event when the size of a disk changes, and the size is also read once a second.
 ///
 /// Cancellation: dropping the future ends the wait.
-///
-/// # Errors
-/// The error of the kernel, for example that the disk no longer exists.
 pub(crate) async fn size_of_at_least(config: &MounterConfig, device: &Device, least: Bytes) -> io::Result<Bytes> {
     let size = device.size().await?;
     if size >= least {

@@ -34,9 +34,6 @@ pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
 /// fails twice in a row is released with a log message.
 ///
 /// Cancellation: the flush continues.
-///
-/// # Errors
-/// The error of the kernel, the first time, and unreadable sysfs.
 pub(crate) async fn flush(config: &Arc<MounterConfig>, failed: &FailedFlushes, number: DeviceNumber) -> io::Result<()> {
     flush_held(config, failed, number, None).await
 }

@@ -85,9 +85,6 @@ pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
 }
 
 /// Returns the users of a disk and its partitions, given the number of any of them.
-///
-/// # Errors
-/// When the mount table or sysfs cannot be read.
 pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<DiskMounts> {
     let table = MountTable::read().await.map_err(io::Error::other)?;
     let (config, entries) = (Arc::clone(config), table.entries().to_vec());
@@ -109,9 +106,6 @@ pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNu
 }
 
 /// True if the kernel has built another device on a disk or one of its partitions: device mapper, md or bcache.
-///
-/// # Errors
-/// When sysfs cannot be read.
 pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
     let (config, place) = (Arc::clone(config), config.sys.join("dev/block").join(number.to_string()));
     let read = move || holders::stacked(&config, number).map(|found| !found.is_empty());
@@ -119,9 +113,6 @@ pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumbe
 }
 
 /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
-///
-/// # Errors
-/// The error of sysfs.
 pub(crate) async fn is_bound_disk_gone(
     config: &MounterConfig,
     entry: &MountEntry,
@@ -143,9 +134,6 @@ pub(crate) async fn is_bound_disk_gone(
 /// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
 /// namespace, or while another process or device has claimed it. Waits for short uses that end by themselves. A
 /// free disk is flushed first, as by [`flush`](super::flush::flush).
-///
-/// # Errors
-/// The errors of the kernel and of [`flush`](super::flush::flush), and that the open hangs.
 pub(crate) async fn try_exclusive_open(
     config: &Arc<MounterConfig>,
     failed: &FailedFlushes,

@@ -173,9 +173,6 @@ impl FormatRecords {
     }
 
     /// Returns the record of a format of this device with this attach time, in the current boot.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub(crate) async fn describe(
         &self,
         device: &Device,
@@ -264,9 +261,6 @@ impl FormatRecords {
     /// this process ignores the record from now on.
     ///
     /// Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
-    ///
-    /// # Errors
-    /// [`RecordError`]: the record exists and cannot be removed.
     pub(crate) async fn forget_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
         match self.forget(volume).await {
             // A directory that hangs or is unreadable must not keep a file system from its pods.
@@ -290,9 +284,6 @@ impl FormatRecords {
 
     /// As [`FormatRecords::forget_if_known`], before another program may write to the disk. It is also an error if it
     /// is unknown whether a record exists, since the record would outlive this process.
-    ///
-    /// # Errors
-    /// [`RecordError`]: the record cannot be removed, or it is unknown whether it exists.
     pub(crate) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();

@@ -24,9 +24,6 @@ const DRIVERS: [(&str, &[FsType]); 2] =
 /// Thaws a file system that the kernel keeps alive without a mount in this mount table: mounts it at `place`, where
 /// it is thawed, and unmounts it. Leaves a disk without such a file system unchanged. Returns true if a file system
 /// was thawed.
-///
-/// # Errors
-/// When the mount table or sysfs cannot be read, or `place` cannot be created, unmounted or removed.
 pub(crate) async fn thaw_unmounted(
     config: &Arc<MounterConfig>,
     number: DeviceNumber,

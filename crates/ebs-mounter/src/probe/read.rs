@@ -33,9 +33,6 @@ impl<'a> Area<'a> {
     }
 
     /// Reads `length` bytes.
-    ///
-    /// # Errors
-    /// The error of the device, with the offset.
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut buffer = vec![0; length];
         self.bytes

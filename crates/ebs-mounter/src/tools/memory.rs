@@ -42,9 +42,6 @@ pub(crate) fn e2fsck_conf_in(state_dir: &Path) -> PathBuf {
 }
 
 /// Writes our e2fsck.conf unless it exists.
-///
-/// # Errors
-/// When the state directory is not writable.
 pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     let path = e2fsck_conf_in(state_dir);
     if fs::read(&path).is_ok_and(|there| there == E2FSCK_CONF.as_bytes()) {
