@@ -19,13 +19,11 @@ const CORRECTED: i32 = 1;
 const CORRECTED_REBOOT: i32 = 2;
 const UNCORRECTED: i32 = 4;
 
-/// Why a file system must not be mounted or resized.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A person must decide how to repair these errors.
     #[error("the file system has errors that need a manual repair; run e2fsck by hand: {0}")]
     Uncorrected(String),
-    /// e2fsck did not complete.
     #[error("check the file system")]
     Tool(#[from] ToolError),
     /// A signal ended e2fsck: a repair may be half done.
@@ -33,7 +31,6 @@ pub enum CheckError {
     Interrupted(#[source] ToolError),
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Clean,
@@ -57,7 +54,6 @@ fn verdict_of(code: Option<i32>) -> Verdict {
 enum Depth {
     /// As far as the superblocks of file system and journal require.
     AsRecorded,
-    /// Everything, whatever they require.
     Full,
 }
 
@@ -70,8 +66,7 @@ impl Depth {
     }
 }
 
-/// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
-/// system must not be mounted.
+/// Checks and repairs an ext file system if its superblock or journal requires it. It must not be mounted.
 pub(crate) async fn check_if_needed(
     tools: &Tools,
     state_dir: &Path,
@@ -82,15 +77,11 @@ pub(crate) async fn check_if_needed(
     if needs_check(device, ext).await { check(tools, state_dir, device).await } else { Ok(()) }
 }
 
-/// True if the superblock or journal of an unmounted ext file system requires a check.
 pub(crate) async fn needs_check(device: &Device, superblock: &ExtSuperblock) -> bool {
     superblock.needs_check() || journal_has_error(device, superblock).await
 }
 
-/// Checks an ext file system as far as its superblock and journal require, and repairs errors that need no
-/// decision. It must not be mounted.
-///
-/// Cancellation: e2fsck is never killed.
+/// Checks and repairs as far as superblock and journal require. e2fsck is never killed.
 pub(crate) async fn check(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
     run_check(tools, state_dir, device, Depth::AsRecorded).await
 }
@@ -100,15 +91,13 @@ pub(crate) async fn check_in_full(tools: &Tools, state_dir: &Path, device: &Devi
     run_check(tools, state_dir, device, Depth::Full).await
 }
 
-/// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
-/// memory.
+/// For a mounted file system, reads the kernel's copy of the superblock in memory.
 pub(crate) async fn has_error_state(device: &Device) -> io::Result<bool> {
     let superblock = superblock_now(device).await?;
     Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
 }
 
-/// True if the journal has recorded an error. An unreadable journal counts as without error, since the mount reads
-/// it too.
+/// An unreadable journal counts as without error, since the mount reads it too.
 async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool {
     let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
     let read = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-/// A file system that this driver formats, mounts and grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsType {
     /// The second extended file system of old volumes. The kernel's ext4 driver mounts it.
     Ext2,
     Ext3,
-    /// The default for new volumes.
     Ext4,
     Xfs,
 }
@@ -30,7 +28,6 @@ impl FsType {
         }
     }
 
-    /// Returns the name that the kernel and the tools use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ext2 => "ext2",

@@ -19,7 +19,6 @@ use crate::os::serial_in;
 use crate::path::NodePath;
 use crate::probe::tests::{made_by, superblock_of};
 
-/// Returns this number of cases, or the number in the environment.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
@@ -33,7 +32,6 @@ const TABLE: &str = "\
 77 22 0:5 /nvme2n1 /var/lib/kubelet/pods/b/dev/raw rw - devtmpfs devtmpfs rw
 ";
 
-/// A mount table line with some bytes changed, removed or inserted.
 fn strange_line() -> impl Strategy<Value = Vec<u8>> {
     let like = prop::sample::select(TABLE.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..12);
@@ -74,7 +72,6 @@ fn images() -> &'static [(FsType, Vec<u8>)] {
 }
 
 const IMAGE: u64 = 320 << 20;
-/// Features that some versions of mkfs.xfs know.
 const KNOWN: &[(&str, &str)] = &[("-i", "attr=2"), ("-n", "parent=0"), ("-l", "lazy-count=1")];
 
 /// Changed bytes of the two superblocks, at the start and at 1 KiB.
@@ -135,7 +132,6 @@ proptest! {
         prop_assert_eq!(without.topmost(Path::new(VOLUME_AT)).map(|entry| entry.id), Some(35));
     }
 
-    /// The page describes the controller. It never causes a panic.
     #[test]
     fn nvme_page_identifies_a_volume_only_by_serial_number(
         serial in prop::collection::vec(any::<u8>(), 20),
@@ -196,7 +192,6 @@ proptest! {
         }
     }
 
-    /// Nor does it turn a mount into another operation.
     #[test]
     fn mount_flags_become_only_the_given_words(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
@@ -217,7 +212,6 @@ proptest! {
         prop_assert!(options.clone().read_only().is_read_only());
     }
 
-    /// Only a superblock with a checksum is then incomplete.
     #[test]
     fn changed_superblock_is_incomplete_and_never_panics(
         which in 0..4_usize,

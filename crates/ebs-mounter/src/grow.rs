@@ -19,13 +19,10 @@ use crate::tools::{Call, Program, ToolError, Tools};
 /// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
-    /// Current size of the file system in bytes.
     pub from: u64,
-    /// Size in bytes that it can reach.
     pub to: u64,
     /// Number of blocks to request from resize2fs, or `None` to let it use the whole device.
     blocks: Option<u64>,
-    /// Bytes of one group of the file system.
     group_bytes: u64,
 }
 
@@ -38,9 +35,7 @@ impl fmt::Display for Growth {
 /// The size of a file system compared with its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headroom {
-    /// Size of the file system in bytes.
     pub size: u64,
-    /// Size of the device in bytes.
     pub device: u64,
     /// The growth that the tools can do, or `None` if they would leave the rest unused.
     pub growth: Option<Growth>,
@@ -62,7 +57,6 @@ impl Headroom {
         Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
     }
 
-    /// Returns the bytes of the device that the file system does not use.
     #[must_use]
     pub fn unused(&self) -> u64 {
         self.device.saturating_sub(self.size)
@@ -75,23 +69,19 @@ impl Headroom {
     }
 }
 
-/// Why a file system has not grown.
 #[derive(Debug, thiserror::Error)]
 pub enum GrowError {
-    /// The sizes could not be read.
     #[error("read the sizes of {device} and its file system")]
     Sizes { device: String, source: io::Error },
     /// The mount is not a file system of ours, or not the one in the superblock.
     #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
     NoSuperblock {
         device: String,
-        /// The type in the mount table.
         fs_type: FsType,
     },
     /// resize2fs rejects it without force. Nothing was started.
     #[error("the file system has clusters (bigalloc) and can grow only while it is mounted")]
     Clusters,
-    /// The required check failed.
     #[error("check the file system before it grows")]
     Check(#[from] CheckError),
     #[error("grow the file system")]
@@ -104,16 +94,12 @@ pub enum GrowError {
     NotGrown {
         program: &'static str,
         device: String,
-        /// Bytes before.
         before: u64,
-        /// Bytes afterwards.
         now: u64,
-        /// Bytes that it can reach.
         wanted: u64,
     },
 }
 
-/// Compares an unmounted file system with its device.
 pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
     let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
     Ok(Headroom::of(superblock, bytes))
@@ -142,18 +128,12 @@ pub(crate) async fn headroom_of_mounted(device: &Device, at: &Path, fs_type: FsT
     }
 }
 
-/// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
 pub(crate) fn can_grow_mounted(fs_type: FsType) -> bool {
     fs_type == FsType::Xfs || os::may_resize_mounted_ext()
 }
 
-/// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount.
-///
-/// Cancellation: the tool is never killed.
-///
-/// # Errors
-/// [`GrowError::Tool`]; [`GrowError::NotGrown`] if the tool left room that it should have used; the errors of
-/// [`headroom_of_mounted`].
+/// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount. The tool is
+/// never killed.
 pub(crate) async fn grow_mounted(
     tools: &Tools,
     device: &Device,
@@ -172,10 +152,8 @@ pub(crate) async fn grow_mounted(
     has_grown(program, device, growth, &left)
 }
 
-/// Grows an unmounted ext file system: a full check, then resize2fs. An interrupted growth leaves a mark in the
-/// superblock, so that the file system is checked before its next mount.
-///
-/// Cancellation: the tools are never killed.
+/// Checks in full, then runs resize2fs. An interrupted growth leaves a mark in the superblock, so that the file system
+/// is checked before its next mount. The tools are never killed.
 pub(crate) async fn grow_unmounted_ext(
     tools: &Tools,
     state_dir: &Path,
@@ -205,7 +183,6 @@ fn resize(device: &Device, growth: Growth) -> Call {
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
 }
 
-/// Returns an error unless the tool has reached the size.
 fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Headroom) -> Result<(), GrowError> {
     if is_reached(wanted, left) {
         return Ok(());
@@ -251,7 +228,6 @@ mod tests {
         assert!(of(1 << 30, 1 << 30).is_used_up() && !of(1 << 30, 2 << 30).is_used_up());
     }
 
-    /// The file system is still smaller than its device.
     #[test]
     fn file_system_at_its_limit_is_not_used_up() {
         let limited = Reach { limit: Some(GrowthLimit::Inodes), ..reach(1 << 40) };

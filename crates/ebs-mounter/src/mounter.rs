@@ -34,10 +34,8 @@ use crate::tools::Tools;
 /// Why a mounter cannot work at all.
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
-    /// Required programs that are not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
-    /// Disks cannot be identified on this machine.
     #[error(transparent)]
     NoSysfs(#[from] NoSysfs),
 }

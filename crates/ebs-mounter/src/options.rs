@@ -5,7 +5,6 @@ use std::fmt;
 
 /// An option that mount(2) takes as a flag bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "mount(8) describes each under its own name")]
 pub enum Attribute {
     ReadOnly,
     NoSuid,
@@ -39,7 +38,6 @@ impl Attribute {
         })
     }
 
-    /// Returns the word for the attribute in mount flags.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadOnly => "ro",
@@ -74,10 +72,8 @@ impl Attribute {
     }
 }
 
-/// Invalid mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// A quote is opened and never closed.
     #[error("mount flag {0:?} has an unclosed quote")]
     OpenQuote(String),
     /// A flag that would make mount(8) do something other than mount this volume.
@@ -88,7 +84,6 @@ pub enum OptionsError {
     Character(String),
 }
 
-/// Parsed mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountOptions {
     attributes: BTreeSet<Attribute>,
@@ -112,7 +107,6 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Returns the flag bits for mount(2).
     pub fn attributes(&self) -> &BTreeSet<Attribute> {
         &self.attributes
     }
@@ -122,7 +116,6 @@ impl MountOptions {
         self.data.join(",")
     }
 
-    /// Returns the words for the file system.
     pub fn words(&self) -> &[String] {
         &self.data
     }
@@ -141,7 +134,6 @@ impl MountOptions {
         self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
     }
 
-    /// Makes the mount read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.attributes.insert(Attribute::ReadOnly);
@@ -223,7 +215,6 @@ impl MountOptions {
 }
 
 impl fmt::Display for MountOptions {
-    /// Formats all options as mount flags, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attributes = self.attributes.iter().map(|attribute| attribute.word());
         f.write_str(&attributes.chain(self.data.iter().map(String::as_str)).collect::<Vec<_>>().join(","))

@@ -97,8 +97,7 @@ pub(crate) async fn can_write(at: &Path) -> io::Result<bool> {
     bounded::reading("creating", &place, make).await
 }
 
-/// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
-/// for a type that has no count. Reads only the kernel's memory, never the disk.
+/// Reads only the kernel's memory, never the disk.
 async fn counted_errors(config: &MounterConfig, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
     if !is_ext(entry) {
         return Ok(None);
@@ -113,7 +112,6 @@ fn is_ext(entry: &MountEntry) -> bool {
     matches!(entry.fs_type.as_str(), "ext2" | "ext3" | "ext4")
 }
 
-/// Reads the error count of the file system on `device`, a sysfs path with the same name.
 fn counted(device: &Path, file_systems: &Path) -> io::Result<Option<CountedErrors>> {
     let directory = match device.canonicalize() {
         Ok(directory) => directory,

@@ -40,7 +40,6 @@ pub struct RegisteredVolume {
     pub device: Option<PathBuf>,
 }
 
-/// The register of this node.
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
@@ -114,9 +113,8 @@ impl Register {
         Self { directory, keeps_device_names: config.xen, state, writing }
     }
 
-    /// Loads the entries of the state directory, and determines how many of the driver's volumes the machine had when
-    /// it booted: once per boot, by the registered volumes that are attached. Entries that were registered meanwhile
-    /// are kept. Errors are logged, and unreadable entries are left out.
+    /// Loads the entries, and counts once per boot how many of the driver's registered volumes are attached. Entries
+    /// that were registered meanwhile are kept. Errors are logged, and unreadable entries are left out.
     pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig) {
         let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
@@ -155,8 +153,7 @@ impl Register {
         self.write_changes();
     }
 
-    /// Returns how many of the driver's volumes were attached when the machine booted. The number is constant until the
-    /// next boot, and 0 while the register has not been read.
+    /// Constant until the next boot, and 0 while the register has not been read.
     pub(crate) fn own_volumes_at_boot(&self) -> u32 {
         self.state().at_boot
     }
@@ -189,7 +186,6 @@ impl Register {
         });
     }
 
-    /// Removes a path from the register, for any volume. Does not block.
     pub(crate) fn remove_path(self: &Arc<Self>, at: &NodePath) {
         self.change(|volumes| {
             let mut changed = Vec::new();
@@ -203,26 +199,20 @@ impl Register {
         });
     }
 
-    /// Removes a volume that is no longer used on this node from the register. Does not block.
     pub(crate) fn remove_volume(self: &Arc<Self>, volume: &VolumeId) {
         self.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
     }
 
-    /// Returns the device name under which a volume was attached when it was last staged or published here. Known only
-    /// on Xen.
+    /// Known only on Xen.
     pub(crate) fn device_name(&self, volume: &VolumeId) -> Option<PathBuf> {
         self.state().volumes.get(volume)?.device.clone()
     }
 
-    /// Returns all registered volumes.
     pub(crate) fn volumes(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
         self.state().volumes.clone()
     }
 
-    /// Waits at most `bound` until all changes have been written to the state directory. Returns false on timeout. A
-    /// failed write counts as written.
-    ///
-    /// Cancellation: changes nothing.
+    /// Waits at most `bound` for the writes. Returns false on timeout. A failed write counts as written.
     pub(crate) async fn wait_until_written(&self, bound: Duration) -> bool {
         let mut writing = self.writing.subscribe();
         let idle = writing.wait_for(|writing| !writing);
@@ -233,7 +223,6 @@ impl Register {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes entries and schedules the write of their files.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut BTreeMap<VolumeId, RegisteredVolume>) -> Vec<VolumeId>) {
         {
             let mut state = self.state();
@@ -336,7 +325,6 @@ fn count_of(text: &str, boot: &str) -> Option<u32> {
     same.then_some(count)
 }
 
-/// Replaces a file atomically.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;

@@ -93,7 +93,6 @@ async fn client_gets_new_token_from_restarted_service() {
     second.server.shutdown().await.unwrap();
 }
 
-/// A service with its own response to token requests. It returns the texts with or without a token.
 struct Other {
     endpoint: String,
     token_requests: Arc<AtomicUsize>,

@@ -18,31 +18,24 @@ use crate::fs_type::FsType;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
-/// Prefix of the file names of records.
 const PREFIX: &str = "format-";
-/// Value of an unknown field.
 const UNKNOWN: &str = "unknown";
 
 /// The format that is about to run. Written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
     pub volume: VolumeId,
-    /// The partition, or `None` for the whole disk.
     pub partition: Option<u8>,
-    /// Size of the device in bytes.
     pub bytes: u64,
-    /// Type of the new file system.
     pub fs_type: FsType,
     /// When EC2 attached the volume. `None` for attachments of older controllers, which are never formatted twice.
     pub attach_time: Option<String>,
-    /// The boot in which the disk is attached.
     pub boot_id: String,
     /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that was detached and attached
     /// again without the orchestrator keeps its attach time but gets another number.
     pub diskseq: Option<u64>,
 }
 
-/// The progress of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The device is being checked again. Permits no format.
@@ -71,7 +64,6 @@ pub struct FormatPermit {
 }
 
 impl FormatPermit {
-    /// Permits the format of a device that is proven blank.
     pub fn of_blank(_proof: &BlankProof) -> Self {
         Self { redo: false }
     }
@@ -95,7 +87,6 @@ impl FormatRecord {
         earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
 
-    /// True if an interrupted mkfs of this record can leave such contents.
     pub(crate) fn could_have_left(&self, contents: &Contents) -> bool {
         match contents {
             Contents::Blank(_) | Contents::Data { .. } => true,
@@ -140,7 +131,6 @@ impl FormatRecord {
     }
 }
 
-/// An operation on a record failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} the record of a format in progress, {}", path.display())]
 pub struct RecordError {
@@ -153,13 +143,11 @@ pub struct RecordError {
 const LOOKED_FOR: &str = "look for";
 
 impl RecordError {
-    /// True if it is unknown whether a record exists.
     pub fn is_unknown(&self) -> bool {
         self.step == LOOKED_FOR
     }
 }
 
-/// The records in the state directory.
 #[derive(Debug)]
 pub(crate) struct FormatRecords {
     config: Arc<MounterConfig>,
@@ -172,7 +160,6 @@ impl FormatRecords {
         Self { config, ignored: Mutex::default() }
     }
 
-    /// Returns the record of a format of this device with this attach time, in the current boot.
     pub(crate) async fn describe(
         &self,
         device: &Device,
@@ -226,7 +213,6 @@ impl FormatRecords {
         Ok(text.and_then(|text| FormatRecord::parse(&text)))
     }
 
-    /// Writes the record and syncs it and its directory.
     pub(crate) async fn write(&self, record: &FormatRecord) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
@@ -406,7 +392,6 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
-    /// The disk may have grown.
     #[test]
     fn redo_requires_same_volume_fs_attachment_boot_and_disk() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
@@ -442,8 +427,6 @@ mod tests {
         assert_eq!(record().permit_redo(&record(), &luks), None);
     }
 
-    /// An interrupted mkfs leaves a blank disk, unknown bytes, or an incomplete file system of its own family. A
-    /// complete file system, one of another family, and foreign contents are rejected.
     #[test]
     fn redo_accepts_only_contents_that_an_interrupted_mkfs_leaves() {
         use crate::probe::tests::{superblock_of, whole_and_begun};
@@ -476,7 +459,6 @@ mod tests {
         assert!(said.starts_with("remove the record"), "{said}");
     }
 
-    /// The record must come from this call or from the permit.
     #[tokio::test]
     async fn mkfs_is_marked_as_started_only_in_its_own_record() {
         let state = tempfile::tempdir().unwrap();

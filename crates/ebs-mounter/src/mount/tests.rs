@@ -4,7 +4,6 @@ use rustix::mount::MountFlags;
 
 use super::*;
 
-/// Runs a test with its own tmpfs.
 fn with_tmpfs(test: impl AsyncFnOnce(&Mounts, &NodePath) + Send + 'static) {
     in_mount_namespace(|| async {
         let directory = tempfile::tempdir().unwrap();

@@ -18,20 +18,15 @@ use crate::os;
 /// Time limit of the search for volumes, and then of each volume. A metrics scrape does not wait long.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// The statistics of the volumes of this node.
 #[derive(Debug, Default)]
 pub struct VolumeStatistics {
-    /// By volume, without duplicates.
     pub read: Vec<(VolumeId, NvmeStatistics)>,
     /// Errors of a volume, or of a device with an unknown volume.
     pub failed: Vec<StatisticsError>,
 }
 
-/// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`. Volumes are
-/// queried concurrently and independently. A hanging volume is missing, and is not queried again while it hangs.
-/// Takes at most twice three seconds.
-///
-/// Cancellation: may be dropped. A hanging query counts as hung until it returns.
+/// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`, concurrently
+/// and for at most twice three seconds. A hanging volume is missing, and is not queried again while it hangs.
 pub(crate) async fn volume_statistics(
     config: &Arc<MounterConfig>,
     prefix: Option<&Path>,
@@ -101,7 +96,6 @@ mod tests {
     use crate::bounded::Stuck;
     use crate::device_number::DeviceNumber;
 
-    /// Other uses of the disk are not blocked.
     #[tokio::test]
     async fn hanging_volume_is_not_queried_again_and_blocks_no_others() {
         let directory = tempfile::tempdir().unwrap();

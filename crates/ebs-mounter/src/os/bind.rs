@@ -157,7 +157,6 @@ fn place_in(temporary: &Path, source: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Returns the attributes of the mount to which a path belongs.
 fn inherited(path: &Path) -> io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Of;
     let flags = rustix::fs::statvfs(path)?.f_flag;
@@ -206,7 +205,6 @@ mod tests {
         }
     }
 
-    /// The kernel shows them with either way of binding.
     #[test]
     fn kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, temporary| {
@@ -226,7 +224,6 @@ mod tests {
         });
     }
 
-    /// Also the attributes that restrict.
     #[test]
     fn bind_without_mount_setattr_keeps_all_source_attributes() {
         with_places(|source, target, temporary| {
@@ -274,7 +271,6 @@ mod tests {
         });
     }
 
-    /// The mount has them from its first moment.
     #[test]
     fn bind_without_mount_setattr_has_own_and_source_attributes() {
         with_places(|source, target, temporary| {
@@ -292,7 +288,6 @@ mod tests {
         });
     }
 
-    /// Also after a kill. Leftovers elsewhere are removed.
     #[test]
     fn interrupted_bind_without_mount_setattr_leaves_no_mount() {
         with_places(|source, target, temporary| {

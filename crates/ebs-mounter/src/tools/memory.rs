@@ -23,14 +23,12 @@ const MAX_BLOCKS_AS_BITS: u64 = 1 << 28;
 /// for each block, whatever the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockMaps {
-    /// Bit arrays.
     Bits,
     /// Trees of extents, the default of e2fsck.
     Trees,
 }
 
 impl BlockMaps {
-    /// Chooses arrays if they are small.
     pub(crate) fn for_blocks(blocks: u64) -> Self {
         if blocks <= MAX_BLOCKS_AS_BITS { Self::Bits } else { Self::Trees }
     }
@@ -41,7 +39,6 @@ pub(crate) fn e2fsck_conf_in(state_dir: &Path) -> PathBuf {
     state_dir.join(E2FSCK_CONF_NAME)
 }
 
-/// Writes our e2fsck.conf unless it exists.
 pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     let path = e2fsck_conf_in(state_dir);
     if fs::read(&path).is_ok_and(|there| there == E2FSCK_CONF.as_bytes()) {
@@ -71,7 +68,6 @@ pub(crate) fn raise_oom_score(child: u32) {
 /// The container of this process, as the kernel treats it when memory runs short.
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
-    /// Mount point of the cgroup file system.
     cgroups: PathBuf,
     /// The warning that the setting cannot be changed has been logged.
     has_warned: Arc<AtomicBool>,
@@ -103,7 +99,6 @@ impl Container {
         }
     }
 
-    /// Returns true if the setting was on and has been cleared.
     fn clear_group(&self) -> io::Result<bool> {
         let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
         let Some(own) = own_cgroup(&self.cgroups, &list, std::process::id()) else { return Ok(false) };

@@ -31,7 +31,6 @@ impl Machine {
         Self { root }
     }
 
-    /// Creates a machine whose disk `nvme1n1` is a volume.
     pub(crate) async fn with_nvme(bytes: u64) -> (Self, Disk) {
         let (machine, disk) = (Self::new(), Disk::new(bytes));
         machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
@@ -97,7 +96,6 @@ impl Machine {
     }
 }
 
-/// Observes whether a file is opened from now on.
 pub(crate) struct Opens(OwnedFd);
 
 impl Opens {
@@ -120,7 +118,6 @@ pub(crate) fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
-/// It must also have the volume id in the name of its backing file.
 #[tokio::test]
 async fn loop_device_is_a_volume_only_below_configured_directory() {
     let disk = Disk::new(MIB);
@@ -137,7 +134,6 @@ async fn loop_device_is_a_volume_only_below_configured_directory() {
     }
 }
 
-/// The error names both ids.
 #[tokio::test]
 async fn foreign_device_under_expected_name_is_rejected_untouched() {
     let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
@@ -150,7 +146,6 @@ async fn foreign_device_under_expected_name_is_rejected_untouched() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
-/// The right disk may be found by a by-id name with a suffix.
 #[tokio::test]
 async fn stale_name_is_skipped_for_the_right_disk() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -211,7 +206,6 @@ async fn non_block_device_or_path_outside_dev_is_rejected() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
 
-/// The map is used instead of its disks. Any other mapped device is not opened.
 #[tokio::test]
 async fn only_a_multipath_map_over_the_volume_is_the_volume() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
@@ -263,7 +257,6 @@ async fn multipath_map_over_two_or_no_volumes_is_not_a_volume() {
     assert!(found.contains("without paths"), "{found}");
 }
 
-/// A disk may also reject the request.
 #[tokio::test]
 async fn disk_without_statistics_is_named_in_the_error() {
     let disk = Disk::new(MIB);

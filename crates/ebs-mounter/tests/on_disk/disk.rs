@@ -27,7 +27,6 @@ pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath
     });
 }
 
-/// A disk for one test.
 pub(crate) struct Disk {
     pub(crate) volume: VolumeId,
     pub(crate) device: LoopDevice,
@@ -81,7 +80,6 @@ impl Disk {
         superblock
     }
 
-    /// Formats and mounts the disk.
     pub(crate) async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
         let superblock = self.format(&plain(fs_type)).await;
         let (device, at) = (self.find().await, self.at(name));
@@ -104,7 +102,6 @@ pub(crate) fn plain(fs_type: FsType) -> FormatSpec {
     FormatSpec { fs_type, options: FormatOptions::default() }
 }
 
-/// Returns the output of a tool of this machine.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a second opinion for the test")]
     let output = std::process::Command::new(program).args(args).output().expect(program);

@@ -19,7 +19,6 @@ fn line<'a>(dump: &'a str, label: &str) -> Vec<&'a str> {
     words
 }
 
-/// They also have no reserved blocks.
 #[tokio::test]
 async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
     let base = "ext_attr resize_inode dir_index filetype sparse_super large_file";
@@ -43,7 +42,6 @@ async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
     }
 }
 
-/// All bits are compared, so that no other feature is enabled.
 #[tokio::test]
 async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     // finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes, bigtime, large extent counters.
@@ -56,7 +54,6 @@ async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     }
 }
 
-/// Returns the feature bits of the superblock.
 fn xfs_bits(disk: &Disk) -> Vec<String> {
     let fields = "print features_compat features_ro_compat features_incompat";
     let text = output_of("/usr/sbin/xfs_db", &["-r", "-c", "sb 0", "-c", fields, disk.device.path().to_str().unwrap()]);
@@ -84,7 +81,6 @@ async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     record
 }
 
-/// True if the state directory contains a record of a format.
 fn has_record(disk: &Disk) -> bool {
     disk.place.path().join(format!("format-{}", disk.volume)).exists()
 }
@@ -146,7 +142,6 @@ fn held(disk: &Disk) -> std::fs::File {
     std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
 }
 
-/// An interrupted format waits for the holder and keeps its record.
 #[test]
 fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
     in_mount_namespace(|| async {

@@ -37,7 +37,6 @@ impl Question {
         Self(path)
     }
 
-    /// Waits for a reader.
     async fn asked(&self) -> std::fs::File {
         let mut asked = None;
         until("a read of the serial number", || {
@@ -89,7 +88,6 @@ async fn partition_node_of_another_disk_counts_as_missing() {
     assert!(matches!(found, Err(DeviceError::NoPartition { .. })), "{found:?}");
 }
 
-/// A driver that is killed at this moment has formatted nothing.
 #[tokio::test]
 async fn record_permits_no_format_before_the_last_check() {
     let (machine, disk) = Machine::with_nvme(64 * MIB).await;

@@ -16,8 +16,6 @@ fn found(table: &str, places: &Places) -> Vec<String> {
     named(&MountTable::parse(table.as_bytes()), places).into_iter().map(name).collect()
 }
 
-/// A mount may have any optional fields. With the directory of a CSI driver, raw block volumes next to it are found
-/// too.
 #[test]
 fn volumes_are_found_below_prefix_and_at_registered_paths() {
     let csi = "/var/lib/kubelet/plugins/kubernetes.io/csi";
@@ -49,7 +47,6 @@ not a line of a mount table
     assert_eq!(found(&table, &Places::new(None, [PathBuf::from(at)])), ["259:7"]);
 }
 
-/// A path is cleaned as a text, without `..` and double slashes.
 #[test]
 fn empty_prefix_selects_nothing_and_root_selects_everything() {
     let table = "\
