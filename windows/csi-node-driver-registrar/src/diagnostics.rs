@@ -4,10 +4,8 @@ use std::fmt::Write;
 
 use http::StatusCode;
 
-/// The path of the profiles in Go programs.
 pub(crate) const ROOT: &str = "/debug/pprof/";
 
-/// Returns the response for a path below [`ROOT`].
 pub(crate) fn page(path: &str) -> (StatusCode, String) {
     match path.strip_prefix(ROOT) {
         Some("") => (StatusCode::OK, overview()),

@@ -7,26 +7,21 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
-/// A bidirectional stream of bytes.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A connection to a local socket or over loopback.
 pub(crate) type Stream = Box<dyn Io>;
 
-/// The state of the newest connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     /// No connection, or it has ended.
     Down,
     /// Connected, but the server has sent too few bytes or none.
     Open,
-    /// The server has sent enough bytes.
     Heard,
 }
 
-/// The number and state of the newest connection.
 pub(crate) type LinkState = (u64, Link);
 
 /// Creates a sender for [`Heard`], with the state without a connection.

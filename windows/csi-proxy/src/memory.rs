@@ -12,10 +12,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::peer::Peer;
 use crate::proxy::Transport;
 
-/// The receiver of a pipe's connections.
 type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
 
-/// The pipes of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryPipes(Arc<Mutex<BTreeMap<String, Listener>>>);
 
@@ -37,7 +35,6 @@ impl MemoryPipes {
         self.pipes().get(pipe).is_some_and(|listener| listener.send(Err(error)).is_ok())
     }
 
-    /// Returns the names of all pipes that were ever served.
     pub fn names(&self) -> Vec<String> {
         self.pipes().keys().cloned().collect()
     }

@@ -5,13 +5,11 @@
 
 const SCRIPT: &str = include_str!("../../../deploy/windows/install-csi-proxy.ps1");
 
-/// Returns the code without comments, one statement per line.
 fn code() -> String {
     let lines = SCRIPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text between the braces that open after `head`.
 fn block<'a>(code: &'a str, head: &str) -> &'a str {
     let start = code.find(head).unwrap_or_else(|| panic!("there is no {head:?}")) + head.len();
     let open = start + code[start..].find('{').unwrap();
@@ -29,7 +27,6 @@ fn block<'a>(code: &'a str, head: &str) -> &'a str {
     panic!("{head:?} does not end")
 }
 
-/// Checks that the text contains all parts in this order.
 fn in_order(text: &str, parts: &[&str]) {
     let mut rest = text;
     for part in parts {
@@ -38,7 +35,6 @@ fn in_order(text: &str, parts: &[&str]) {
     }
 }
 
-/// Returns the text after the first `head`.
 fn after<'a>(code: &'a str, head: &str) -> &'a str {
     code.split_once(head).unwrap_or_else(|| panic!("there is no {head:?}")).1
 }
@@ -74,7 +70,6 @@ fn installer_restores_the_previous_program_after_a_failure() {
     in_order(block(install, "catch"), &restored);
 }
 
-/// The error must not be hidden.
 #[test]
 fn uninstall_fails_if_the_program_cannot_be_removed() {
     let code = code();

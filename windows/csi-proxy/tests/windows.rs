@@ -156,7 +156,6 @@ async fn service_stop_lets_a_format_end() {
     assert!(log.contains("Starting CSI-Proxy Server ...") && log.contains("csi-proxy has stopped"), "{log}");
 }
 
-/// So Windows restarts it. Its log has the reason.
 #[tokio::test]
 async fn service_that_cannot_start_reports_no_stop() {
     let _alone = alone().await;
@@ -182,7 +181,6 @@ async fn service_that_cannot_start_reports_no_stop() {
     assert_ne!(status.current_state, ServiceState::Running, "{status:?}");
 }
 
-/// A service of the test, deleted on drop.
 struct Installed(windows_service::service::Service);
 
 impl Installed {

@@ -44,7 +44,6 @@ async fn ec2() -> anyhow::Result<SimEc2> {
     Ok(ec2)
 }
 
-/// Creates the first instance and its machine, with the kubelet's directory of published volumes.
 async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInstance, Policy)> {
     let host = FakeHost::new();
     host.add_directory(&dir.join("sanity/target").display().to_string());

@@ -12,7 +12,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
 
-/// Its response to GetPluginInfo.
 #[derive(Debug, Clone)]
 #[cfg_attr(windows, expect(dead_code, reason = "the tests of what goes wrong are for Linux"))]
 pub(crate) enum Says {
@@ -63,7 +62,6 @@ impl FakeDriver {
         Ok((driver, address))
     }
 
-    /// Serves at a local socket.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(socket: &std::path::Path, says: Says) -> anyhow::Result<Self> {
         let mut driver = Self::new(says)?;
@@ -88,7 +86,6 @@ impl FakeDriver {
         *self.shared.says.lock().expect("a lock") = says;
     }
 
-    /// Returns how often GetPluginInfo was called.
     pub(crate) fn asked(&self) -> usize {
         *self.shared.asked.lock().expect("a lock")
     }

@@ -14,7 +14,6 @@ use crate::{BOUND, eventually};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// Returns status and text of a page.
 fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(BOUND))?;
@@ -31,14 +30,11 @@ async fn page(address: &str, path: &'static str) -> anyhow::Result<(u16, String)
     tokio::task::spawn_blocking(move || get(&address, path)).await?
 }
 
-/// Waits for the address of the pages.
 async fn address(registrar: &Process) -> anyhow::Result<String> {
     let address = said(registrar, "\"serving /healthz\" address=").await?;
     Ok(address.trim_matches('"').replace("[::]", "127.0.0.1"))
 }
 
-/// 404 without the socket; 500 if another file is in its place, if it does not answer, or answers for another driver;
-/// 200 `ok` otherwise.
 #[tokio::test]
 async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -31,7 +31,6 @@ pub(super) fn client_of(pipe: RawHandle) -> Peer {
     }
 }
 
-/// Returns the user of this process.
 pub(crate) fn own_user() -> Option<String> {
     open(std::process::id()).as_ref().and_then(user)
 }

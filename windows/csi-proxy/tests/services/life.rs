@@ -11,7 +11,6 @@ use winstorage::fake::{Effect, FakeHost, Gate};
 use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
 use super::wire;
 
-/// Starts a format that waits at a gate, with its own client.
 async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::Status>>) {
     let (host, gate) = (machine(), Gate::default());
     host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
@@ -119,7 +118,6 @@ async fn unavailable_metrics_address_fails_the_start() {
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
-/// A proxy with a change of disk 1 that waits at a gate.
 struct HungDisk {
     host: FakeHost,
     running: Running,
@@ -146,7 +144,6 @@ impl HungDisk {
         self.calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
     }
 
-    /// Opens the gate. All calls succeed, and the proxy stops.
     async fn end(mut self) {
         self.gate.open();
         while let Some(call) = self.calls.join_next().await {

@@ -19,7 +19,6 @@ pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333
 
 const DESCRIPTION: &str = include_str!("machine.json");
 
-/// Returns a new machine from the same description.
 pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
@@ -67,7 +66,6 @@ impl Memory {
     }
 }
 
-/// A store of audit records.
 #[derive(Clone, Default)]
 pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
 
@@ -87,7 +85,6 @@ impl Records {
     }
 }
 
-/// A running proxy.
 pub(crate) struct Running {
     pub(crate) pipes: Memory,
     pub(crate) records: Records,
@@ -107,7 +104,6 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records) -> Parts {
     }
 }
 
-/// Serves these groups of this machine.
 pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
     let (pipes, records, stop) = (Memory::default(), Records::default(), CancellationToken::new());
     let proxy = Proxy::open(&pipes, parts(&host, groups, &records), stop.clone()).await.unwrap();
@@ -122,7 +118,6 @@ impl Running {
         csi_proto::csi_proxy::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
-    /// Waits for the end of the proxy.
     pub(crate) async fn ended(&mut self) -> Result<(), ProxyError> {
         let ended = tokio::time::timeout(Duration::from_secs(120), self.served.join_next()).await;
         ended.expect("it ends").expect("it ran").expect("no panic")

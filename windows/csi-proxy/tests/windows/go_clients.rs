@@ -15,7 +15,6 @@ async fn all_served() {
     }
 }
 
-/// Runs the command, which must succeed, and returns its output.
 fn said(mut command: Command) -> String {
     let mut child = command.spawn().unwrap();
     let mut text = String::new();

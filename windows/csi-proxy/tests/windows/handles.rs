@@ -25,7 +25,6 @@ async fn handles(address: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// Waits until the number of handles is as `wanted`.
 async fn until(address: &str, what: &str, wanted: impl Fn(f64) -> bool) {
     let end = Instant::now() + LIMIT;
     loop {
@@ -49,7 +48,6 @@ async fn probe(pipe: &str) -> NamedPipeClient {
     }
 }
 
-/// Go clients leave a silent connection behind with each object. It holds a handle until its client closes it.
 #[tokio::test]
 async fn silent_connection_releases_its_handle_when_closed() {
     let _alone = alone().await;

@@ -12,7 +12,6 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
-/// How long anything may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -22,7 +21,6 @@ pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().await
 }
 
-/// Waits until `look` returns a value.
 pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
     loop {
@@ -34,7 +32,6 @@ pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits for the pipe and returns a channel.
 pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::Channel {
     let (version, end) = (version.parse().unwrap(), Instant::now() + LIMIT);
     loop {
@@ -53,11 +50,9 @@ pub(crate) fn path() -> PathBuf {
     profile.join("examples").join("csi-proxy-on-a-fake.exe")
 }
 
-/// The files of one program.
 pub(crate) struct Files(TempDir);
 
 impl Files {
-    /// Creates the files, with this fault in the machine.
     pub(crate) fn new(fault: &str) -> Self {
         let files = Self(tempfile::tempdir().unwrap());
         let machine = r#"{"tree": {"C:\\work": "directory", "C:\\var\\lib\\kubelet\\a": "directory", "C:\\var\\lib\\kubelet\\mount": "directory"},
@@ -114,7 +109,6 @@ impl Program {
         Self { child, files }
     }
 
-    /// Runs the program and returns its status and output.
     pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String) {
         let files = Files::new("");
         let arguments: Vec<OsString> =
@@ -148,7 +142,6 @@ fn command(arguments: &[OsString]) -> Command {
     command
 }
 
-/// Returns the command of csi-proxy's own Go clients.
 pub(crate) fn go_clients(arguments: &[&str]) -> Command {
     let program =
         std::env::var_os("EBS_TEST_CSI_PROXY_CLIENTS").expect("run `scripts/setup windows`, or `make windows`");

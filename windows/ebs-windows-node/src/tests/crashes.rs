@@ -22,7 +22,6 @@ async fn perform(world: &World, rpc: &str) -> Result<(), Status> {
     }
 }
 
-/// Creates the world in the state before `rpc`.
 async fn before(rpc: &str) -> World {
     let world = World::new();
     for earlier in LIFE.iter().take_while(|earlier| **earlier != rpc) {
@@ -38,7 +37,6 @@ async fn before(rpc: &str) -> World {
     world
 }
 
-/// Checks the state after `rpc`, however often it was tried.
 fn check(world: &World, rpc: &str, at: &str) {
     let is_last = rpc == "unstage";
     assert_eq!(world.host.volumes_of(1).len(), 1, "{at}: partitions");

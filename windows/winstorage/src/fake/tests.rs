@@ -27,7 +27,6 @@ fn fake_machine_is_built_from_its_description() {
     assert_eq!(host.time() - before, Duration::from_secs(5));
 }
 
-/// A description with a word that means nothing is refused, so that a test never runs on another machine than it thinks.
 #[test]
 fn a_description_that_is_not_understood_is_refused() {
     for odd in [

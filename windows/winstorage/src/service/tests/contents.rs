@@ -11,8 +11,6 @@ fn contents(storage: &Storage) -> Contents {
     storage.disk_contents(DiskNumber(1), SEED).unwrap()
 }
 
-/// A disk that Windows calls raw is blank only where its bytes are zero: a file system that Windows does not know is none of Windows'
-/// business, and never blank.
 #[test]
 fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
     let (_, storage) = machine();
@@ -60,7 +58,6 @@ fn failed_read_is_an_error_and_not_a_blank_disk() {
     assert!(matches!(error, StorageError::SystemStorage { .. }), "{error}");
 }
 
-/// Of several data partitions, the only one with a file system is used; otherwise the result is an error.
 #[test]
 fn data_partition_is_chosen_among_several() {
     let volume = |last: char| format!(r"\\?\Volume{{00000000-0000-0000-0000-00000000000{last}}}\");

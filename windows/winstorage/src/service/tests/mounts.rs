@@ -63,7 +63,6 @@ fn a_volume_is_flushed_before_it_is_unmounted() {
     assert!(place("flush") < place("unmount"), "{order:?}");
 }
 
-/// A disk that Windows has made read-only meanwhile refuses the flush: it is made writable, flushed, and only then unmounted.
 #[test]
 fn volume_on_a_read_only_disk_is_unmounted() {
     let (host, storage) = machine();

@@ -48,8 +48,6 @@ fn working_mapping_is_kept_and_stale_one_replaced() {
     assert!(host.is_mapped(SHARE));
 }
 
-/// The link leads to the whole remote path, in a form that Windows understands. A repeated call is a success, and
-/// another entry at the path is an error with the reference's text.
 #[test]
 fn share_link_is_checked_before_and_created_after_mapping() {
     let (host, storage) = machine();

@@ -46,8 +46,6 @@ fn two_formats_at_once_are_one() {
     assert_eq!(host.calls("format_ntfs"), 1);
 }
 
-/// A volume grows to the size asked for, or to all that there is for 0; less than 100 MiB of growth and every shrinkage are left undone, a
-/// negative size is refused with the reference's text.
 #[test]
 fn a_volume_grows_and_never_shrinks() {
     let (host, storage) = machine();
@@ -118,7 +116,6 @@ fn a_volume_on_several_disks_has_no_number() {
     assert!(matches!(error, StorageError::Spanned { .. }), "{error}");
 }
 
-/// Empty fields are refused with the reference's texts, and malformed ids, before the host hears anything.
 #[test]
 fn empty_and_malformed_fields_are_refused_before_any_call() {
     let (host, storage) = machine();
