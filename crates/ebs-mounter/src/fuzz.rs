@@ -9,6 +9,8 @@ use ebs_ec2::VolumeId;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+use crate::config::MounterConfig;
+use crate::device::{Places, disks_in_use};
 use crate::device_number::DeviceNumber;
 use crate::format::FormatSpec;
 use crate::format_options::{FormatOptions, SizeWord};
@@ -127,6 +129,7 @@ proptest! {
             prop_assert_eq!(with.depth(&entry.target), 1);
         }
         prop_assert!(with.entries().len() >= without.entries().len());
+        drop(disks_in_use(&MounterConfig::new("/nowhere"), &with, &Places::new(Some(Path::new("/var")), [])));
         let number = DeviceNumber { major: 259, minor: 3 };
         prop_assert!(with.of_device(number).count() >= 2);
         prop_assert_eq!(without.topmost(Path::new(VOLUME_AT)).map(|entry| entry.id), Some(35));

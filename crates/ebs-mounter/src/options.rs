@@ -326,14 +326,5 @@ mod tests {
                 None => prop_assert_eq!(text.matches('"').count() % 2, 1),
             }
         }
-
-        #[test]
-        fn repeated_flags_change_nothing(flags in proptest::collection::vec("[a-z]{1,8}", 0..6)) {
-            let words: Vec<&str> = flags.iter().map(String::as_str).collect();
-            if let Ok(once) = MountOptions::parse(words.iter().copied()) {
-                let twice = MountOptions::parse(words.iter().chain(&words).copied()).unwrap();
-                prop_assert_eq!(once.words(), twice.words());
-            }
-        }
     }
 }

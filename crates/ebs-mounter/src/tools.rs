@@ -307,9 +307,12 @@ mod tests {
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
         // If the kernel has no cgroup v2, a process has no such file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
+        let run = async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+        run().await;
+        assert!(!group.exists(), "cgroup v1");
         for _ in 0..2 {
             std::fs::write(&group, "1\n").unwrap();
-            tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+            run().await;
             assert_eq!(std::fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
         }
     }

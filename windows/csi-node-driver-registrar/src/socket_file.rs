@@ -210,19 +210,5 @@ mod tests {
             std::fs::write(dir.path().join("another"), "").unwrap();
             assert_eq!(std::fs::metadata(dir.path().join("another")).unwrap().permissions().mode(), before);
         }
-
-        #[tokio::test]
-        async fn only_the_own_socket_file_is_removed() {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("d-reg.sock");
-            let (_first, first) = SocketFile::bind(&path).unwrap();
-            let (_second, second) = SocketFile::bind(&path).unwrap();
-            assert_eq!(first.standing().unwrap(), Standing::Another);
-            first.remove();
-            assert_eq!(second.standing().unwrap(), Standing::Ours);
-            second.remove();
-            assert_eq!(second.standing().unwrap(), Standing::Gone);
-            second.remove();
-        }
     }
 }

@@ -87,15 +87,6 @@ async fn client_always_finds_a_pipe() {
     drop(silent);
 }
 
-/// Go clients write the name so.
-#[tokio::test]
-async fn doubled_backslashes_mean_the_same_pipe() {
-    let _alone = alone().await;
-    let _program = Program::start(&["--api-groups=smb/v1"]);
-    connected(Group::Smb, "v1").await;
-    eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
-}
-
 #[tokio::test]
 async fn program_starts_fifty_times_with_all_of_its_pipes() {
     let _alone = alone().await;

@@ -35,12 +35,6 @@ fn mount_without_a_requested_attribute_is_unmounted_again() {
 }
 
 #[test]
-fn default_access_times_have_no_word_in_the_mount_table() {
-    let asked = BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime, Attribute::RelAtime, Attribute::StrictAtime]);
-    assert_eq!(wanted_words(&asked), BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime]));
-}
-
-#[test]
 fn xfs_mount_error_is_not_replaced_by_an_ext4_retry() {
     in_mount_namespace(|| async {
         let disk = LoopDevice::new(&unused_volume_id(), 320 << 20).unwrap();

@@ -237,11 +237,4 @@ proptest! {
         let contents = contents_of(&Written(vec![(offset, vec![byte])]));
         prop_assert_eq!(contents, Contents::Data { offset });
     }
-
-    #[test]
-    fn probe_never_panics(start in proptest::collection::vec(any::<u8>(), 0..2048), shift in 0..2048_u64) {
-        let bytes = Written(vec![(shift, start), (1024 + 0x38, vec![0x53, 0xef]), (0, b"XFSB".to_vec())]);
-        let _ = inspect(&Area::new(&bytes, SIZE), Depth::Again);
-        let _ = inspect(&Area::new(&bytes, 700), Depth::Again);
-    }
 }

@@ -166,22 +166,4 @@ mod tests {
         assert_eq!(own_cgroup(root.path(), list, 7), Some(at("kubepods/pod1/driver")));
         assert_eq!(own_cgroup(root.path(), "8:pids:/x\n", 7), None, "no cgroup v2");
     }
-
-    #[test]
-    fn oom_group_of_the_container_is_cleared() {
-        let root = tempfile::tempdir().unwrap();
-        let container = Container::new(root.path().to_owned());
-        let group = root.path().join("memory.oom.group");
-        assert!(!container.clear_group().unwrap(), "another cgroup");
-        fs::write(root.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
-        assert!(!container.clear_group().unwrap(), "cgroup v1");
-        // If the kernel has no cgroup v2, a process has no cgroup of its own.
-        let has_v2 = fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
-        for _ in 0..2 {
-            fs::write(&group, "1\n").unwrap();
-            assert_eq!(container.clear_group().unwrap(), has_v2);
-            assert_eq!(fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
-            assert!(!has_v2 || !container.clear_group().unwrap());
-        }
-    }
 }

@@ -80,6 +80,10 @@ impl FakeHost {
         partitions.filter_map(|partition| Some(partition.volume.as_ref()?.id.clone())).collect()
     }
 
+    pub fn size_of(&self, volume: &VolumeGuid) -> u64 {
+        self.state().disks.volume_mut(volume).map_or(0, |(_, size)| size)
+    }
+
     pub fn formats(&self, volume: &VolumeGuid) -> usize {
         self.state().disks.volume_mut(volume).map_or(0, |(volume, _)| volume.formats)
     }

@@ -1,4 +1,3 @@
-use proptest::prelude::*;
 
 use super::*;
 
@@ -67,12 +66,3 @@ fn empty_prefix_selects_nothing_and_root_selects_everything() {
     }
 }
 
-proptest! {
-    #[test]
-    fn search_never_panics(
-        table in proptest::collection::vec(any::<u8>(), 0..300),
-        prefix in "[a-z./ ]{0,20}",
-    ) {
-        drop(named(&MountTable::parse(&table), &places(&prefix, &["/a"])));
-    }
-}

@@ -60,9 +60,11 @@ fn volume_beside_other_partitions_is_not_formatted() {
 #[test]
 fn disk_that_cannot_be_read_is_not_written() {
     let (host, storage) = machine();
-    host.inject("read_disk", 40, Effect::Fail(Answer::Win32(23)));
-    let refused = storage.partition_disk(DiskNumber(1)).unwrap_err();
-    assert!(matches!(refused, StorageError::Host(_)), "{refused}");
+    for skip in [0, 31, 500] {
+        host.inject("read_disk", skip, Effect::Fail(Answer::Win32(23)));
+        let refused = storage.partition_disk(DiskNumber(1)).unwrap_err();
+        assert!(matches!(refused, StorageError::Host(_)), "{refused}");
+    }
     storage.partition_disk(DiskNumber(1)).unwrap();
     let volume = host.volumes_of(1).remove(0);
     host.inject("read_disk", 40, Effect::Fail(Answer::Win32(23)));

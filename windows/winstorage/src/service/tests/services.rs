@@ -79,10 +79,3 @@ fn dependents_are_stopped_first_and_only_with_force() {
         ["stop_service base", "stop_service base", "stop_service top", "stop_service middle", "stop_service base"];
     assert_eq!(stops, order);
 }
-
-#[test]
-fn firmware_serial_number_is_returned() {
-    let (_, storage) = described(r#"{"bios_serial": "ec2-1234"}"#);
-    assert_eq!(storage.bios_serial_number().unwrap(), "ec2-1234");
-    assert_eq!(machine().1.bios_serial_number().unwrap(), "");
-}

@@ -29,24 +29,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
 }
 
 #[test]
-fn two_formats_at_once_are_one() {
-    let (host, storage) = machine();
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    let volume = host.volumes_of(1).remove(0).to_string();
-    let gate = crate::fake::Gate::default();
-    host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| storage.format_volume(&volume));
-        assert!(gate.wait_reached());
-        let second = scope.spawn(|| storage.format_volume(&volume));
-        gate.open();
-        let results = [first.join().unwrap(), second.join().unwrap()];
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
-    });
-    assert_eq!(host.calls("format_ntfs"), 1);
-}
-
-#[test]
 fn a_volume_grows_and_never_shrinks() {
     let (host, storage) = machine();
     let volume = formatted(&storage).to_string();
