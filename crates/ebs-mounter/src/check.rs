@@ -171,23 +171,16 @@ mod tests {
 
     #[test]
     fn e2fsck_exit_code_is_interpreted_as_a_mask() {
-        for (code, verdict) in [
-            (Some(0), Verdict::Clean),
-            (Some(1), Verdict::Corrected),
-            (Some(2), Verdict::Corrected),
-            (Some(3), Verdict::Corrected),
-            (Some(4), Verdict::Uncorrected),
-            (Some(5), Verdict::Uncorrected),
-            (Some(6), Verdict::Uncorrected),
-            (Some(12), Verdict::Uncorrected),
-            (Some(8), Verdict::NotChecked),
-            (Some(9), Verdict::NotChecked),
-            (Some(16), Verdict::NotChecked),
-            (Some(32), Verdict::NotChecked),
-            (Some(128), Verdict::NotChecked),
-            (None, Verdict::NotChecked),
+        for (verdict, codes) in [
+            (Verdict::Clean, &[0][..]),
+            (Verdict::Corrected, &[1, 2, 3]),
+            (Verdict::Uncorrected, &[4, 5, 6, 12]),
+            (Verdict::NotChecked, &[8, 9, 16, 32, 128]),
         ] {
-            assert_eq!(verdict_of(code), verdict, "{code:?}");
+            for code in codes {
+                assert_eq!(verdict_of(Some(*code)), verdict, "{code}");
+            }
         }
+        assert_eq!(verdict_of(None), Verdict::NotChecked);
     }
 }

@@ -260,21 +260,30 @@ mod tests {
         MountOptions::parse(flags.iter().copied()).unwrap()
     }
 
+    /// The later of conflicting words counts, words for mount(8) itself are dropped, and the rest are options of the
+    /// file system.
     #[test]
-    fn known_flags_become_bits_and_the_rest_file_system_options() {
-        let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
-        use Attribute::{NoAtime, NoDev, NoExec, NoSuid, ReadOnly};
-        assert_eq!(options.attributes(), &BTreeSet::from([ReadOnly, NoAtime, NoDev, NoSuid, NoExec]));
-        assert_eq!(options.data(), "discard,nouuid");
-    }
-
-    /// As in mount(8). The file system would reject the word.
-    #[test]
-    fn iversion_becomes_a_bit_and_not_a_file_system_option() {
-        let options = parse(&["iversion"]);
-        assert_eq!(options.attributes(), &BTreeSet::from([Attribute::InodeVersion]));
-        assert_eq!((options.data().as_str(), options.of_one_mount()), ("", BTreeSet::new()));
-        assert_eq!(parse(&["iversion", "noiversion"]), MountOptions::default());
+    fn flags_become_bits_and_file_system_options() {
+        use Attribute::{InodeVersion, NoAtime, NoDev, NoExec, NoSuid, ReadOnly, RelAtime};
+        let mount8 = ["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"];
+        for (flags, attributes, data) in [
+            (
+                &["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"][..],
+                &[ReadOnly, NoAtime, NoDev, NoSuid, NoExec][..],
+                "discard,nouuid",
+            ),
+            (&["iversion"], &[InodeVersion], ""),
+            (&["iversion", "noiversion"], &[], ""),
+            (&mount8, &[], ""),
+            (&["ro", "rw"], &[], ""),
+            (&["noatime", "relatime"], &[RelAtime], ""),
+            (&["user", "exec", "suid", "dev"], &[], ""),
+        ] {
+            let options = parse(flags);
+            let expected = (attributes.iter().copied().collect(), data.to_owned());
+            assert_eq!((options.attributes().clone(), options.data()), expected, "{flags:?}");
+        }
+        assert_eq!(parse(&["iversion"]).of_one_mount(), BTreeSet::new());
     }
 
     #[test]
@@ -283,19 +292,6 @@ mod tests {
         let options = parse(&[context, "discard,noatime"]);
         assert_eq!(options.data(), format!("{context},discard"));
         assert_eq!(options.without_security_labels().data(), "discard");
-    }
-
-    #[test]
-    fn words_for_mount8_itself_are_dropped() {
-        let options = parse(&["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"]);
-        assert_eq!(options, MountOptions::default());
-    }
-
-    #[test]
-    fn last_of_conflicting_words_wins() {
-        assert!(!parse(&["ro", "rw"]).is_read_only());
-        assert_eq!(parse(&["noatime", "relatime"]).attributes(), &BTreeSet::from([Attribute::RelAtime]));
-        assert_eq!(parse(&["user", "exec", "suid", "dev"]), MountOptions::default());
     }
 
     #[test]

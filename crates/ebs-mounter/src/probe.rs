@@ -12,8 +12,7 @@ mod ext;
 mod ext_geometry;
 mod header;
 mod journal;
-#[cfg(test)]
-mod odds;
+
 mod places;
 mod reach;
 mod read;

@@ -348,22 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_read_back_and_incomplete_entry_is_ignored() {
-        let written = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
-        let text = written.to_text();
-        assert_eq!(RegisteredVolume::parse(&text), Some(written));
-        let half = text.strip_suffix("end\n").unwrap();
-        assert_eq!(RegisteredVolume::parse(half), None);
+    fn entry_is_read_back_as_far_as_it_is_complete() {
+        let plain = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
+        let named = RegisteredVolume { device: Some("/dev/xvdba".into()), ..plain.clone() };
+        for (written, incomplete) in [(&plain, None), (&named, Some(&plain))] {
+            let text = written.to_text();
+            assert_eq!(RegisteredVolume::parse(&text).as_ref(), Some(written));
+            assert_eq!(RegisteredVolume::parse(text.strip_suffix("end\n").unwrap()).as_ref(), incomplete);
+        }
         assert_eq!(RegisteredVolume::parse(""), None);
-    }
-
-    #[test]
-    fn device_name_is_read_back_and_incomplete_one_is_ignored() {
-        let written = RegisteredVolume { device: Some("/dev/xvdba".into()), ..entry(Attacher::Driver, &["/a"]) };
-        let text = written.to_text();
-        assert_eq!(RegisteredVolume::parse(&text), Some(written.clone()));
-        let without = text.strip_suffix("end\n").unwrap();
-        assert_eq!(RegisteredVolume::parse(without), Some(RegisteredVolume { device: None, ..written }));
     }
 
     fn register(state: &Path, xen: bool) -> Arc<Register> {
@@ -380,10 +373,15 @@ mod tests {
     const BOUND: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn device_name_is_kept_until_unstage_and_belongs_to_one_volume() {
+    async fn device_name_is_kept_on_xen_until_unstage_for_one_volume() {
         let state = tempfile::tempdir().unwrap();
         let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
         let name = Path::new("/dev/xvdba");
+        let nitro = register(&state.path().join("nitro"), false);
+        nitro.add(&first, Attacher::Driver, &at, Some(name));
+        assert_eq!(nitro.device_name(&first), None);
+        nitro.remove_path(&at);
+        assert!(nitro.volumes().is_empty());
         let xen = register(state.path(), true);
         xen.add(&first, Attacher::Driver, &at, Some(name));
         xen.add(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
@@ -397,17 +395,6 @@ mod tests {
         xen.remove_volume(&second);
         assert!(xen.volumes().is_empty() && xen.wait_until_written(BOUND).await);
         assert_eq!(std::fs::read_dir(state.path().join("volumes")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn device_name_is_kept_only_on_xen() {
-        let state = tempfile::tempdir().unwrap();
-        let (nitro, id) = (register(state.path(), false), volume("vol-01"));
-        let at = NodePath::parse("/target").unwrap();
-        nitro.add(&id, Attacher::Driver, &at, Some(Path::new("/dev/xvdba")));
-        assert_eq!(nitro.device_name(&id), None);
-        nitro.remove_path(&at);
-        assert!(nitro.volumes().is_empty());
     }
 
     #[tokio::test]

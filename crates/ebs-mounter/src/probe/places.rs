@@ -250,6 +250,7 @@ mod tests {
         }
     }
 
+    /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
     #[test]
     fn ranges_of_the_proof_are_the_same_in_every_build() {
         let line = |size: u64| {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ebs_ec2::VolumeId;
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
-    MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
+    Contents, Device, DeviceQuery, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType,
+    MountOptions, MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
 };
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
@@ -69,11 +69,21 @@ impl Disk {
         self.mounter.probe(&self.find().await).await.expect("a probe of the device")
     }
 
-    /// Formats the blank device as the driver does.
-    pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
+    /// Proves the device blank, as the driver does before a format.
+    pub(crate) async fn proven_blank(&self, fs_type: FsType) -> (Device, FormatRecord, FormatPermit) {
         let Contents::Blank(proof) = self.contents().await else { panic!("not blank") };
-        let (device, record) = (self.find().await, self.record(spec.fs_type).await);
-        self.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await.expect("a format");
+        (self.find().await, self.record(fs_type).await, FormatPermit::of_blank(&proof))
+    }
+
+    /// Formats the blank device as the driver does.
+    pub(crate) async fn format_blank(&self, spec: &FormatSpec) -> Result<(), FormatError> {
+        let (device, record, permit) = self.proven_blank(spec.fs_type).await;
+        self.mounter.format(&device, spec, &record, permit).await
+    }
+
+    /// As [`Self::format_blank`], without the record of the format.
+    pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
+        self.format_blank(spec).await.expect("a format");
         self.mounter.forget_format(&self.volume).await.unwrap();
         let Contents::Filesystem(superblock) = self.contents().await else { panic!("no file system") };
         assert!(superblock.is_complete());

@@ -60,20 +60,13 @@ fn xfs_bits(disk: &Disk) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Formats as the driver does after a blank proof.
-async fn format_blank(disk: &Disk, spec: &FormatSpec) -> Result<(), FormatError> {
-    let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-    let (device, record) = (disk.find().await, disk.record(spec.fs_type).await);
-    disk.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await
-}
-
 /// Leaves a record like an mkfs that was killed. Use it only in the test's own mount namespace.
 async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
     // The driver first queries the features of mkfs.xfs.
     let script = format!("case \"$*\" in -N*) exec {KNOWS} ;; esac; kill -9 $$");
     let replaced = ReplacedTool::by_script(program, &script).unwrap();
-    let outcome = format_blank(disk, &plain(fs_type)).await;
+    let outcome = disk.format_blank(&plain(fs_type)).await;
     drop(replaced);
     assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
     let record = disk.record(fs_type).await;
@@ -97,7 +90,7 @@ async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatE
 fn mkfs_that_cannot_be_started_leaves_no_record() {
     with_disk(async |disk| {
         let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
-        let outcome = format_blank(disk, &plain(FsType::Ext4)).await;
+        let outcome = disk.format_blank(&plain(FsType::Ext4)).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
         assert!(!has_record(disk));
     });
@@ -148,7 +141,7 @@ fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
         for fs_type in [FsType::Ext4, FsType::Xfs] {
             let disk = Disk::new(600 * MIB);
             let holder = held(&disk);
-            let outcome = format_blank(&disk, &plain(fs_type)).await;
+            let outcome = disk.format_blank(&plain(fs_type)).await;
             assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
             assert!(!has_record(&disk));
             drop(holder);
@@ -187,12 +180,10 @@ fn record_and_its_removal_survive_a_power_cut() {
         let disk = Disk::new(64 * MIB);
         let state = at.as_path().join("state");
         let mounter = ebs_mounter::Mounter::new(crate::disk::config(&state, disk.device.directory())).unwrap();
-        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-        let (found, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let (found, record, permit) = disk.proven_blank(FsType::Ext4).await;
         let cut = format!("/usr/sbin/xfs_io -x -c shutdown {directory}");
         let replaced = ReplacedTool::by_script("mke2fs", &format!("{cut}\nkill -9 $$")).unwrap();
-        let spec = plain(FsType::Ext4);
-        let outcome = mounter.format(&found, &spec, &record, FormatPermit::of_blank(&proof)).await;
+        let outcome = mounter.format(&found, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
         drop(replaced);
         unmount_all(&below.mounter, &at).await.unwrap();
