@@ -39,17 +39,10 @@ fn abandoned() -> MutexGuard<'static, BTreeMap<PathBuf, AbandonedReads>> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     #[error("{step} {}: the system call has not returned within {} s; the disk or the kernel may hang", object.display(), bound.as_secs())]
-    Now {
-        step: &'static str,
-        object: PathBuf,
-        bound: Duration,
-    },
+    Now { step: &'static str, object: PathBuf, bound: Duration },
     /// An earlier call hangs, so this one was not started.
     #[error("{step} {}: skipped because an earlier system call there has not returned; the disk or the kernel may hang", object.display())]
-    Before {
-        step: &'static str,
-        object: PathBuf,
-    },
+    Before { step: &'static str, object: PathBuf },
 }
 
 impl From<Stuck> for std::io::Error {

@@ -118,11 +118,7 @@ pub enum DeviceError {
     Missing { volume: VolumeId, looked: String },
     /// The device with the volume's name is not the volume. It was not touched.
     #[error("{} has the device name of volume {volume}, but is {found}; the driver neither read nor wrote it", path.display())]
-    Foreign {
-        volume: VolumeId,
-        path: PathBuf,
-        found: String,
-    },
+    Foreign { volume: VolumeId, path: PathBuf, found: String },
     /// The device with the volume's name cannot be identified or used.
     #[error("identify {}, which has the device name of volume {volume}", path.display())]
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },

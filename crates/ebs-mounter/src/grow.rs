@@ -75,10 +75,7 @@ pub enum GrowError {
     Sizes { device: String, source: io::Error },
     /// The mount is not a file system of ours, or not the one in the superblock.
     #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
-    NoSuperblock {
-        device: String,
-        fs_type: FsType,
-    },
+    NoSuperblock { device: String, fs_type: FsType },
     /// resize2fs rejects it without force. Nothing was started.
     #[error("the file system has clusters (bigalloc) and can grow only while it is mounted")]
     Clusters,
@@ -91,13 +88,7 @@ pub enum GrowError {
         "{program} reported success, but the file system on {device} has {now} bytes instead of {wanted} (before: \
          {before})"
     )]
-    NotGrown {
-        program: &'static str,
-        device: String,
-        before: u64,
-        now: u64,
-        wanted: u64,
-    },
+    NotGrown { program: &'static str, device: String, before: u64, now: u64, wanted: u64 },
 }
 
 pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {

@@ -31,28 +31,14 @@ pub enum MountError {
     #[error("{device} held {expected} and now holds {found}; it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
     #[error("mount {} on {} as {kind}{}: the kernel rejected it; its log may contain the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
-    Refused {
-        source_path: PathBuf,
-        target: PathBuf,
-        kind: String,
-        options: String,
-        source: io::Error,
-    },
+    Refused { source_path: PathBuf, target: PathBuf, kind: String, options: String, source: io::Error },
     #[error("{fs_type} does not support the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
-    Option {
-        option: String,
-        fs_type: FsType,
-        reason: Option<String>,
-    },
+    Option { option: String, fs_type: FsType, reason: Option<String> },
     /// The kernel rejects the options together with this disk, and cannot name the invalid one.
     #[error(
         "{fs_type} does not support one of the mount options {options} on this node; the kernel does not report which"
     )]
-    OneOfOptions {
-        options: String,
-        fs_type: FsType,
-        source: io::Error,
-    },
+    OneOfOptions { options: String, fs_type: FsType, source: io::Error },
     #[error("verify the new mount")]
     Table(#[from] MountTableError),
     /// The mount is not the expected one. If it was visible, it was unmounted again.

@@ -74,9 +74,7 @@ pub enum StatisticsPageError {
     #[error("the log page belongs to an instance-store disk, not to an EBS volume")]
     InstanceStore,
     #[error("the log page begins with {found:#010x}, not with the number of an EBS volume")]
-    Magic {
-        found: u32,
-    },
+    Magic { found: u32 },
 }
 
 /// Why the statistics of a volume could not be read. Reading them changes nothing.

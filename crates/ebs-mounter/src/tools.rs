@@ -67,16 +67,9 @@ pub enum ToolError {
     TooSlow { program: &'static str, bound: Duration },
     /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel or a person did.
     #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
-    Killed {
-        program: &'static str,
-        output: String,
-    },
+    Killed { program: &'static str, output: String },
     #[error("{program} failed ({ending}): {output}")]
-    Failed {
-        program: &'static str,
-        ending: String,
-        output: String,
-    },
+    Failed { program: &'static str, ending: String, output: String },
 }
 
 impl ToolError {
@@ -307,7 +300,8 @@ mod tests {
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
         // If the kernel has no cgroup v2, a process has no such file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
-        let run = async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+        let run =
+            async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
         run().await;
         assert!(!group.exists(), "cgroup v1");
         for _ in 0..2 {

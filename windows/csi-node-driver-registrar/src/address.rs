@@ -22,9 +22,7 @@ pub(crate) enum BadAddress {
     #[error(
         "is too long for a socket: {length} bytes, at most {MAX_SOCKET_PATH}; mount the directory at a shorter path"
     )]
-    TooLong {
-        length: usize,
-    },
+    TooLong { length: usize },
     #[error("contains a zero byte")]
     Zero,
     #[error("must be tcp://ADDRESS:PORT with a loopback address, such as tcp://127.0.0.1:10000")]

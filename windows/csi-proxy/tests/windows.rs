@@ -226,20 +226,10 @@ async fn failed_start_exits_with_a_status_and_a_reason() {
 
 #[tokio::test]
 async fn metrics_include_resource_usage_from_windows() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
     disks().await.rescan(disk::v1::RescanRequest {}).await.unwrap();
-    let address = eventually(|| {
-        let log = program.log();
-        let (_, rest) = log.split_once("Metrics on http://")?;
-        Some(rest.split_once("/metrics")?.0.to_owned())
-    })
-    .await;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await.unwrap();
+    let page = program.metrics().await;
     for name in ["process_resident_memory_bytes ", "process_cpu_seconds_total ", "process_start_time_seconds "] {
         let value = page.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{page}"));
         assert!(value.parse::<f64>().unwrap() > 0.0, "{name}{value}");

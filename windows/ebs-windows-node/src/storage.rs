@@ -23,10 +23,7 @@ pub enum Seen {
     /// The disk was read, or Windows itself recognises its contents.
     Read(Contents),
     /// Windows recognises nothing, and the proxy cannot read the disk, so it may contain anything.
-    Unread {
-        contents: Contents,
-        may_format: bool,
-    },
+    Unread { contents: Contents, may_format: bool },
 }
 
 fn look<S: NodeStorage + ?Sized>(storage: &S, search: &mut DiskSearch) -> Result<Look, Cause> {

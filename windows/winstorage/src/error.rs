@@ -33,10 +33,7 @@ pub enum StorageError {
     #[error("volume {volume} spans {count} partitions, on more than one disk")]
     Spanned { volume: VolumeGuid, count: usize },
     #[error("invalid negative size {size} for volume ({volume})")]
-    NegativeSize {
-        size: i64,
-        volume: String,
-    },
+    NegativeSize { size: i64, volume: String },
     #[error("disk {0} is in use: it has partitions")]
     InUse(DiskNumber),
     #[error("{operation} refused: {object} {reason}")]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::disk::{Disk, MIB, config};
 use ebs_ec2::VolumeId;
 use ebs_mounter::{
-    Contents, DeviceError, DeviceQuery, FsType, Identity, IdentityError, MountError, MountOptions, Mounter,
-    MounterConfig, Partition, StatisticsError,
+    DeviceError, DeviceQuery, FsType, Identity, IdentityError, MountError, MountOptions, Mounter, MounterConfig,
+    Partition, StatisticsError,
 };
 use ebs_testkit::loop_device::unused_volume_id;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::disk::{Disk, MIB, output_of, plain, unmount_all, with_disk};
-use ebs_mounter::{Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions};
+use ebs_mounter::{Contents, FormatError, FormatOptions, FormatRecord, FormatSpec, FsType, MountOptions};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 

@@ -92,9 +92,13 @@ async fn pprof_pages_exist_only_with_enable_pprof() -> anyhow::Result<()> {
     {
         let registrar = sandbox.start(name, flags)?;
         let pages = address(&registrar).await?;
-        ensure!(page(&pages, "/debug/pprof/").await?.0 == status);
+        let overview = page(&pages, "/debug/pprof/").await?;
+        ensure!(overview.0 == status && overview.1.contains("VmRSS:") == (status == 200), "{overview:?}");
         ensure!(page(&pages, "/healthz").await? == (200, "ok".to_owned()));
-        ensure!(page(&pages, "/metrics").await?.0 == 404);
+        for missing in ["/metrics", "/debug", "/debug/pprof", "/debug/pprof/no"] {
+            ensure!(page(&pages, missing).await?.0 == 404, "{missing}");
+        }
+        ensure!(page(&pages, "/debug/pprof/heap").await?.0 == if status == 200 { 501 } else { 404 });
         ensure!(page(&pages, "/debug/pprof/cmdline").await?.1.contains("enable-pprof") == (status == 200));
     }
     Ok(())

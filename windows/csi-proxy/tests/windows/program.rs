@@ -1,7 +1,7 @@
 //! The program under test, as a process.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use csi_proto::csi_proxy::{Group, connect, pipes};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
@@ -126,6 +128,20 @@ impl Program {
 
     pub(crate) fn records(&self) -> Vec<Value> {
         self.files.records()
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let address = eventually(|| {
+            let log = self.log();
+            let (_, rest) = log.split_once("Metrics on http://")?;
+            Some(rest.split_once("/metrics")?.0.to_owned())
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        page
     }
 }
 

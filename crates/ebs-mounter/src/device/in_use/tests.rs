@@ -1,4 +1,3 @@
-
 use super::*;
 
 const PREFIX: &str = "/var/lib/kubelet/plugins/kubernetes.io/csi/ebs.csi.aws.com/";
@@ -65,4 +64,3 @@ fn empty_prefix_selects_nothing_and_root_selects_everything() {
         assert_eq!(found(table, &places(root, &[])), ["259:1", "259:2", "259:3"], "{root}");
     }
 }
-
