@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::Device;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
 use crate::tools::memory::{BlockMaps, e2fsck_conf_in};
@@ -66,35 +67,35 @@ impl Depth {
     }
 }
 
-/// Checks and repairs an ext file system if its superblock or journal requires it. It must not be mounted.
-pub(crate) async fn check_if_needed(
-    tools: &Tools,
-    state_dir: &Path,
-    device: &Device,
-    superblock: &Superblock,
-) -> Result<(), CheckError> {
-    let Superblock::Ext(ext) = superblock else { return Ok(()) };
-    if needs_check(device, ext).await { check(tools, state_dir, device).await } else { Ok(()) }
-}
+impl Mounter {
+    /// Checks and repairs an unmounted ext file system if its superblock or journal requires it.
+    pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
+        let Superblock::Ext(ext) = superblock else { return Ok(()) };
+        if self.needs_check(device, ext).await { self.check(device).await } else { Ok(()) }
+    }
 
-pub(crate) async fn needs_check(device: &Device, superblock: &ExtSuperblock) -> bool {
-    superblock.needs_check() || journal_has_error(device, superblock).await
-}
+    /// True if the superblock or journal of an unmounted ext file system requires a check.
+    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
+        superblock.needs_check() || journal_has_error(device, superblock).await
+    }
 
-/// Checks and repairs as far as superblock and journal require. e2fsck is never killed.
-pub(crate) async fn check(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
-    run_check(tools, state_dir, device, Depth::AsRecorded).await
-}
+    /// Checks and repairs an unmounted ext file system as far as its superblock and journal require. e2fsck is never
+    /// killed.
+    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
+        run_check(&self.tools, &self.config.state_dir, device, Depth::AsRecorded).await
+    }
 
-/// As [`check`], but always checks the whole file system, as resize2fs requires before growth.
-pub(crate) async fn check_in_full(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
-    run_check(tools, state_dir, device, Depth::Full).await
-}
+    /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
+    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
+        run_check(&self.tools, &self.config.state_dir, device, Depth::Full).await
+    }
 
-/// For a mounted file system, reads the kernel's copy of the superblock in memory.
-pub(crate) async fn has_error_state(device: &Device) -> io::Result<bool> {
-    let superblock = superblock_now(device).await?;
-    Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+    /// True if the superblock of an ext file system has recorded errors. For a mounted file system, reads the kernel's
+    /// copy of the superblock in memory.
+    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
+        let superblock = superblock_now(device).await?;
+        Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+    }
 }
 
 /// An unreadable journal counts as without error, since the mount reads it too.

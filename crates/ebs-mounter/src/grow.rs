@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounded;
-use crate::check::{CheckError, check_in_full};
+use crate::check::CheckError;
 use crate::device::Device;
 use crate::fs_type::FsType;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, probe_again, read_superblock};
-use crate::tools::{Call, Program, ToolError, Tools};
+use crate::tools::{Call, Program, ToolError};
 
 /// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,80 +92,92 @@ pub enum GrowError {
     NotGrown { program: &'static str, device: String, before: u64, now: u64, wanted: u64 },
 }
 
-pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
-    let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
-    Ok(Headroom::of(superblock, bytes))
-}
+impl Mounter {
+    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
+    pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
+        can_grow_mounted(fs_type)
+    }
 
-/// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
-/// be stale. For ext, the superblock is the kernel's own copy in memory.
-pub(crate) async fn headroom_of_mounted(device: &Device, at: &Path, fs_type: FsType) -> Result<Headroom, GrowError> {
-    let failed = |source| sizes(device, source);
-    let bytes = device.size().await.map_err(failed)?.0;
-    let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
-    if fs_type == FsType::Xfs {
-        let place = at.to_owned();
-        let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
-        return match ask {
-            Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
-            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
-            Err(error) => Err(failed(error)),
+    /// Compares an unmounted file system with its device.
+    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
+        let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
+        Ok(Headroom::of(superblock, bytes))
+    }
+
+    /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
+    /// be stale. For ext, the superblock is the kernel's own copy in memory.
+    pub async fn headroom_of_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+    ) -> Result<Headroom, GrowError> {
+        let failed = |source| sizes(device, source);
+        let bytes = device.size().await.map_err(failed)?.0;
+        let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
+        if fs_type == FsType::Xfs {
+            let place = at.to_owned();
+            let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
+            return match ask {
+                Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
+                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
+                Err(error) => Err(failed(error)),
+            };
+        }
+        let held = Arc::clone(device.file());
+        let read = move || read_superblock(&Area::new(&*held, bytes));
+        match bounded::reading("reading", device.path(), read).await.map_err(failed)? {
+            Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
+            Some(Superblock::Xfs(_)) | None => Err(another()),
+        }
+    }
+
+    /// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount. The tool is
+    /// never killed.
+    pub async fn grow_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        let call = match fs_type {
+            FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
+            FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
         };
+        tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
+        let program = call.program.name();
+        self.tools.change(call).await?.successful()?;
+        let left = self.headroom_of_mounted(device, at, fs_type).await?;
+        has_grown(program, device, growth, &left)
     }
-    let held = Arc::clone(device.file());
-    let read = move || read_superblock(&Area::new(&*held, bytes));
-    match bounded::reading("reading", device.path(), read).await.map_err(failed)? {
-        Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
-        Some(Superblock::Xfs(_)) | None => Err(another()),
+
+    /// Checks an unmounted ext file system in full, then runs resize2fs. An interrupted growth leaves a mark in the superblock, so that the file system
+    /// is checked before its next mount. The tools are never killed.
+    pub async fn grow_unmounted_ext(
+        &self,
+        device: &Device,
+        superblock: &ExtSuperblock,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        if superblock.has_clusters() {
+            return Err(GrowError::Clusters);
+        }
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
+        self.check_in_full(device).await?;
+        self.tools.change(resize(device, growth)).await?.successful()?;
+        let failed = |source| sizes(device, source);
+        let superblock = match probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
+            Contents::Filesystem(superblock) => superblock,
+            other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
+        };
+        let left = self.headroom_of_unmounted(device, &superblock).await?;
+        has_grown(Program::Resize2fs.name(), device, growth, &left)
     }
 }
 
-pub(crate) fn can_grow_mounted(fs_type: FsType) -> bool {
+fn can_grow_mounted(fs_type: FsType) -> bool {
     fs_type == FsType::Xfs || os::may_resize_mounted_ext()
-}
-
-/// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount. The tool is
-/// never killed.
-pub(crate) async fn grow_mounted(
-    tools: &Tools,
-    device: &Device,
-    at: &Path,
-    fs_type: FsType,
-    growth: Growth,
-) -> Result<(), GrowError> {
-    let call = match fs_type {
-        FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
-        FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
-    };
-    tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
-    let program = call.program.name();
-    tools.change(call).await?.successful()?;
-    let left = headroom_of_mounted(device, at, fs_type).await?;
-    has_grown(program, device, growth, &left)
-}
-
-/// Checks in full, then runs resize2fs. An interrupted growth leaves a mark in the superblock, so that the file system
-/// is checked before its next mount. The tools are never killed.
-pub(crate) async fn grow_unmounted_ext(
-    tools: &Tools,
-    state_dir: &Path,
-    device: &Device,
-    superblock: &ExtSuperblock,
-    growth: Growth,
-) -> Result<(), GrowError> {
-    if superblock.has_clusters() {
-        return Err(GrowError::Clusters);
-    }
-    tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
-    check_in_full(tools, state_dir, device).await?;
-    tools.change(resize(device, growth)).await?.successful()?;
-    let failed = |source| sizes(device, source);
-    let superblock = match probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
-        Contents::Filesystem(superblock) => superblock,
-        other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
-    };
-    let left = headroom_of_unmounted(device, &superblock).await?;
-    has_grown(Program::Resize2fs.name(), device, growth, &left)
 }
 
 /// Sets a size only if the device is larger than the file system can become, because resize2fs fails there without one.

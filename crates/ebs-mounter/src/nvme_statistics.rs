@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, IdentityError};
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{le32, le64};
 
 pub use volumes::VolumeStatistics;
-pub(crate) use volumes::volume_statistics;
 
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
 
@@ -135,14 +135,16 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
     read.filter(|bin| bin.upper.is_none_or(|upper| upper > bin.lower)).collect()
 }
 
-/// Reads the statistics through the descriptor that is held since the identity check. For a partition, reads its
-/// disk's.
-pub(crate) async fn nvme_statistics(device: &Device) -> Result<NvmeStatistics, StatisticsError> {
-    let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
-    let ask = move || os::nvme_statistics_page(&file);
-    let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
-    let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
-    NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
+impl Mounter {
+    /// Reads the NVMe statistics of a volume through the descriptor that is held since the identity check. For a partition, reads its
+    /// disk's.
+    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
+        let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
+        let ask = move || os::nvme_statistics_page(&file);
+        let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
+        let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
+        NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tonic::service::Routes;
 use crate::address::Address;
 use crate::local::{Listener, is_of_one_client};
 use crate::socket_file::{SocketError, SocketFile, Standing};
-use crate::stream::{Heard, Link, Stream, link};
+use crate::stream::{Link, Stream, heard, link};
 
 /// Maximum number of concurrent connections; others wait. The kubelet has one or two.
 const CONNECTIONS: usize = 64;
@@ -197,13 +197,13 @@ impl Server {
 
 /// Serves one connection until its end. After `stop`, allows a short time to finish.
 async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
-    let (state, mut heard) = link();
-    let io = LenientStream::new(Heard::new(stream, PREFACE, state));
+    let (state, mut seen) = link();
+    let io = LenientStream::new(heard(stream, PREFACE, state));
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.max_concurrent_streams(STREAMS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(routes)));
     let silent = async {
-        if timeout(SILENCE, heard.wait_for(|(_, link)| *link != Link::Open)).await.is_ok() {
+        if timeout(SILENCE, seen.wait_for(|(_, link)| *link != Link::Open)).await.is_ok() {
             std::future::pending::<()>().await;
         }
     };

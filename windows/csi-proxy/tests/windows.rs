@@ -13,7 +13,7 @@ mod handles;
 #[path = "windows/program.rs"]
 mod program;
 
-use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
+use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipes, served, volume};
 use program::{Program, alone, connected, eventually};
 use std::ffi::OsString;
 use tokio::net::windows::named_pipe::ClientOptions;
@@ -58,33 +58,6 @@ async fn real_pipes_serve_all_services_and_records_name_clients() {
     assert_eq!(client["pid"], std::process::id(), "{record}");
     assert!(client["image"].as_str().unwrap().contains("windows-"), "{record}");
     assert!(client["sid"].as_str().unwrap().starts_with("S-1-"), "{record}");
-}
-
-#[tokio::test]
-async fn client_always_finds_a_pipe() {
-    let _alone = alone().await;
-    let _program = Program::start(&["--api-groups=disk/v1"]);
-    let mut client = disks().await;
-    let name = pipe_name(Group::Disk, version("v1"));
-    let (mut silent, mut gone) = (Vec::new(), 0);
-    while silent.len() + gone < 300 {
-        match ClientOptions::new().open(&name) {
-            Ok(probe) if silent.len() <= gone => silent.push(probe),
-            Ok(_probe) => gone += 1,
-            // A client retries a busy pipe. A missing pipe would be an error.
-            Err(error) => assert_eq!(error.raw_os_error(), Some(231), "probe {}: {error}", silent.len() + gone),
-        }
-        tokio::task::yield_now().await;
-    }
-    client.rescan(disk::v1::RescanRequest {}).await.unwrap();
-    let mut clients = JoinSet::new();
-    for _ in 0..64 {
-        clients.spawn(async { disks().await.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await.map(drop) });
-    }
-    while let Some(answered) = clients.join_next().await {
-        answered.unwrap().unwrap();
-    }
-    drop(silent);
 }
 
 #[tokio::test]

@@ -177,13 +177,6 @@ async fn rejected_token_request_is_final_and_imds_v1_can_be_disabled() {
 }
 
 #[tokio::test]
-async fn error_names_the_source_and_the_field() {
-    let service = other(StatusCode::NOT_FOUND, r#"{"instanceId":"i-1","instanceType":"t2.micro"}"#).await;
-    let message = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err().to_string();
-    assert!(message.contains("IMDS") && message.contains("region"), "{message}");
-}
-
-#[tokio::test]
 async fn slow_service_delays_the_start() {
     let app = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::PUT {
