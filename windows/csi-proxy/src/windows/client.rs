@@ -26,8 +26,6 @@ pub(super) fn client_of(pipe: RawHandle) -> Peer {
         session: session(pid),
         image: process.as_ref().and_then(image),
         sid: process.as_ref().and_then(user),
-        // Windows has no documented way from a process to its container's id.
-        container: None,
     }
 }
 
