@@ -48,9 +48,9 @@ pub(crate) enum DriverError {
         cause: BadDriverName,
     },
     #[error(
-        "reconnect to the driver at {address}: its name changed from {former} to {now}, so it must be registered again"
+        "reconnect to the driver at {address}: its name changed from {previous} to {now}, so it must be registered again"
     )]
-    Another { address: Address, former: DriverName, now: DriverName },
+    Another { address: Address, previous: DriverName, now: DriverName },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -141,8 +141,8 @@ impl Driver {
                 match self.name(bound).await {
                     Ok(now) if now == *name => break,
                     Ok(now) => {
-                        let (address, former) = (self.address.clone(), name.clone());
-                        return Err(DriverError::Another { address, former, now });
+                        let (address, previous) = (self.address.clone(), name.clone());
+                        return Err(DriverError::Another { address, previous, now });
                     }
                     Err(error) if told.elapsed() >= TELL => {
                         told = Instant::now();

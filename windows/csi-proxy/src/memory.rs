@@ -30,7 +30,7 @@ impl MemoryPipes {
         Ok(near)
     }
 
-    /// Makes the listener of a pipe fail. Returns false if there is none.
+    /// Makes the listener of a pipe fail. Returns false if the pipe does not exist.
     pub fn fail(&self, pipe: &str, error: io::Error) -> bool {
         self.pipes().get(pipe).is_some_and(|listener| listener.send(Err(error)).is_ok())
     }

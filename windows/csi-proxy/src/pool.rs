@@ -61,7 +61,7 @@ impl Pool {
         let full = NotRun::Full { threads: self.threads, queue: self.queue };
         let _waiting = self.waiting.try_acquire().map_err(|_| full)?;
         match timeout(deadline, Arc::clone(&self.places).acquire_owned()).await {
-            Ok(place) => Ok(place.expect("nobody closes it")),
+            Ok(place) => Ok(place.expect("no code closes it")),
             Err(_) => Err(NotRun::Late { threads: self.threads }),
         }
     }

@@ -197,7 +197,7 @@ mod tests {
         rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
     }
 
-    /// The kernel shows the attributes with either way of binding, and those of the source too.
+    /// The kernel shows the attributes with either way of binding, and also the attributes of the source.
     #[test]
     fn kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, temporary| {
