@@ -147,12 +147,4 @@ mod tests {
         assert_eq!(wmi.metadata().get(WMI).unwrap(), "42002");
         assert!(Failure::Refused("no".to_owned()).status().metadata().is_empty());
     }
-
-    #[test]
-    fn forwarded_error_keeps_its_text_behind_a_prefix() {
-        let error = StorageError::NotMounted { path: "C:\\x".to_owned() };
-        let text = Failure::from(error.clone()).forwarded_to("GetVolumeIDFromTargetPath").text();
-        assert_eq!(text, format!("Forward to GetVolumeIDFromTargetPath failed, err={}", error.text()));
-        assert!(text.contains("(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"), "{text}");
-    }
 }
