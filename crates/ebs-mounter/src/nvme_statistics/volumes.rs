@@ -30,7 +30,7 @@ impl Mounter {
     /// and for at most twice three seconds. A hanging volume is missing, and is not queried again while it hangs.
     pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
         let registered = self.register.volumes().into_values().flat_map(|volume| volume.paths);
-        let at = registered.map(|path| path.as_path().to_owned()).collect();
+        let at = registered.map(|path| path.as_path().to_owned());
         let mut all = VolumeStatistics::default();
         let mut queries = JoinSet::new();
         match used_disks(&self.config, Places::new(prefix, at)).await {

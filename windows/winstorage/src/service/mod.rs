@@ -76,10 +76,6 @@ impl Storage {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
         Self { host, paths, policy, busy: Arc::default() }
     }
-
-    pub fn path_rules(&self) -> &PathRules {
-        &self.paths
-    }
 }
 
 #[cfg(test)]
