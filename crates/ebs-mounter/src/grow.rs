@@ -152,8 +152,8 @@ impl Mounter {
         has_grown(program, device, growth, &left)
     }
 
-    /// Checks an unmounted ext file system in full, then runs resize2fs. An interrupted growth leaves a mark in the superblock, so that the file system
-    /// is checked before its next mount. The tools are never killed.
+    /// Checks an unmounted ext file system in full, then runs resize2fs. An interrupted growth leaves a mark in the
+    /// superblock, so that the file system is checked before its next mount. The tools are never killed.
     pub async fn grow_unmounted_ext(
         &self,
         device: &Device,
