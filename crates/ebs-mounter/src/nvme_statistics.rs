@@ -136,8 +136,8 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
 }
 
 impl Mounter {
-    /// Reads the NVMe statistics of a volume through the descriptor that is held since the identity check. For a partition, reads its
-    /// disk's.
+    /// Reads the NVMe statistics of a volume through the descriptor that is held since the identity check. For a
+    /// partition, reads its disk's.
     pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
         let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
         let ask = move || os::nvme_statistics_page(&file);
