@@ -4,7 +4,6 @@
 
 use ebs_ec2::{LimitKind, attachment_limit};
 
-/// An invalid value of a limit flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitFlagError {
     #[error(
@@ -27,8 +26,7 @@ pub struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// Validates `--volume-attach-limit` and `--reserved-volume-attachments`. For both, -1 means not given. Errors:
-    /// [`LimitFlagError`] names the flag and the valid range.
+    /// Validates `--volume-attach-limit` and `--reserved-volume-attachments`. For both, -1 means not given.
     pub fn parse(volume_attach_limit: i64, reserved_volume_attachments: i64) -> Result<Self, LimitFlagError> {
         let number = |value: i64| i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());
         let limit = match volume_attach_limit {

@@ -41,7 +41,6 @@ pub(crate) fn identity(json: &str) -> Result<Identity, MetadataError> {
     })
 }
 
-/// Returns the number of MAC addresses in a listing. Each line has one, with or without a trailing slash.
 pub(crate) fn mac_addresses(listing: &str) -> u32 {
     count(listing, |line| is_mac(line.trim_end_matches('/')))
 }

@@ -3,21 +3,15 @@
 use std::error::Error;
 use std::fmt;
 
-/// The requested item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// The session token, which is requested first.
     Token,
     Document,
-    /// `instanceId` of the document.
     InstanceId,
-    /// `instanceType` of the document.
     InstanceType,
-    /// `region` of the document.
     Region,
-    /// `availabilityZone` of the document.
     Zone,
-    /// The list of network interfaces.
     NetworkInterfaces,
     BlockDevices,
     /// The ARN of the instance's Outpost.
@@ -59,8 +53,7 @@ pub enum MetadataError {
     NoAnswer {
         field: Field,
         endpoint: String,
-        /// True if the service may only have been slow. False if the operating system reports that no service is
-        /// reachable.
+        /// False if the operating system reports that no service is reachable.
         may_pass: bool,
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,

@@ -40,9 +40,7 @@ const MOST_PATIENCE: u32 = 8;
 /// How to reach the service, from the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImdsOptions {
-    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`.
     pub endpoint: Option<String>,
-    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE` is `IPv6`.
     pub ipv6: bool,
     /// `AWS_EC2_METADATA_DISABLED` is `true`, in any case.
     pub disabled: bool,
@@ -55,7 +53,6 @@ pub struct ImdsOptions {
 }
 
 impl ImdsOptions {
-    /// Reads the environment. An empty value counts as unset.
     pub fn from_env() -> Self {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
@@ -75,7 +72,6 @@ impl ImdsOptions {
     }
 }
 
-/// The instance metadata service.
 #[derive(Debug)]
 pub struct Imds {
     endpoint: String,
@@ -85,7 +81,6 @@ pub struct Imds {
     plain: Option<PlainClient>,
     /// The service issues no tokens, so requests are sent without one.
     without_token: AtomicBool,
-    /// The factor on all time limits, raised after reads that timed out.
     patience: AtomicU32,
 }
 
@@ -95,7 +90,6 @@ impl Imds {
         Self::with(ImdsOptions::from_env())
     }
 
-    /// Creates a client from the options. Sends no request yet.
     pub fn with(options: ImdsOptions) -> Result<Self, MetadataError> {
         if options.disabled {
             return Err(MetadataError::Disabled);
@@ -117,9 +111,7 @@ impl Imds {
         })
     }
 
-    /// Reads all metadata. Takes at most 26 s. The future may be dropped at any time. After a service was too slow, the
-    /// time limits of the next read double, up to a factor of eight. Errors: [`MetadataError`] names the field that
-    /// could not be read.
+    /// Reads all metadata. Takes at most 26 s. After a service was too slow, the time limits of the next read double.
     pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
         let read = self.read_all().await;
         match &read {
@@ -159,8 +151,7 @@ impl Imds {
         })
     }
 
-    /// Returns the Outpost if the instance is on one. An ARN that this version cannot parse counts as missing, since
-    /// the service may be newer than the driver.
+    /// An ARN that this version cannot parse counts as missing, since the service may be newer than the driver.
     async fn outpost(&self) -> Result<Option<OutpostArn>, MetadataError> {
         let text = match self.get("/latest/meta-data/outpost-arn", Field::Outpost).await {
             Ok(text) => text,
@@ -177,8 +168,7 @@ impl Imds {
         Ok(arn.ok())
     }
 
-    /// Reads how many network interfaces are attached now. The service keeps no other item up to date. Errors:
-    /// [`MetadataError`]. The previous number remains the best estimate.
+    /// Reads how many network interfaces are attached now. The service keeps no other item up to date.
     pub async fn refresh_interfaces(&self) -> Result<u32, MetadataError> {
         let listing = self.get("/latest/meta-data/network/interfaces/macs", Field::NetworkInterfaces).await?;
         Ok(mac_addresses(&listing))

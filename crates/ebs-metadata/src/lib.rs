@@ -24,9 +24,7 @@ use ebs_ec2::{NodeId, OutpostArn, ZoneName};
 pub struct NodeMetadata {
     /// The node: an EC2 instance or a node of a SageMaker HyperPod cluster.
     pub node: NodeId,
-    /// Its instance type, such as `m5.large`.
     pub instance_type: String,
-    /// Its region, unless `AWS_REGION` names another.
     pub region: String,
     pub zone: ZoneName,
     /// The Outpost on which the instance runs, or `None` if it runs in the region.

@@ -15,15 +15,11 @@ use crate::{NodeMetadata, SourceKind};
 
 /// Time limit for the preferred sources within one request.
 const BETTER_WITHIN: Duration = Duration::from_secs(5);
-/// The pause before a preferred source is retried for the first time. The pause doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
-/// Maximum of this pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 /// How long the start retries all sources while one of them may only have been slow.
 const START_WITHIN: Duration = Duration::from_mins(3);
-/// The pause before the first of these retries. Each later pause is twice as long.
 const START_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum of these pauses.
 const LONGEST_START_PAUSE: Duration = Duration::from_secs(8);
 
 /// No source has the metadata of this machine.
@@ -76,7 +72,6 @@ struct Known {
     by: usize,
 }
 
-/// When the preferred sources are retried.
 #[derive(Debug)]
 struct Better {
     not_before: Instant,
@@ -95,12 +90,8 @@ impl Better {
 }
 
 impl Machine {
-    /// Queries the sources in their order and uses the first that answers. `AWS_REGION`, if set, overrides its region.
-    /// If none answers and one may only have been slow, queries all of them again, so that a busy machine starts late
-    /// rather than never.
-    ///
-    /// Takes at most three minutes plus the time of one query of all sources. Cancellation leaves nothing behind.
-    /// Errors: [`NoMetadata`] with the reason of each source.
+    /// Queries the sources in their order and uses the first that answers. If none answers and one may only have been
+    /// slow, queries all of them again for at most three minutes, so that a busy machine starts late rather than never.
     pub async fn find(sources: Vec<Box<dyn Source>>, region: Option<String>) -> Result<Self, NoMetadata> {
         let (deadline, mut pause) = (Instant::now() + START_WITHIN, START_PAUSE);
         loop {
@@ -133,15 +124,11 @@ impl Machine {
         self.sources.get(self.known().by).map(|source| source.kind())
     }
 
-    /// Returns the known metadata without a query.
     pub fn metadata(&self) -> Arc<NodeMetadata> {
         Arc::clone(&self.known().metadata)
     }
 
-    /// Returns the metadata after reading its variable part again, all from one response. Returns the last known
-    /// metadata if the source does not answer.
-    ///
-    /// Callers may run concurrently. Cancellation leaves nothing behind.
+    /// Reads the variable part again, all from one response. Without a response, returns the last known metadata.
     pub async fn refreshed(&self) -> Arc<NodeMetadata> {
         if let Some(metadata) = self.better_answer().await {
             return metadata;
@@ -205,7 +192,6 @@ impl Machine {
     }
 }
 
-/// Returns the first response and the index of its source.
 async fn ask(sources: &[Box<dyn Source>]) -> Result<(NodeMetadata, usize), Vec<SourceError>> {
     let mut failures = Vec::new();
     for (by, source) in sources.iter().enumerate() {

@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 /// Maximum size of a response in bytes.
 const MAX_BODY: usize = 1 << 20;
 
-/// Sends unencrypted requests to one host.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainClient {
     host: String,

@@ -11,9 +11,7 @@ use crate::{BlockDevices, Imds, MetadataError, NodeMetadata};
 /// A source that `--metadata-sources` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceKind {
-    /// The instance metadata service of EC2.
     Imds,
-    /// The machine's Node object in Kubernetes.
     Kubernetes,
     /// The machine's Node object with the labels of the metadata labeler.
     MetadataLabeler,
@@ -22,7 +20,6 @@ pub enum SourceKind {
 impl SourceKind {
     pub const ALL: [Self; 3] = [Self::Imds, Self::Kubernetes, Self::MetadataLabeler];
 
-    /// Returns the name of the source in the flag.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Imds => "imds",
@@ -55,7 +52,6 @@ impl FromStr for SourceKind {
     }
 }
 
-/// Why a source failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("metadata source {kind}")]
 pub struct SourceError {
@@ -75,7 +71,6 @@ impl SourceError {
 }
 
 impl SourceError {
-    /// Returns the errors of the chain, outermost first.
     pub(crate) fn chain(&self) -> String {
         let mut text = format!("{}: {}", self.kind, self.cause);
         let mut cause = self.cause.source();
@@ -88,7 +83,6 @@ impl SourceError {
     }
 }
 
-/// The future response of a source.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<NodeMetadata, SourceError>> + Send + 'a>>;
 
 /// A source of metadata. Its futures end within a time limit, and they may be dropped at any time.
@@ -136,7 +130,6 @@ impl Source for Imds {
 pub struct Unusable(SourceError);
 
 impl Unusable {
-    /// Creates a source that fails every query with this cause.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self(SourceError::new(kind, cause))
     }

@@ -22,9 +22,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// threads of the process.
 static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
-/// Abandoned reads at one place.
 struct AbandonedReads {
-    /// Number of reads.
     count: usize,
     /// When the first of them counts as hung. Until then the next caller waits for it, because its own caller may only
     /// have left early.
@@ -41,19 +39,10 @@ fn abandoned() -> MutexGuard<'static, BTreeMap<PathBuf, AbandonedReads>> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     #[error("{step} {}: the system call has not returned within {} s; the disk or the kernel may hang", object.display(), bound.as_secs())]
-    Now {
-        step: &'static str,
-        object: PathBuf,
-        /// How long the caller waited for it.
-        bound: Duration,
-    },
+    Now { step: &'static str, object: PathBuf, bound: Duration },
     /// An earlier call hangs, so this one was not started.
     #[error("{step} {}: skipped because an earlier system call there has not returned; the disk or the kernel may hang", object.display())]
-    Before {
-        /// The call that was not started.
-        step: &'static str,
-        object: PathBuf,
-    },
+    Before { step: &'static str, object: PathBuf },
 }
 
 impl From<Stuck> for std::io::Error {
@@ -224,7 +213,6 @@ mod tests {
         (release, started, read)
     }
 
-    /// Asserts that another read of the place fails without a start.
     async fn assert_blocked(place: &Path) {
         let (_release, started, read) = hanging();
         let message = reading("statfs", place, read).await.unwrap_err().to_string();
@@ -248,7 +236,6 @@ mod tests {
         abandoned().get(place).map_or(0, |reads| reads.count)
     }
 
-    /// Waits until a read at the place is possible again.
     async fn free(place: &Path) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err() {

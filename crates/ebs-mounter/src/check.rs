@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::Device;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
 use crate::tools::memory::{BlockMaps, e2fsck_conf_in};
@@ -19,13 +20,11 @@ const CORRECTED: i32 = 1;
 const CORRECTED_REBOOT: i32 = 2;
 const UNCORRECTED: i32 = 4;
 
-/// Why a file system must not be mounted or resized.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A person must decide how to repair these errors.
     #[error("the file system has errors that need a manual repair; run e2fsck by hand: {0}")]
     Uncorrected(String),
-    /// e2fsck did not complete.
     #[error("check the file system")]
     Tool(#[from] ToolError),
     /// A signal ended e2fsck: a repair may be half done.
@@ -33,7 +32,6 @@ pub enum CheckError {
     Interrupted(#[source] ToolError),
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Clean,
@@ -57,7 +55,6 @@ fn verdict_of(code: Option<i32>) -> Verdict {
 enum Depth {
     /// As far as the superblocks of file system and journal require.
     AsRecorded,
-    /// Everything, whatever they require.
     Full,
 }
 
@@ -70,57 +67,38 @@ impl Depth {
     }
 }
 
-/// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
-/// system must not be mounted.
-///
-/// # Errors
-/// [`CheckError`].
-pub(crate) async fn check_if_needed(
-    tools: &Tools,
-    state_dir: &Path,
-    device: &Device,
-    superblock: &Superblock,
-) -> Result<(), CheckError> {
-    let Superblock::Ext(ext) = superblock else { return Ok(()) };
-    if needs_check(device, ext).await { check(tools, state_dir, device).await } else { Ok(()) }
+impl Mounter {
+    /// Checks and repairs an unmounted ext file system if its superblock or journal requires it.
+    pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
+        let Superblock::Ext(ext) = superblock else { return Ok(()) };
+        if self.needs_check(device, ext).await { self.check(device).await } else { Ok(()) }
+    }
+
+    /// True if the superblock or journal of an unmounted ext file system requires a check.
+    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
+        superblock.needs_check() || journal_has_error(device, superblock).await
+    }
+
+    /// Checks and repairs an unmounted ext file system as far as its superblock and journal require. e2fsck is never
+    /// killed.
+    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
+        run_check(&self.tools, &self.config.state_dir, device, Depth::AsRecorded).await
+    }
+
+    /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
+    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
+        run_check(&self.tools, &self.config.state_dir, device, Depth::Full).await
+    }
+
+    /// True if the superblock of an ext file system has recorded errors. For a mounted file system, reads the kernel's
+    /// copy of the superblock in memory.
+    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
+        let superblock = superblock_now(device).await?;
+        Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+    }
 }
 
-/// True if the superblock or journal of an unmounted ext file system requires a check.
-pub(crate) async fn needs_check(device: &Device, superblock: &ExtSuperblock) -> bool {
-    superblock.needs_check() || journal_has_error(device, superblock).await
-}
-
-/// Checks an ext file system as far as its superblock and journal require, and repairs errors that need no
-/// decision. It must not be mounted.
-///
-/// Cancellation: e2fsck is never killed.
-///
-/// # Errors
-/// [`CheckError`].
-pub(crate) async fn check(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
-    run_check(tools, state_dir, device, Depth::AsRecorded).await
-}
-
-/// As [`check`], but always checks the whole file system, as resize2fs requires before growth.
-///
-/// # Errors
-/// [`CheckError`].
-pub(crate) async fn check_in_full(tools: &Tools, state_dir: &Path, device: &Device) -> Result<(), CheckError> {
-    run_check(tools, state_dir, device, Depth::Full).await
-}
-
-/// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
-/// memory.
-///
-/// # Errors
-/// The error of the device, and that it does not answer in time.
-pub(crate) async fn has_error_state(device: &Device) -> io::Result<bool> {
-    let superblock = superblock_now(device).await?;
-    Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
-}
-
-/// True if the journal has recorded an error. An unreadable journal counts as without error, since the mount reads
-/// it too.
+/// An unreadable journal counts as without error, since the mount reads it too.
 async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool {
     let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
     let read = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
@@ -194,23 +172,16 @@ mod tests {
 
     #[test]
     fn e2fsck_exit_code_is_interpreted_as_a_mask() {
-        for (code, verdict) in [
-            (Some(0), Verdict::Clean),
-            (Some(1), Verdict::Corrected),
-            (Some(2), Verdict::Corrected),
-            (Some(3), Verdict::Corrected),
-            (Some(4), Verdict::Uncorrected),
-            (Some(5), Verdict::Uncorrected),
-            (Some(6), Verdict::Uncorrected),
-            (Some(12), Verdict::Uncorrected),
-            (Some(8), Verdict::NotChecked),
-            (Some(9), Verdict::NotChecked),
-            (Some(16), Verdict::NotChecked),
-            (Some(32), Verdict::NotChecked),
-            (Some(128), Verdict::NotChecked),
-            (None, Verdict::NotChecked),
+        for (verdict, codes) in [
+            (Verdict::Clean, &[0][..]),
+            (Verdict::Corrected, &[1, 2, 3]),
+            (Verdict::Uncorrected, &[4, 5, 6, 12]),
+            (Verdict::NotChecked, &[8, 9, 16, 32, 128]),
         ] {
-            assert_eq!(verdict_of(code), verdict, "{code:?}");
+            for code in codes {
+                assert_eq!(verdict_of(Some(*code)), verdict, "{code}");
+            }
         }
+        assert_eq!(verdict_of(None), Verdict::NotChecked);
     }
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The paths on this node and the timeouts.
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
     /// Directory for records of formats in progress and for our mke2fs.conf; it must survive a restart of the driver.
@@ -26,7 +25,6 @@ pub struct MounterConfig {
 }
 
 impl MounterConfig {
-    /// Returns a configuration for real hardware.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             state_dir: state_dir.into(),

@@ -77,7 +77,6 @@ impl Drop for Held {
 }
 
 impl Device {
-    /// Returns the volume of the device.
     pub fn volume(&self) -> &VolumeId {
         &self.volume
     }
@@ -92,7 +91,6 @@ impl Device {
         self.number
     }
 
-    /// True if it is a partition of the volume.
     pub fn is_partition(&self) -> bool {
         self.number != self.disk
     }
@@ -103,42 +101,27 @@ impl Device {
     }
 
     /// Returns its current size, which follows the volume's.
-    ///
-    /// # Errors
-    /// The error of the kernel, for example that the disk no longer exists.
     pub async fn size(&self) -> io::Result<Bytes> {
         let file = Arc::clone(self.file());
         bounded::reading("reading the size of", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
-    /// True if the disk itself rejects writes.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn is_read_only(&self) -> io::Result<bool> {
         let file = Arc::clone(self.file());
         bounded::reading("checking write access to", &self.path, move || os::is_block_read_only(&file)).await
     }
 }
 
-/// Why no device is available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// No disk of this machine is the volume.
     #[error("find volume {volume}: no disk of this machine has its serial number; {looked}")]
     Missing { volume: VolumeId, looked: String },
     /// The device with the volume's name is not the volume. It was not touched.
     #[error("{} has the device name of volume {volume}, but is {found}; the driver neither read nor wrote it", path.display())]
-    Foreign {
-        volume: VolumeId,
-        path: PathBuf,
-        /// The identity that the device reports.
-        found: String,
-    },
+    Foreign { volume: VolumeId, path: PathBuf, found: String },
     /// The device with the volume's name cannot be identified or used.
     #[error("identify {}, which has the device name of volume {volume}", path.display())]
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
-    /// The disk exists but the partition does not.
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]
     NoPartition { volume: VolumeId, disk: PathBuf, partition: Partition },
     /// The device was the volume when it was found, but no longer is.
@@ -148,39 +131,23 @@ pub enum DeviceError {
     Stuck(#[from] Stuck),
 }
 
-/// Finds the device of a volume. A device that EC2 reports as attached may appear late, so the search repeats for
-/// the configured time. A device with the right name and the wrong identity is skipped. If no other is found, it is
-/// reported as the error.
-///
-/// # Errors
-/// [`DeviceError`]. Nothing is ever written.
+/// Finds the device of a volume. A device with the right name and the wrong identity is skipped; without another
+/// device, it is the error. Nothing is ever written.
 pub(crate) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     find::find(config, query).await
 }
 
-/// As [`find()`], but does not wait for a late device.
-///
-/// # Errors
-/// [`DeviceError`].
 pub(crate) async fn find_now(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let config = MounterConfig { late_device: Duration::ZERO, ..(**config).clone() };
     find(&Arc::new(config), query).await
 }
 
 /// Reads the identity of a held device again and checks that its name still leads to it.
-///
-/// # Errors
-/// [`DeviceError::Changed`], [`DeviceError::Unusable`], [`DeviceError::Stuck`].
 pub(crate) async fn reconfirm(config: &Arc<MounterConfig>, device: &Device) -> Result<(), DeviceError> {
     let (config, held) = (Arc::clone(config), device.clone());
     bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
 }
 
-/// Returns the identity of the disk behind a device number; for a partition, its disk's. `None` proves that the
-/// device has vanished.
-///
-/// # Errors
-/// [`IdentityError`], also if sysfs gives no answer.
 pub(crate) async fn identify(
     config: &Arc<MounterConfig>,
     number: DeviceNumber,
@@ -189,11 +156,7 @@ pub(crate) async fn identify(
     bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
 }
 
-/// True if a block device with this number exists; false proves that it has vanished. A number with major 0 does
-/// not belong to a device and never vanishes.
-///
-/// # Errors
-/// The error of the kernel. A sysfs without block devices proves nothing and is an error.
+/// A number with major 0 does not belong to a device and never vanishes. A sysfs without block devices is an error.
 pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
     if number.major == 0 {
         return Ok(true);
@@ -202,10 +165,6 @@ pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) ->
     bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
 }
 
-/// Opens the device of a mount by its number in the mount table, if it is the volume or a partition of it.
-///
-/// # Errors
-/// [`DeviceError`].
 pub(crate) async fn open_mounted(
     config: &Arc<MounterConfig>,
     volume: &VolumeId,
@@ -216,11 +175,6 @@ pub(crate) async fn open_mounted(
     bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
 }
 
-/// Returns the numbers of the partitions that the kernel knows on a disk. Returns none if the device is itself a
-/// partition.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn partitions(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Vec<u8>> {
     if device.is_partition() {
         return Ok(Vec::new());
@@ -230,8 +184,7 @@ pub(crate) async fn partitions(config: &Arc<MounterConfig>, device: &Device) -> 
     bounded::reading("listing the partitions of", device.path(), list).await
 }
 
-/// Returns the sequence number that the kernel assigned to the disk when it appeared, unique per boot. `None` if
-/// the kernel does not provide it.
+/// Returns the kernel's sequence number of the disk, unique per boot. `None` if the kernel does not provide it.
 pub(crate) async fn diskseq(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Option<u64>> {
     let place = identity::place(config, device.disk);
     let at = place.join("diskseq");
@@ -242,10 +195,6 @@ pub(crate) async fn diskseq(config: &Arc<MounterConfig>, device: &Device) -> io:
     .transpose()
 }
 
-/// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn disk_of(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
     let (config, place) = (Arc::clone(config), identity::place(config, number));
     bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await

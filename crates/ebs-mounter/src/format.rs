@@ -31,7 +31,6 @@ use crate::tools::{Call, Program, Running, ToolError, Tools};
 use record::{FormatPermit, FormatRecord, FormatRecords, RecordError, write_synced};
 use xfs_features::{Feature, XfsFeatures};
 
-/// Features of every ext file system.
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
 /// mke2fs reads its defaults from this file in the state directory, not from the host's.
@@ -52,7 +51,6 @@ pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
     write_synced(&path, MKE2FS_CONF.as_bytes())
 }
 
-/// The file system to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSpec {
     pub fs_type: FsType,
@@ -106,19 +104,14 @@ impl FormatSpec {
     }
 }
 
-/// Why no file system was made.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The device has changed.
     #[error("the device changed before it was formatted")]
     Device(#[from] DeviceError),
-    /// Its contents could not be read again.
     #[error("read the device again before formatting it")]
     Probe(#[from] ProbeError),
-    /// Data appeared on it since it was proven blank.
     #[error("{device} was blank and now holds {contents}; it was not formatted")]
     NoLongerBlank { device: String, contents: String },
-    /// Another process has it mounted or works on it.
     #[error(
         "{device} is in use: it is mounted in another mount namespace or a tool uses it, perhaps the mkfs of a killed \
          driver"
@@ -127,17 +120,14 @@ pub enum FormatError {
     /// The record could not be written, so nothing was formatted.
     #[error("write the record that the driver needs before it formats")]
     Record(#[from] RecordError),
-    /// The kernel's version could not be read, or the device could not be opened exclusively.
     #[error("prepare the format")]
     Prepare(#[source] io::Error),
     #[error("create the file system")]
     Mkfs(#[from] ToolError),
-    /// The new file system could not be flushed to the disk.
     #[error("flush the new file system to {device}")]
     Flush { device: String, source: io::Error },
 }
 
-/// Makes file systems, and keeps the records of formats in progress.
 #[derive(Debug)]
 pub(crate) struct Formatter {
     config: Arc<MounterConfig>,
@@ -155,11 +145,7 @@ impl Formatter {
     /// Makes a file system. The record is written and synced, then serial number and signatures are read again through
     /// the held descriptor, then mkfs starts. A failure before the start, or an mkfs that exits with an error, leaves
     /// no record. An mkfs that was killed leaves the record. Success keeps it until [`FormatRecords::forget_if_known`].
-    ///
-    /// Cancellation: mkfs is never killed. Dropping the future leaves it running and the record in place.
-    ///
-    /// # Errors
-    /// [`FormatError`]. After `Mkfs` and `Flush` the device may contain part of a file system.
+    /// mkfs is never killed: dropping the future leaves it running and the record in place.
     pub(crate) async fn format(
         &self,
         device: &Device,

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-/// A file system that this driver formats, mounts and grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsType {
     /// The second extended file system of old volumes. The kernel's ext4 driver mounts it.
     Ext2,
     Ext3,
-    /// The default for new volumes.
     Ext4,
     Xfs,
 }
@@ -20,9 +18,6 @@ pub struct UnknownFsType(pub String);
 
 impl FsType {
     /// Parses a name in any case. The empty name means ext4.
-    ///
-    /// # Errors
-    /// [`UnknownFsType`], also for ntfs.
     pub fn parse(name: &str) -> Result<Self, UnknownFsType> {
         match name.to_ascii_lowercase().as_str() {
             "" | "ext4" => Ok(Self::Ext4),
@@ -33,7 +28,6 @@ impl FsType {
         }
     }
 
-    /// Returns the name that the kernel and the tools use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ext2 => "ext2",

@@ -2,13 +2,14 @@
 //! write. The number of cases here is small; `make fuzz CASES=100000` runs more.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
 use ebs_ec2::VolumeId;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+use crate::config::MounterConfig;
+use crate::device::{Places, disks_in_use};
 use crate::device_number::DeviceNumber;
 use crate::format::FormatSpec;
 use crate::format_options::{FormatOptions, SizeWord};
@@ -17,9 +18,8 @@ use crate::mountinfo::{MountEntry, MountTable};
 use crate::options::{Attribute, MountOptions};
 use crate::os::serial_in;
 use crate::path::NodePath;
-use crate::probe::tests::{made_by, superblock_of};
+use crate::probe::tests::{superblock_of, whole_and_begun};
 
-/// Returns this number of cases, or the number in the environment.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
@@ -33,7 +33,6 @@ const TABLE: &str = "\
 77 22 0:5 /nvme2n1 /var/lib/kubelet/pods/b/dev/raw rw - devtmpfs devtmpfs rw
 ";
 
-/// A mount table line with some bytes changed, removed or inserted.
 fn strange_line() -> impl Strategy<Value = Vec<u8>> {
     let like = prop::sample::select(TABLE.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..12);
@@ -59,22 +58,10 @@ fn strange_line() -> impl Strategy<Value = Vec<u8>> {
 /// Returns the first 64 KiB of a file system of each kind, made once. Only these bytes are read.
 fn images() -> &'static [(FsType, Vec<u8>)] {
     static IMAGES: std::sync::OnceLock<Vec<(FsType, Vec<u8>)>> = std::sync::OnceLock::new();
-    IMAGES.get_or_init(|| {
-        let of = |fs_type: FsType| {
-            let image = match fs_type {
-                FsType::Xfs => made_by("mkfs.xfs", &["-q"], IMAGE),
-                ext => made_by("mke2fs", &["-q", "-F", "-t", ext.as_str()], IMAGE),
-            };
-            let mut bytes = vec![0; 64 * 1024];
-            image.read_exact_at(&mut bytes, 0).unwrap();
-            (fs_type, bytes)
-        };
-        [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs].map(of).into()
-    })
+    let all = [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs];
+    IMAGES.get_or_init(|| all.map(|fs_type| (fs_type, whole_and_begun(fs_type).0)).into())
 }
 
-const IMAGE: u64 = 320 << 20;
-/// Features that some versions of mkfs.xfs know.
 const KNOWN: &[(&str, &str)] = &[("-i", "attr=2"), ("-n", "parent=0"), ("-l", "lazy-count=1")];
 
 /// Changed bytes of the two superblocks, at the start and at 1 KiB.
@@ -130,12 +117,12 @@ proptest! {
             prop_assert_eq!(with.depth(&entry.target), 1);
         }
         prop_assert!(with.entries().len() >= without.entries().len());
+        drop(disks_in_use(&MounterConfig::new("/nowhere"), &with, &Places::new(Some(Path::new("/var")), [])));
         let number = DeviceNumber { major: 259, minor: 3 };
         prop_assert!(with.of_device(number).count() >= 2);
         prop_assert_eq!(without.topmost(Path::new(VOLUME_AT)).map(|entry| entry.id), Some(35));
     }
 
-    /// The page describes the controller. It never causes a panic.
     #[test]
     fn nvme_page_identifies_a_volume_only_by_serial_number(
         serial in prop::collection::vec(any::<u8>(), 20),
@@ -196,7 +183,6 @@ proptest! {
         }
     }
 
-    /// Nor does it turn a mount into another operation.
     #[test]
     fn mount_flags_become_only_the_given_words(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
@@ -217,12 +203,11 @@ proptest! {
         prop_assert!(options.clone().read_only().is_read_only());
     }
 
-    /// Only a superblock with a checksum is then incomplete.
     #[test]
     fn changed_superblock_is_incomplete_and_never_panics(
         which in 0..4_usize,
         changes in changes(),
-        size in prop_oneof![Just(IMAGE), 0..70_000_u64, Just(1_u64 << 46)],
+        size in prop_oneof![Just(320_u64 << 20), 0..70_000_u64, Just(1_u64 << 46)],
     ) {
         let (fs_type, whole) = &images()[which];
         let mut bytes = whole.clone();

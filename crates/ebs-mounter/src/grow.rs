@@ -9,23 +9,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounded;
-use crate::check::{CheckError, check_in_full};
+use crate::check::CheckError;
 use crate::device::Device;
 use crate::fs_type::FsType;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, probe_again, read_superblock};
-use crate::tools::{Call, Program, ToolError, Tools};
+use crate::tools::{Call, Program, ToolError};
 
 /// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
-    /// Current size of the file system in bytes.
     pub from: u64,
-    /// Size in bytes that it can reach.
     pub to: u64,
     /// Number of blocks to request from resize2fs, or `None` to let it use the whole device.
     blocks: Option<u64>,
-    /// Bytes of one group of the file system.
     group_bytes: u64,
 }
 
@@ -38,9 +36,7 @@ impl fmt::Display for Growth {
 /// The size of a file system compared with its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headroom {
-    /// Size of the file system in bytes.
     pub size: u64,
-    /// Size of the device in bytes.
     pub device: u64,
     /// The growth that the tools can do, or `None` if they would leave the rest unused.
     pub growth: Option<Growth>,
@@ -62,7 +58,6 @@ impl Headroom {
         Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
     }
 
-    /// Returns the bytes of the device that the file system does not use.
     #[must_use]
     pub fn unused(&self) -> u64 {
         self.device.saturating_sub(self.size)
@@ -75,23 +70,16 @@ impl Headroom {
     }
 }
 
-/// Why a file system has not grown.
 #[derive(Debug, thiserror::Error)]
 pub enum GrowError {
-    /// The sizes could not be read.
     #[error("read the sizes of {device} and its file system")]
     Sizes { device: String, source: io::Error },
     /// The mount is not a file system of ours, or not the one in the superblock.
     #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
-    NoSuperblock {
-        device: String,
-        /// The type in the mount table.
-        fs_type: FsType,
-    },
+    NoSuperblock { device: String, fs_type: FsType },
     /// resize2fs rejects it without force. Nothing was started.
     #[error("the file system has clusters (bigalloc) and can grow only while it is mounted")]
     Clusters,
-    /// The required check failed.
     #[error("check the file system before it grows")]
     Check(#[from] CheckError),
     #[error("grow the file system")]
@@ -101,110 +89,95 @@ pub enum GrowError {
         "{program} reported success, but the file system on {device} has {now} bytes instead of {wanted} (before: \
          {before})"
     )]
-    NotGrown {
-        program: &'static str,
-        device: String,
-        /// Bytes before.
-        before: u64,
-        /// Bytes afterwards.
-        now: u64,
-        /// Bytes that it can reach.
-        wanted: u64,
-    },
+    NotGrown { program: &'static str, device: String, before: u64, now: u64, wanted: u64 },
 }
 
-/// Compares an unmounted file system with its device.
-///
-/// # Errors
-/// [`GrowError::Sizes`].
-pub(crate) async fn headroom_of_unmounted(device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
-    let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
-    Ok(Headroom::of(superblock, bytes))
-}
+impl Mounter {
+    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
+    pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
+        can_grow_mounted(fs_type)
+    }
 
-/// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
-/// be stale. For ext, the superblock is the kernel's own copy in memory.
-///
-/// # Errors
-/// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
-pub(crate) async fn headroom_of_mounted(device: &Device, at: &Path, fs_type: FsType) -> Result<Headroom, GrowError> {
-    let failed = |source| sizes(device, source);
-    let bytes = device.size().await.map_err(failed)?.0;
-    let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
-    if fs_type == FsType::Xfs {
-        let place = at.to_owned();
-        let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
-        return match ask {
-            Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
-            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
-            Err(error) => Err(failed(error)),
+    /// Compares an unmounted file system with its device.
+    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
+        let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
+        Ok(Headroom::of(superblock, bytes))
+    }
+
+    /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
+    /// be stale. For ext, the superblock is the kernel's own copy in memory.
+    pub async fn headroom_of_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+    ) -> Result<Headroom, GrowError> {
+        let failed = |source| sizes(device, source);
+        let bytes = device.size().await.map_err(failed)?.0;
+        let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
+        if fs_type == FsType::Xfs {
+            let place = at.to_owned();
+            let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
+            return match ask {
+                Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
+                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
+                Err(error) => Err(failed(error)),
+            };
+        }
+        let held = Arc::clone(device.file());
+        let read = move || read_superblock(&Area::new(&*held, bytes));
+        match bounded::reading("reading", device.path(), read).await.map_err(failed)? {
+            Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
+            Some(Superblock::Xfs(_)) | None => Err(another()),
+        }
+    }
+
+    /// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount. The tool is
+    /// never killed.
+    pub async fn grow_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        let call = match fs_type {
+            FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
+            FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
         };
+        tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
+        let program = call.program.name();
+        self.tools.change(call).await?.successful()?;
+        let left = self.headroom_of_mounted(device, at, fs_type).await?;
+        has_grown(program, device, growth, &left)
     }
-    let held = Arc::clone(device.file());
-    let read = move || read_superblock(&Area::new(&*held, bytes));
-    match bounded::reading("reading", device.path(), read).await.map_err(failed)? {
-        Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
-        Some(Superblock::Xfs(_)) | None => Err(another()),
+
+    /// Checks an unmounted ext file system in full, then runs resize2fs. An interrupted growth leaves a mark in the
+    /// superblock, so that the file system is checked before its next mount. The tools are never killed.
+    pub async fn grow_unmounted_ext(
+        &self,
+        device: &Device,
+        superblock: &ExtSuperblock,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        if superblock.has_clusters() {
+            return Err(GrowError::Clusters);
+        }
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
+        self.check_in_full(device).await?;
+        self.tools.change(resize(device, growth)).await?.successful()?;
+        let failed = |source| sizes(device, source);
+        let superblock = match probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
+            Contents::Filesystem(superblock) => superblock,
+            other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
+        };
+        let left = self.headroom_of_unmounted(device, &superblock).await?;
+        has_grown(Program::Resize2fs.name(), device, growth, &left)
     }
 }
 
-/// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
-pub(crate) fn can_grow_mounted(fs_type: FsType) -> bool {
+fn can_grow_mounted(fs_type: FsType) -> bool {
     fs_type == FsType::Xfs || os::may_resize_mounted_ext()
-}
-
-/// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount.
-///
-/// Cancellation: the tool is never killed.
-///
-/// # Errors
-/// [`GrowError::Tool`]; [`GrowError::NotGrown`] if the tool left room that it should have used; the errors of
-/// [`headroom_of_mounted`].
-pub(crate) async fn grow_mounted(
-    tools: &Tools,
-    device: &Device,
-    at: &Path,
-    fs_type: FsType,
-    growth: Growth,
-) -> Result<(), GrowError> {
-    let call = match fs_type {
-        FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
-        FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
-    };
-    tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
-    let program = call.program.name();
-    tools.change(call).await?.successful()?;
-    let left = headroom_of_mounted(device, at, fs_type).await?;
-    has_grown(program, device, growth, &left)
-}
-
-/// Grows an unmounted ext file system: a full check, then resize2fs. An interrupted growth leaves a mark in the
-/// superblock, so that the file system is checked before its next mount.
-///
-/// Cancellation: the tools are never killed.
-///
-/// # Errors
-/// [`GrowError::Clusters`], [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
-pub(crate) async fn grow_unmounted_ext(
-    tools: &Tools,
-    state_dir: &Path,
-    device: &Device,
-    superblock: &ExtSuperblock,
-    growth: Growth,
-) -> Result<(), GrowError> {
-    if superblock.has_clusters() {
-        return Err(GrowError::Clusters);
-    }
-    tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
-    check_in_full(tools, state_dir, device).await?;
-    tools.change(resize(device, growth)).await?.successful()?;
-    let failed = |source| sizes(device, source);
-    let superblock = match probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
-        Contents::Filesystem(superblock) => superblock,
-        other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
-    };
-    let left = headroom_of_unmounted(device, &superblock).await?;
-    has_grown(Program::Resize2fs.name(), device, growth, &left)
 }
 
 /// Sets a size only if the device is larger than the file system can become, because resize2fs fails there without one.
@@ -214,7 +187,6 @@ fn resize(device: &Device, growth: Growth) -> Call {
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
 }
 
-/// Returns an error unless the tool has reached the size.
 fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Headroom) -> Result<(), GrowError> {
     if is_reached(wanted, left) {
         return Ok(());
@@ -260,7 +232,6 @@ mod tests {
         assert!(of(1 << 30, 1 << 30).is_used_up() && !of(1 << 30, 2 << 30).is_used_up());
     }
 
-    /// The file system is still smaller than its device.
     #[test]
     fn file_system_at_its_limit_is_not_used_up() {
         let limited = Reach { limit: Some(GrowthLimit::Inodes), ..reach(1 << 40) };

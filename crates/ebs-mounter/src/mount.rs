@@ -22,47 +22,23 @@ use crate::os::{self, OptionsCheck};
 use crate::path::NodePath;
 use crate::probe::{Contents, ProbeError, probe_again};
 
-/// Why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The device has changed.
     #[error("the device changed before it was mounted")]
     Device(#[from] DeviceError),
-    /// Its superblock could not be read again.
     #[error("read the device again before mounting it")]
     Probe(#[from] ProbeError),
-    /// Its contents have changed.
     #[error("{device} held {expected} and now holds {found}; it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
     #[error("mount {} on {} as {kind}{}: the kernel rejected it; its log may contain the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
-    Refused {
-        /// The source of the mount.
-        source_path: PathBuf,
-        target: PathBuf,
-        kind: String,
-        /// The options, as in /etc/fstab.
-        options: String,
-        source: io::Error,
-    },
-    /// The file system does not support an option.
+    Refused { source_path: PathBuf, target: PathBuf, kind: String, options: String, source: io::Error },
     #[error("{fs_type} does not support the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
-    Option {
-        option: String,
-        fs_type: FsType,
-        /// The kernel's reason, if it gives one.
-        reason: Option<String>,
-    },
+    Option { option: String, fs_type: FsType, reason: Option<String> },
     /// The kernel rejects the options together with this disk, and cannot name the invalid one.
     #[error(
         "{fs_type} does not support one of the mount options {options} on this node; the kernel does not report which"
     )]
-    OneOfOptions {
-        /// The options, as in /etc/fstab.
-        options: String,
-        fs_type: FsType,
-        source: io::Error,
-    },
-    /// The mount table could not be read to verify the mount.
+    OneOfOptions { options: String, fs_type: FsType, source: io::Error },
     #[error("verify the new mount")]
     Table(#[from] MountTableError),
     /// The mount is not the expected one. If it was visible, it was unmounted again.
@@ -94,9 +70,7 @@ impl MountError {
 /// The source of a mount, which must be visible at its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountSource {
-    /// The file system of this device.
     Filesystem(DeviceNumber),
-    /// This block device itself.
     Device(DeviceNumber),
 }
 
@@ -109,7 +83,6 @@ impl fmt::Display for MountSource {
     }
 }
 
-/// Makes mounts and verifies them.
 #[derive(Debug)]
 pub(crate) struct Mounts {
     config: Arc<MounterConfig>,
@@ -122,11 +95,9 @@ impl Mounts {
         Self { config, has_warned_not_shared: AtomicBool::default() }
     }
 
-    /// Mounts the file system of a device. Right before the mount, serial number and superblock are read again through
-    /// the held descriptor. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
-    ///
-    /// # Errors
-    /// [`MountError`]. Nothing stays mounted.
+    /// Mounts the file system of a device, or leaves nothing mounted. Right before the mount, serial number and
+    /// superblock are read again through the held descriptor. xfs gets the option `nouuid`, so that a volume and its
+    /// clone can be mounted on one node.
     pub(crate) async fn mount(
         &self,
         device: &Device,
@@ -153,10 +124,8 @@ impl Mounts {
         self.verify(target, MountSource::Filesystem(device.number()), &wanted).await
     }
 
-    /// Binds `source` to `target`, with the attributes of its mount and the given ones, atomically.
-    ///
-    /// # Errors
-    /// [`MountError`]. Nothing stays mounted.
+    /// Binds `source` to `target` atomically, with the attributes of its mount and the given ones. After an error
+    /// nothing is mounted.
     pub(crate) async fn bind(
         &self,
         source: &Path,
@@ -199,7 +168,6 @@ impl Mounts {
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
     }
 
-    /// Describes the mount at the target if it is not the expected one.
     async fn differs(
         &self,
         target: &NodePath,
@@ -229,34 +197,21 @@ impl Mounts {
     }
 }
 
-/// Returns the options that the kernel of this machine uses. It uses security labels only if a security module
-/// supports them.
+/// A kernel without a security module rejects security labels.
 pub(crate) fn effective(options: &MountOptions) -> MountOptions {
     if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
 }
 
-/// Returns the number of the block device at a path, following mounts, or `None` if it is not a block device.
-///
-/// # Errors
-/// The error of stat(2).
 pub(crate) async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
     let at = path.to_owned();
     bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
 }
 
-/// Returns the size of the block device at a path.
-///
-/// # Errors
-/// The error of the kernel.
 pub(crate) async fn block_device_size(path: &Path) -> io::Result<u64> {
     let at = path.to_owned();
     bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
 }
 
-/// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
-///
-/// # Errors
-/// The error of the kernel, or [`io::ErrorKind::NotFound`] if there is no block device.
 pub(crate) async fn sized_block_device(path: &Path) -> io::Result<(DeviceNumber, u64)> {
     let at = path.to_owned();
     let read = move || {
@@ -296,7 +251,6 @@ fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOption
     }
 }
 
-/// Returns the error for a failed mount: an unsupported option, or the kernel's error.
 async fn explain(
     device: &Path,
     target: &Path,

@@ -1,4 +1,4 @@
-//! The entry point of the crate. Each operation is a function of the module that its body names.
+//! The entry point of the crate. Operations on which none of its parts depends are in modules of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use ebs_ec2::{Bytes, VolumeId};
 
-use crate::check::{self, CheckError};
 use crate::config::MounterConfig;
 use crate::device::{self, Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 use crate::device_number::DeviceNumber;
@@ -17,16 +16,13 @@ use crate::disk::users::{self, DiskMounts, Hold};
 use crate::format::record::{FormatPermit, FormatRecord, RecordError};
 use crate::format::{FormatError, FormatSpec, Formatter};
 use crate::fs_type::FsType;
-use crate::grow::{self, GrowError, Growth, Headroom};
 use crate::mount::unmount::{self, UnmountError, Unmounted};
 use crate::mount::{self, MountError, MountSource, Mounts, thaw, thaw_unmounted};
 use crate::mountinfo::MountEntry;
-use crate::nvme_statistics::{self, NvmeStatistics, StatisticsError, VolumeStatistics};
 use crate::options::{Attribute, MountOptions};
 use crate::partition::Partition;
 use crate::path::NodePath;
-use crate::probe::{self, Contents, ExtSuperblock, ProbeError, Superblock};
-use crate::recorded_errors::{self, RecordedErrors};
+use crate::probe::{self, Contents, ProbeError};
 use crate::register::{Attacher, Register, RegisteredVolume};
 use crate::state_directory;
 use crate::tools::Tools;
@@ -34,10 +30,8 @@ use crate::tools::Tools;
 /// Why a mounter cannot work at all.
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
-    /// Required programs that are not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
-    /// Disks cannot be identified on this machine.
     #[error(transparent)]
     NoSysfs(#[from] NoSysfs),
 }
@@ -45,9 +39,9 @@ pub enum MounterError {
 /// Disks and mounts of this node. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Mounter {
-    config: Arc<MounterConfig>,
-    tools: Arc<Tools>,
-    register: Arc<Register>,
+    pub(crate) config: Arc<MounterConfig>,
+    pub(crate) tools: Arc<Tools>,
+    pub(crate) register: Arc<Register>,
     formatter: Arc<Formatter>,
     mounts: Arc<Mounts>,
     failed_flushes: Arc<FailedFlushes>,
@@ -58,9 +52,6 @@ impl Mounter {
     /// directory. Problems with the state directory are only logged. Logs a warning about simulated disks.
     ///
     /// Blocks for at most 20 s while the state directory is read.
-    ///
-    /// # Errors
-    /// [`MounterError`] names the missing programs or sysfs.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         device::listed(&config.sys)?;
         let tools = Tools::find(config.sys.join("fs/cgroup"));
@@ -142,18 +133,6 @@ impl Mounter {
     pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
         mount::sized_block_device(path).await
     }
-
-    /// Reads the NVMe statistics of a volume from its controller.
-    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
-        nvme_statistics::nvme_statistics(device).await
-    }
-
-    /// Reads the NVMe statistics of all volumes that are mounted at registered paths or below `prefix`.
-    pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
-        let registered = self.register.volumes().into_values().flat_map(|volume| volume.paths);
-        let at = registered.map(|path| path.as_path().to_owned()).collect();
-        nvme_statistics::volume_statistics(&self.config, prefix, at).await
-    }
 }
 
 /// Users of a disk.
@@ -231,80 +210,6 @@ impl Mounter {
     /// Removes or ignores the record of a volume that leaves this node. Always returns.
     pub async fn abandon_format(&self, volume: &VolumeId) {
         self.formatter.records.abandon(volume).await;
-    }
-}
-
-/// Checks, recorded errors and growth.
-impl Mounter {
-    /// Checks and repairs an unmounted ext file system if its superblock or journal requires it.
-    pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
-        check::check_if_needed(&self.tools, &self.config.state_dir, device, superblock).await
-    }
-
-    /// True if the superblock or journal of an unmounted ext file system requires a check.
-    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
-        check::needs_check(device, superblock).await
-    }
-
-    /// Checks an unmounted ext file system as far as its superblock and journal require.
-    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
-        check::check(&self.tools, &self.config.state_dir, device).await
-    }
-
-    /// Checks a whole unmounted ext file system.
-    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
-        check::check_in_full(&self.tools, &self.config.state_dir, device).await
-    }
-
-    /// True if the superblock of an ext file system has recorded errors.
-    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
-        check::has_error_state(device).await
-    }
-
-    /// Returns the errors that the kernel has recorded for the file system of a mount.
-    pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
-        recorded_errors::recorded_errors(&self.config, entry).await
-    }
-
-    /// True if the mounted file system is still writable.
-    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
-        recorded_errors::can_write(at).await
-    }
-
-    /// Compares an unmounted file system with its device.
-    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
-        grow::headroom_of_unmounted(device, superblock).await
-    }
-
-    /// Compares a mounted file system with its device.
-    pub async fn headroom_of_mounted(&self, device: &Device, at: &Path, fs: FsType) -> Result<Headroom, GrowError> {
-        grow::headroom_of_mounted(device, at, fs).await
-    }
-
-    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
-    pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
-        grow::can_grow_mounted(fs_type)
-    }
-
-    /// Grows a mounted file system to the measured size, and measures again.
-    pub async fn grow_mounted(
-        &self,
-        device: &Device,
-        at: &Path,
-        fs_type: FsType,
-        growth: Growth,
-    ) -> Result<(), GrowError> {
-        grow::grow_mounted(&self.tools, device, at, fs_type, growth).await
-    }
-
-    /// Checks and grows an unmounted ext file system.
-    pub async fn grow_unmounted_ext(
-        &self,
-        device: &Device,
-        superblock: &ExtSuperblock,
-        growth: Growth,
-    ) -> Result<(), GrowError> {
-        grow::grow_unmounted_ext(&self.tools, &self.config.state_dir, device, superblock, growth).await
     }
 }
 

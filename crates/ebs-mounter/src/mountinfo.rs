@@ -12,34 +12,25 @@ use crate::options::split_words;
 /// The table of the calling thread. The one under `/proc/self` belongs to the first thread of the process.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
-/// A mount table that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MountTableError {
-    /// The file could not be read.
     #[error("read the mount table")]
     Read(#[from] std::io::Error),
 }
 
-/// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The id of the mount.
     pub id: u64,
-    /// The id of the parent mount.
     pub parent: u64,
     /// The device of the file system. The major number is 0 without a device.
     pub device: DeviceNumber,
     /// The directory of the file system that is visible: `/` unless it is a bind mount of a subdirectory.
     pub root: PathBuf,
-    /// The mount point.
     pub target: PathBuf,
-    /// Options of this mount only.
     pub options: Vec<String>,
-    /// The file system type.
     pub fs_type: String,
     /// The source that was passed to mount(2).
     pub source: OsString,
-    /// Options of the file system.
     pub super_options: Vec<String>,
     /// True if mounts below this one are visible in other mount namespaces too.
     pub is_shared: bool,
@@ -63,9 +54,6 @@ pub struct MountTable(Vec<MountEntry>);
 
 impl MountTable {
     /// Reads the table of this thread's mount namespace.
-    ///
-    /// # Errors
-    /// [`MountTableError`].
     pub async fn read() -> Result<Self, MountTableError> {
         let path = Path::new(TABLE);
         let text = bounded::reading("reading the mount table", path, move || std::fs::read(path)).await?;
@@ -125,12 +113,10 @@ impl MountTable {
         at
     }
 
-    /// Returns the number of stacked mounts at a path.
     pub fn depth(&self, target: &Path) -> usize {
         self.0.iter().filter(|entry| entry.target == target).count()
     }
 
-    /// Returns every mount of a device's file system.
     pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = &MountEntry> {
         self.0.iter().filter(move |entry| entry.device == device)
     }
@@ -223,7 +209,6 @@ pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Decodes three octal digits.
 fn octal(digits: &[u8]) -> Option<u8> {
     let digits =
         std::str::from_utf8(digits.get(..3)?).ok().filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
@@ -309,7 +294,6 @@ mod tests {
         assert_eq!(table.entries().len(), 5);
     }
 
-    /// At its own path, the line does not count as a volume.
     #[test]
     fn invalid_line_affects_only_its_own_path() {
         for (bad, field) in [
@@ -331,7 +315,6 @@ mod tests {
         assert_eq!(MountTable::parse(format!("{TEXT}22 27\n").as_bytes()).entries().len(), 4);
     }
 
-    /// A query that visited all mounts for each mount would take minutes here.
     #[test]
     fn table_of_many_mounts_is_searched_quickly() {
         let mounts = 200_000;
@@ -346,7 +329,6 @@ mod tests {
     }
 
     proptest! {
-        /// Parents may form cycles or be missing.
         #[test]
         fn every_query_ends_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
             let paths = ["/", "/a", "/a/b", "/c"];

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, IdentityError};
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{le32, le64};
 
 pub use volumes::VolumeStatistics;
-pub(crate) use volumes::volume_statistics;
 
-/// Size of the page in bytes.
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
 
 /// First word of the page of an EBS volume and of an instance-store disk.
@@ -31,11 +30,8 @@ const FIRST_BIN: usize = 8;
 /// Operations in one direction since the volume was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfers {
-    /// Completed operations.
     pub operations: u64,
-    /// Bytes transferred.
     pub bytes: u64,
-    /// Total duration.
     pub microseconds: u64,
 }
 
@@ -49,7 +45,6 @@ pub struct Exceeded {
 /// The operations with a latency in one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBin {
-    /// Lower end in microseconds.
     pub lower: u64,
     /// Upper end in microseconds, or `None` for the last range, which has no end.
     pub upper: Option<u64>,
@@ -71,20 +66,15 @@ pub struct NvmeStatistics {
     pub queue_length: u64,
     /// At most 64 ranges, in the order of the page.
     pub read_latency: Vec<LatencyBin>,
-    /// As `read_latency`.
     pub write_latency: Vec<LatencyBin>,
 }
 
-/// A page that does not belong to an EBS volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsPageError {
     #[error("the log page belongs to an instance-store disk, not to an EBS volume")]
     InstanceStore,
     #[error("the log page begins with {found:#010x}, not with the number of an EBS volume")]
-    Magic {
-        /// The first word.
-        found: u32,
-    },
+    Magic { found: u32 },
 }
 
 /// Why the statistics of a volume could not be read. Reading them changes nothing.
@@ -106,9 +96,6 @@ pub enum StatisticsError {
 impl NvmeStatistics {
     /// Decodes the page, whose numbers are little-endian. Ignores words that are reserved today, so that a later use of
     /// them is not an error.
-    ///
-    /// # Errors
-    /// [`StatisticsPageError`] for a page without the first word of an EBS volume.
     pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
         match le32(page, 0) {
             EBS => {}
@@ -137,7 +124,6 @@ impl NvmeStatistics {
     }
 }
 
-/// Returns the bins of a histogram that have a range, at most 64.
 fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
     let bins = usize::try_from(le32(page, at)).unwrap_or(MAX_BINS).min(MAX_BINS);
     let starts = (0..bins).map(|bin| at + FIRST_BIN + bin * BIN_BYTES);
@@ -149,17 +135,16 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
     read.filter(|bin| bin.upper.is_none_or(|upper| upper > bin.lower)).collect()
 }
 
-/// Reads the statistics of a volume from its controller, through the descriptor that is held since the identity
-/// check. For a partition, reads the statistics of its disk.
-///
-/// # Errors
-/// [`StatisticsError`], also if the controller does not answer.
-pub(crate) async fn nvme_statistics(device: &Device) -> Result<NvmeStatistics, StatisticsError> {
-    let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
-    let ask = move || os::nvme_statistics_page(&file);
-    let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
-    let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
-    NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
+impl Mounter {
+    /// Reads the NVMe statistics of a volume through the descriptor that is held since the identity check. For a
+    /// partition, reads its disk's.
+    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
+        let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
+        let ask = move || os::nvme_statistics_page(&file);
+        let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
+        let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
+        NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
+    }
 }
 
 #[cfg(test)]

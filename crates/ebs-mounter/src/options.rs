@@ -5,7 +5,6 @@ use std::fmt;
 
 /// An option that mount(2) takes as a flag bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "mount(8) describes each under its own name")]
 pub enum Attribute {
     ReadOnly,
     NoSuid,
@@ -39,7 +38,6 @@ impl Attribute {
         })
     }
 
-    /// Returns the word for the attribute in mount flags.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadOnly => "ro",
@@ -74,10 +72,8 @@ impl Attribute {
     }
 }
 
-/// Invalid mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// A quote is opened and never closed.
     #[error("mount flag {0:?} has an unclosed quote")]
     OpenQuote(String),
     /// A flag that would make mount(8) do something other than mount this volume.
@@ -88,7 +84,6 @@ pub enum OptionsError {
     Character(String),
 }
 
-/// Parsed mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountOptions {
     attributes: BTreeSet<Attribute>,
@@ -99,9 +94,6 @@ impl MountOptions {
     /// Parses flags. Each may contain several words, separated by commas outside of double quotes. Later words override
     /// earlier ones. Words for mount(8) itself (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped. Unknown words are
     /// passed to the file system.
-    ///
-    /// # Errors
-    /// [`OptionsError`] names the flag.
     pub fn parse<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionsError> {
         let mut options = Self::default();
         for flag in flags {
@@ -115,7 +107,6 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Returns the flag bits for mount(2).
     pub fn attributes(&self) -> &BTreeSet<Attribute> {
         &self.attributes
     }
@@ -125,7 +116,6 @@ impl MountOptions {
         self.data.join(",")
     }
 
-    /// Returns the words for the file system.
     pub fn words(&self) -> &[String] {
         &self.data
     }
@@ -144,7 +134,6 @@ impl MountOptions {
         self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
     }
 
-    /// Makes the mount read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.attributes.insert(Attribute::ReadOnly);
@@ -226,7 +215,6 @@ impl MountOptions {
 }
 
 impl fmt::Display for MountOptions {
-    /// Formats all options as mount flags, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attributes = self.attributes.iter().map(|attribute| attribute.word());
         f.write_str(&attributes.chain(self.data.iter().map(String::as_str)).collect::<Vec<_>>().join(","))
@@ -272,21 +260,30 @@ mod tests {
         MountOptions::parse(flags.iter().copied()).unwrap()
     }
 
+    /// The later of conflicting words counts, words for mount(8) itself are dropped, and the rest are options of the
+    /// file system.
     #[test]
-    fn known_flags_become_bits_and_the_rest_file_system_options() {
-        let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
-        use Attribute::{NoAtime, NoDev, NoExec, NoSuid, ReadOnly};
-        assert_eq!(options.attributes(), &BTreeSet::from([ReadOnly, NoAtime, NoDev, NoSuid, NoExec]));
-        assert_eq!(options.data(), "discard,nouuid");
-    }
-
-    /// As in mount(8). The file system would reject the word.
-    #[test]
-    fn iversion_becomes_a_bit_and_not_a_file_system_option() {
-        let options = parse(&["iversion"]);
-        assert_eq!(options.attributes(), &BTreeSet::from([Attribute::InodeVersion]));
-        assert_eq!((options.data().as_str(), options.of_one_mount()), ("", BTreeSet::new()));
-        assert_eq!(parse(&["iversion", "noiversion"]), MountOptions::default());
+    fn flags_become_bits_and_file_system_options() {
+        use Attribute::{InodeVersion, NoAtime, NoDev, NoExec, NoSuid, ReadOnly, RelAtime};
+        let mount8 = ["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"];
+        for (flags, attributes, data) in [
+            (
+                &["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"][..],
+                &[ReadOnly, NoAtime, NoDev, NoSuid, NoExec][..],
+                "discard,nouuid",
+            ),
+            (&["iversion"], &[InodeVersion], ""),
+            (&["iversion", "noiversion"], &[], ""),
+            (&mount8, &[], ""),
+            (&["ro", "rw"], &[], ""),
+            (&["noatime", "relatime"], &[RelAtime], ""),
+            (&["user", "exec", "suid", "dev"], &[], ""),
+        ] {
+            let options = parse(flags);
+            let expected = (attributes.iter().copied().collect(), data.to_owned());
+            assert_eq!((options.attributes().clone(), options.data()), expected, "{flags:?}");
+        }
+        assert_eq!(parse(&["iversion"]).of_one_mount(), BTreeSet::new());
     }
 
     #[test]
@@ -295,19 +292,6 @@ mod tests {
         let options = parse(&[context, "discard,noatime"]);
         assert_eq!(options.data(), format!("{context},discard"));
         assert_eq!(options.without_security_labels().data(), "discard");
-    }
-
-    #[test]
-    fn words_for_mount8_itself_are_dropped() {
-        let options = parse(&["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"]);
-        assert_eq!(options, MountOptions::default());
-    }
-
-    #[test]
-    fn last_of_conflicting_words_wins() {
-        assert!(!parse(&["ro", "rw"]).is_read_only());
-        assert_eq!(parse(&["noatime", "relatime"]).attributes(), &BTreeSet::from([Attribute::RelAtime]));
-        assert_eq!(parse(&["user", "exec", "suid", "dev"]), MountOptions::default());
     }
 
     #[test]
@@ -336,15 +320,6 @@ mod tests {
             match split_words(&text) {
                 Some(words) => prop_assert_eq!(words.join(","), text),
                 None => prop_assert_eq!(text.matches('"').count() % 2, 1),
-            }
-        }
-
-        #[test]
-        fn repeated_flags_change_nothing(flags in proptest::collection::vec("[a-z]{1,8}", 0..6)) {
-            let words: Vec<&str> = flags.iter().map(String::as_str).collect();
-            if let Ok(once) = MountOptions::parse(words.iter().copied()) {
-                let twice = MountOptions::parse(words.iter().chain(&words).copied()).unwrap();
-                prop_assert_eq!(once.words(), twice.words());
             }
         }
     }

@@ -34,14 +34,12 @@ pub(crate) use xfs::xfs_data_bytes;
 /// `MS_I_VERSION` of `linux/mount.h`.
 const INODE_VERSION: u32 = 1 << 23;
 
-/// Calls mount(2) for a file system on a block device.
 pub(crate) fn mount(source: &Path, target: &Path, fs_type: &str, options: &MountOptions) -> io::Result<()> {
     let flags = options.attributes().iter().fold(MountFlags::empty(), |flags, attribute| flags | flag(*attribute));
     let data = CString::new(options.data()).map_err(io::Error::other)?;
     rustix::mount::mount(source, target, fs_type, flags, Some(data.as_c_str())).map_err(io::Error::from)
 }
 
-/// Returns the mount(2) flag of an attribute.
 fn flag(attribute: Attribute) -> MountFlags {
     match attribute {
         Attribute::ReadOnly => MountFlags::RDONLY,
@@ -90,7 +88,6 @@ pub(crate) fn security_labels_are_active() -> bool {
     fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
 }
 
-/// Returns the major and minor version of the running kernel.
 pub(crate) fn kernel_release() -> io::Result<(u32, u32)> {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     parse_release(&text).ok_or_else(|| io::Error::other(format!("kernel release {text:?} has no version number")))

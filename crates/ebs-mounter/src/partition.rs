@@ -2,20 +2,15 @@
 
 use std::fmt;
 
-/// The number of a partition, 1 to 128.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(u8);
 
-/// A text that is not a valid partition number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {0:?} is not a number from 1 to 128 (0 means the whole disk)")]
 pub struct PartitionError(String);
 
 impl Partition {
     /// Parses a decimal number. Returns `None` for 0, which means the whole disk. A sign and leading zeros are ignored.
-    ///
-    /// # Errors
-    /// [`PartitionError`].
     pub fn parse(text: &str) -> Result<Option<Self>, PartitionError> {
         let number: i64 = text.parse().map_err(|_| PartitionError(text.to_owned()))?;
         match u8::try_from(number) {

@@ -8,7 +8,6 @@ use std::path::{Component, Path, PathBuf};
 use crate::bounded;
 use crate::mountinfo::as_in_table;
 
-/// Maximum length of a path for system calls, in bytes.
 const MAX_BYTES: usize = 4095;
 /// Errors of a mount whose disk or server no longer exists.
 const DEAD_MOUNT_ERRORS: [rustix::io::Errno; 8] = {
@@ -16,7 +15,6 @@ const DEAD_MOUNT_ERRORS: [rustix::io::Errno; 8] = {
     [Errno::NOTCONN, Errno::STALE, Errno::IO, Errno::ACCESS, Errno::HOSTDOWN, Errno::AGAIN, Errno::NODEV, Errno::NXIO]
 };
 
-/// A text that is not an acceptable path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path {path:?} {rule}")]
 pub struct PathError {
@@ -29,10 +27,6 @@ pub struct PathError {
 pub struct NodePath(PathBuf);
 
 impl NodePath {
-    /// Checks only the text.
-    ///
-    /// # Errors
-    /// [`PathError`] names the path and the rule.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let refuse = |rule| Err(PathError { path: text.to_owned(), rule });
         let path = Path::new(text);
@@ -67,27 +61,18 @@ impl NodePath {
     }
 
     /// Returns the kind of file at the path. Does not follow a symlink in the last component.
-    ///
-    /// # Errors
-    /// The error of the kernel, unless it is an error of a dead mount.
     pub async fn kind(&self) -> io::Result<PathKind> {
         let path = self.0.clone();
         bounded::reading("examining", &self.0, move || kind_of(&path)).await
     }
 
     /// Creates the directory and its parents with mode 0755. It may already exist.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn create_directory(&self) -> io::Result<()> {
         let path = self.0.clone();
         bounded::changing("creating", &self.0, move || directory(&path)).await
     }
 
     /// Creates an empty file with mode 0644, in directories with mode 0755. The file may already exist.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub async fn create_file(&self) -> io::Result<()> {
         let path = self.0.clone();
         let create = move || {
@@ -102,9 +87,6 @@ impl NodePath {
     }
 
     /// Removes a mount target: an empty directory or an empty file, and nothing else. It may already be missing.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::DirectoryNotEmpty`] and other errors if it is not empty.
     pub async fn remove(&self) -> io::Result<()> {
         let path = self.0.clone();
         let remove = move || match kind_of(&path)? {
@@ -135,7 +117,6 @@ pub enum PathKind {
     Missing,
     /// A directory, or a mount of a file system.
     Directory {
-        /// True if it has no entries.
         empty: bool,
     },
     File {

@@ -12,8 +12,7 @@ mod ext;
 mod ext_geometry;
 mod header;
 mod journal;
-#[cfg(test)]
-mod odds;
+
 mod places;
 mod reach;
 mod read;
@@ -43,17 +42,13 @@ pub use xfs::XfsSuperblock;
 /// of a stage. A cold HDD volume completes ten reads a second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
-/// A superblock that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Superblock {
-    /// A superblock of ext2, ext3 or ext4.
     Ext(ExtSuperblock),
-    /// A superblock of XFS.
     Xfs(XfsSuperblock),
 }
 
 impl Superblock {
-    /// Returns the type of the file system.
     pub fn fs_type(&self) -> FsType {
         match self {
             Self::Ext(ext) => ext.fs_type(),
@@ -69,7 +64,6 @@ impl Superblock {
         }
     }
 
-    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Ext(ext) => ext.bytes(),
@@ -77,7 +71,6 @@ impl Superblock {
         }
     }
 
-    /// Returns how large the file system can become on a device of `device` bytes.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         match self {
             Self::Ext(ext) => ext.reach(device),
@@ -89,19 +82,16 @@ impl Superblock {
 /// The contents of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Proven to be blank.
     Blank(BlankProof),
     /// A file system that this driver mounts, and no signature of anything else.
     Filesystem(Superblock),
     /// Contents that this driver does not mount, or two signatures at once.
     Foreign {
         what: String,
-        /// Offset of the signature in bytes.
         offset: u64,
     },
     /// Unrecognised bytes that are not zero.
     Data {
-        /// Offset of the first of them in bytes.
         offset: u64,
     },
 }
@@ -118,7 +108,6 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Why the contents of a device are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A read failed. The device is unreadable, not blank.
@@ -127,7 +116,6 @@ pub enum ProbeError {
     /// blkid gave no second opinion.
     #[error("examine {device} with blkid")]
     Tool { device: String, source: ToolError },
-    /// The driver and blkid found different contents.
     #[error("the driver finds {own} on {device}, but blkid finds {blkid}; nothing was written to it")]
     Disagreement { device: String, own: String, blkid: String },
     #[error(transparent)]
@@ -147,9 +135,6 @@ enum Depth {
 }
 
 /// Examines the whole contents of a device, with both opinions.
-///
-/// # Errors
-/// [`ProbeError`].
 pub(crate) async fn probe(tools: &Tools, device: &Device) -> Result<Contents, ProbeError> {
     let seed = places::seed(device.volume().as_str());
     let own = read_contents(device, Depth::Proof { seed }).await?;

@@ -8,15 +8,14 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::bounded;
-use crate::check::has_error_state;
 use crate::config::MounterConfig;
-use crate::device::{self, DeviceError, Identity, attribute};
+use crate::device::{DeviceError, Identity, attribute};
+use crate::mounter::Mounter;
 use crate::mountinfo::MountEntry;
 
 /// The metadata errors that the kernel has counted since the last check of the file system; at least one.
@@ -52,29 +51,30 @@ impl fmt::Display for RecordedErrors {
     }
 }
 
-/// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
-/// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
-/// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
-///
-/// # Errors
-/// The errors of sysfs and of the device, and that a read hangs.
-pub(crate) async fn recorded_errors(
-    config: &Arc<MounterConfig>,
-    entry: &MountEntry,
-) -> io::Result<Option<RecordedErrors>> {
-    if let Some(errors) = counted_errors(config, entry).await? {
-        return Ok(Some(RecordedErrors::Counted(errors)));
+impl Mounter {
+    /// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
+    /// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
+    /// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
+    pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
+        if let Some(errors) = counted_errors(&self.config, entry).await? {
+            return Ok(Some(RecordedErrors::Counted(errors)));
+        }
+        if !is_ext(entry) {
+            return Ok(None);
+        }
+        let Ok(Some(Identity::Volume(volume))) = self.identify(entry.device).await else { return Ok(None) };
+        let opened = self.open_mounted(&volume, entry.device).await;
+        let device = opened.map_err(|error| match error {
+            DeviceError::Stuck(stuck) => stuck.into(),
+            other => io::Error::other(other),
+        })?;
+        Ok(self.has_error_state(&device).await?.then_some(RecordedErrors::Marked))
     }
-    if !is_ext(entry) {
-        return Ok(None);
+
+    /// True if the mounted file system is still writable.
+    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
+        can_write(at).await
     }
-    let Ok(Some(Identity::Volume(volume))) = device::identify(config, entry.device).await else { return Ok(None) };
-    let opened = device::open_mounted(config, &volume, entry.device).await;
-    let device = opened.map_err(|error| match error {
-        DeviceError::Stuck(stuck) => stuck.into(),
-        other => io::Error::other(other),
-    })?;
-    Ok(has_error_state(&device).await?.then_some(RecordedErrors::Marked))
 }
 
 /// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which
@@ -84,7 +84,7 @@ pub(crate) async fn recorded_errors(
 /// # Errors
 /// Any other error of the kernel, and a timeout, as for a frozen file system. A hanging check blocks further
 /// checks, but no other read of the path.
-pub(crate) async fn can_write(at: &Path) -> io::Result<bool> {
+async fn can_write(at: &Path) -> io::Result<bool> {
     let path = at.to_owned();
     let make = move || {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -100,11 +100,7 @@ pub(crate) async fn can_write(at: &Path) -> io::Result<bool> {
     bounded::reading("creating", &place, make).await
 }
 
-/// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
-/// for a type that has no count. Reads only the kernel's memory, never the disk.
-///
-/// # Errors
-/// The error of sysfs, and that the read hangs.
+/// Reads only the kernel's memory, never the disk.
 async fn counted_errors(config: &MounterConfig, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
     if !is_ext(entry) {
         return Ok(None);
@@ -119,7 +115,6 @@ fn is_ext(entry: &MountEntry) -> bool {
     matches!(entry.fs_type.as_str(), "ext2" | "ext3" | "ext4")
 }
 
-/// Reads the error count of the file system on `device`, a sysfs path with the same name.
 fn counted(device: &Path, file_systems: &Path) -> io::Result<Option<CountedErrors>> {
     let directory = match device.canonicalize() {
         Ok(directory) => directory,

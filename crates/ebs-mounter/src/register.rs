@@ -40,7 +40,6 @@ pub struct RegisteredVolume {
     pub device: Option<PathBuf>,
 }
 
-/// The register of this node.
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
@@ -114,9 +113,8 @@ impl Register {
         Self { directory, keeps_device_names: config.xen, state, writing }
     }
 
-    /// Loads the entries of the state directory, and determines how many of the driver's volumes the machine had when
-    /// it booted: once per boot, by the registered volumes that are attached. Entries that were registered meanwhile
-    /// are kept. Errors are logged, and unreadable entries are left out.
+    /// Loads the entries, and counts once per boot how many of the driver's registered volumes are attached. Entries
+    /// that were registered meanwhile are kept. Errors are logged, and unreadable entries are left out.
     pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig) {
         let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
@@ -155,8 +153,7 @@ impl Register {
         self.write_changes();
     }
 
-    /// Returns how many of the driver's volumes were attached when the machine booted. The number is constant until the
-    /// next boot, and 0 while the register has not been read.
+    /// Constant until the next boot, and 0 while the register has not been read.
     pub(crate) fn own_volumes_at_boot(&self) -> u32 {
         self.state().at_boot
     }
@@ -189,7 +186,6 @@ impl Register {
         });
     }
 
-    /// Removes a path from the register, for any volume. Does not block.
     pub(crate) fn remove_path(self: &Arc<Self>, at: &NodePath) {
         self.change(|volumes| {
             let mut changed = Vec::new();
@@ -203,26 +199,20 @@ impl Register {
         });
     }
 
-    /// Removes a volume that is no longer used on this node from the register. Does not block.
     pub(crate) fn remove_volume(self: &Arc<Self>, volume: &VolumeId) {
         self.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
     }
 
-    /// Returns the device name under which a volume was attached when it was last staged or published here. Known only
-    /// on Xen.
+    /// Known only on Xen.
     pub(crate) fn device_name(&self, volume: &VolumeId) -> Option<PathBuf> {
         self.state().volumes.get(volume)?.device.clone()
     }
 
-    /// Returns all registered volumes.
     pub(crate) fn volumes(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
         self.state().volumes.clone()
     }
 
-    /// Waits at most `bound` until all changes have been written to the state directory. Returns false on timeout. A
-    /// failed write counts as written.
-    ///
-    /// Cancellation: changes nothing.
+    /// Waits at most `bound` for the writes. Returns false on timeout. A failed write counts as written.
     pub(crate) async fn wait_until_written(&self, bound: Duration) -> bool {
         let mut writing = self.writing.subscribe();
         let idle = writing.wait_for(|writing| !writing);
@@ -233,7 +223,6 @@ impl Register {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes entries and schedules the write of their files.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut BTreeMap<VolumeId, RegisteredVolume>) -> Vec<VolumeId>) {
         {
             let mut state = self.state();
@@ -336,7 +325,6 @@ fn count_of(text: &str, boot: &str) -> Option<u32> {
     same.then_some(count)
 }
 
-/// Replaces a file atomically.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;
@@ -360,22 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_read_back_and_incomplete_entry_is_ignored() {
-        let written = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
-        let text = written.to_text();
-        assert_eq!(RegisteredVolume::parse(&text), Some(written));
-        let half = text.strip_suffix("end\n").unwrap();
-        assert_eq!(RegisteredVolume::parse(half), None);
+    fn entry_is_read_back_as_far_as_it_is_complete() {
+        let plain = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
+        let named = RegisteredVolume { device: Some("/dev/xvdba".into()), ..plain.clone() };
+        for (written, incomplete) in [(&plain, None), (&named, Some(&plain))] {
+            let text = written.to_text();
+            assert_eq!(RegisteredVolume::parse(&text).as_ref(), Some(written));
+            assert_eq!(RegisteredVolume::parse(text.strip_suffix("end\n").unwrap()).as_ref(), incomplete);
+        }
         assert_eq!(RegisteredVolume::parse(""), None);
-    }
-
-    #[test]
-    fn device_name_is_read_back_and_incomplete_one_is_ignored() {
-        let written = RegisteredVolume { device: Some("/dev/xvdba".into()), ..entry(Attacher::Driver, &["/a"]) };
-        let text = written.to_text();
-        assert_eq!(RegisteredVolume::parse(&text), Some(written.clone()));
-        let without = text.strip_suffix("end\n").unwrap();
-        assert_eq!(RegisteredVolume::parse(without), Some(RegisteredVolume { device: None, ..written }));
     }
 
     fn register(state: &Path, xen: bool) -> Arc<Register> {
@@ -392,10 +373,15 @@ mod tests {
     const BOUND: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn device_name_is_kept_until_unstage_and_belongs_to_one_volume() {
+    async fn device_name_is_kept_on_xen_until_unstage_for_one_volume() {
         let state = tempfile::tempdir().unwrap();
         let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
         let name = Path::new("/dev/xvdba");
+        let nitro = register(&state.path().join("nitro"), false);
+        nitro.add(&first, Attacher::Driver, &at, Some(name));
+        assert_eq!(nitro.device_name(&first), None);
+        nitro.remove_path(&at);
+        assert!(nitro.volumes().is_empty());
         let xen = register(state.path(), true);
         xen.add(&first, Attacher::Driver, &at, Some(name));
         xen.add(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
@@ -409,17 +395,6 @@ mod tests {
         xen.remove_volume(&second);
         assert!(xen.volumes().is_empty() && xen.wait_until_written(BOUND).await);
         assert_eq!(std::fs::read_dir(state.path().join("volumes")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn device_name_is_kept_only_on_xen() {
-        let state = tempfile::tempdir().unwrap();
-        let (nitro, id) = (register(state.path(), false), volume("vol-01"));
-        let at = NodePath::parse("/target").unwrap();
-        nitro.add(&id, Attacher::Driver, &at, Some(Path::new("/dev/xvdba")));
-        assert_eq!(nitro.device_name(&id), None);
-        nitro.remove_path(&at);
-        assert!(nitro.volumes().is_empty());
     }
 
     #[tokio::test]

@@ -21,8 +21,7 @@ use crate::tools::memory::write_e2fsck_conf;
 /// How long the start waits for the directory. Data that is read later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Creates the directory, reads its register, and removes leftovers of earlier drivers. Runs on its own thread, because
-/// the directory may hang.
+/// Runs on its own thread, because the directory may hang.
 pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (config, register) = (Arc::clone(config), Arc::clone(register));
     let is_late = Arc::new(AtomicBool::new(false));
@@ -54,7 +53,6 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     }
 }
 
-/// Creates the directory and checks that it is writable.
 fn make(config: &MounterConfig) {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&config.state_dir);
     let usable =
@@ -74,7 +72,6 @@ fn make(config: &MounterConfig) {
     }
 }
 
-/// Creates and removes a file.
 fn try_to_write(directory: &Path) -> io::Result<()> {
     let path = directory.join(format!(".probe-{}", std::process::id()));
     std::fs::File::create(&path)?;

@@ -30,7 +30,6 @@ const OUTPUT_BYTES: u64 = 16 * 1024;
 /// How often a long change is logged.
 const REPORT: Duration = Duration::from_secs(60);
 
-/// A program that this crate may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Program {
     Blkid,
@@ -57,12 +56,10 @@ impl Program {
     }
 }
 
-/// Why a program gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
     Missing(&'static str),
-    /// It could not be started, or its output could not be stored.
     #[error("run {program}")]
     Run { program: &'static str, source: io::Error },
     /// A reader took longer than its time limit and was killed.
@@ -70,19 +67,9 @@ pub enum ToolError {
     TooSlow { program: &'static str, bound: Duration },
     /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel or a person did.
     #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
-    Killed {
-        program: &'static str,
-        /// The end of its output.
-        output: String,
-    },
-    /// It ended with an exit code that means failure.
+    Killed { program: &'static str, output: String },
     #[error("{program} failed ({ending}): {output}")]
-    Failed {
-        program: &'static str,
-        ending: String,
-        /// The end of its output.
-        output: String,
-    },
+    Failed { program: &'static str, ending: String, output: String },
 }
 
 impl ToolError {
@@ -112,7 +99,6 @@ impl Call {
     }
 }
 
-/// How a program ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Finished {
     program: &'static str,
@@ -131,7 +117,6 @@ impl Finished {
         self.program
     }
 
-    /// Describes how it ended.
     pub(crate) fn ending(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exit code {code}"),
@@ -153,7 +138,6 @@ impl Finished {
         ToolError::Failed { program: self.program, ending: self.ending(), output: self.output }
     }
 
-    /// Returns an error unless the exit code is 0.
     pub(crate) fn successful(self) -> Result<Self, ToolError> {
         if self.status.success() { Ok(self) } else { Err(self.into_error()) }
     }
@@ -202,7 +186,6 @@ impl Tools {
         Self { found, container: Container::new(cgroups) }
     }
 
-    /// Returns the programs that are not installed.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         Program::ALL.iter().filter(|program| !self.found.contains_key(program)).map(|program| program.name()).collect()
     }
@@ -299,7 +282,6 @@ mod tests {
         }
     }
 
-    /// It contains only LC_ALL=C and the given variables.
     #[tokio::test]
     async fn child_has_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
@@ -318,9 +300,13 @@ mod tests {
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
         // If the kernel has no cgroup v2, a process has no such file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
+        let run =
+            async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+        run().await;
+        assert!(!group.exists(), "cgroup v1");
         for _ in 0..2 {
             std::fs::write(&group, "1\n").unwrap();
-            tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+            run().await;
             assert_eq!(std::fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
         }
     }
@@ -373,7 +359,6 @@ mod tests {
         assert!(error.to_string().contains("signal 9") && error.to_string().contains("memory"), "{error}");
     }
 
-    /// A signal to the driver's process group reaches no child, and the kernel kills a child before the driver.
     #[tokio::test]
     async fn child_has_its_own_process_group_and_the_highest_oom_score() {
         let directory = tempfile::tempdir().unwrap();

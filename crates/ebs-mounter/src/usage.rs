@@ -9,24 +9,18 @@ use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// The result of statfs(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Bytes per block.
     pub block_size: u64,
-    /// Total number of blocks.
     pub blocks: u64,
-    /// Number of free blocks.
     pub blocks_free: u64,
     /// Number of free blocks for users without privileges.
     pub blocks_available: u64,
     /// Total number of inodes, or 0 if the file system has no fixed number.
     pub inodes: u64,
-    /// Number of free inodes.
     pub inodes_free: u64,
 }
 
-/// Usage in bytes or inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub total: i64,
@@ -44,20 +38,13 @@ pub struct Implausible {
 }
 
 impl Counts {
-    /// Reads the counts of the file system at a path.
-    ///
-    /// # Errors
-    /// The error of statfs(2), or that it hangs.
     pub async fn read(path: &Path) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("reading the usage of", path, move || Self::of(os::statfs(&at)?)).await
     }
 
-    /// Reads the counts of the file system at a path if it is on this device. The mount at the path may change at any
+    /// As [`Counts::read`], if the file system at the path is on this device. The mount at the path may change at any
     /// time.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::NotFound`] if another file system is mounted there. The error of statfs(2), or that it hangs.
     pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("reading the usage of", path, move || Self::of(os::statfs_of(&at, device)?)).await
@@ -74,10 +61,7 @@ impl Counts {
         })
     }
 
-    /// Returns the usage in bytes.
-    ///
-    /// # Errors
-    /// [`Implausible`] on a block size of 0 and on products that do not fit.
+    /// Returns the usage in bytes, or [`Implausible`] on a block size of 0 and on products that do not fit.
     pub fn bytes(&self) -> Result<Usage, Implausible> {
         if self.block_size == 0 {
             return Err(self.implausible("a block size of 0"));
@@ -94,9 +78,6 @@ impl Counts {
     }
 
     /// Returns the usage of inodes, or `None` if the file system does not count them.
-    ///
-    /// # Errors
-    /// [`Implausible`] if more inodes are free than exist.
     pub fn inodes(&self) -> Result<Option<Usage>, Implausible> {
         if self.inodes == 0 {
             return Ok(None);
@@ -144,10 +125,7 @@ mod tests {
         assert!(Counts { blocks: u64::MAX, ..COUNTS }.bytes().is_err());
         assert!(Counts { block_size: 1, blocks: 1 << 63, ..COUNTS }.bytes().is_err());
         assert!(Counts { inodes_free: 11, ..COUNTS }.inodes().is_err());
-    }
-
-    #[test]
-    fn excess_free_blocks_and_missing_inodes_are_tolerated() {
+        // Excess free blocks and missing inodes are tolerated.
         assert_eq!(Counts { blocks_free: 101, ..COUNTS }.bytes().unwrap().used, 0);
         assert_eq!(Counts { inodes: 0, ..COUNTS }.inodes(), Ok(None));
     }

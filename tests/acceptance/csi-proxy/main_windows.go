@@ -3,7 +3,6 @@
 //	clients every           each call of each version that the module has, one line each: group/version call code text
 //	clients churn N         N clients one after the other, each leaving its probe connection behind
 //	clients together N      N clients at once
-//	clients format VOLUME   one format, said when it begins; to be killed in the middle
 package main
 
 import (
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	diskapi "github.com/kubernetes-csi/csi-proxy/client/api/disk/v1"
-	volumeapi "github.com/kubernetes-csi/csi-proxy/client/api/volume/v1"
 	disk "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1"
 	diskv1alpha1 "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1alpha1"
 	diskv1beta1 "github.com/kubernetes-csi/csi-proxy/client/groups/disk/v1beta1"
@@ -115,12 +113,6 @@ func main() {
 		}
 		all.Wait()
 		fmt.Println("done")
-	case "format":
-		client, err := volume.NewClient()
-		check(err)
-		fmt.Println("formatting")
-		_, err = client.FormatVolume(ctx, &volumeapi.FormatVolumeRequest{VolumeId: os.Args[2]})
-		check(err)
 	}
 }
 

@@ -13,7 +13,6 @@ pub(crate) enum Address {
     Tcp(SocketAddr),
 }
 
-/// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAddress {
     #[error("must be /PATH, unix:///PATH or unix:PATH")]
@@ -23,10 +22,7 @@ pub(crate) enum BadAddress {
     #[error(
         "is too long for a socket: {length} bytes, at most {MAX_SOCKET_PATH}; mount the directory at a shorter path"
     )]
-    TooLong {
-        /// Length of the path in bytes.
-        length: usize,
-    },
+    TooLong { length: usize },
     #[error("contains a zero byte")]
     Zero,
     #[error("must be tcp://ADDRESS:PORT with a loopback address, such as tcp://127.0.0.1:10000")]
@@ -35,8 +31,7 @@ pub(crate) enum BadAddress {
 
 impl Address {
     /// Parses `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`, and on Windows also `C:\PATH`. The path is
-    /// not changed: without a root, it is relative to the working directory or drive. Errors: [`BadAddress`], whose
-    /// text is the end of a sentence.
+    /// not changed. The text of an error is the end of a sentence.
     pub(crate) fn parse(text: &str, platform: Platform) -> Result<Self, BadAddress> {
         if platform.is_full_path(text) {
             return Self::local(platform.path(text));
@@ -52,7 +47,6 @@ impl Address {
         }
     }
 
-    /// Returns the address of a local socket. Checks that the path fits into a socket address.
     pub(crate) fn local(path: PathBuf) -> Result<Self, BadAddress> {
         let bytes = path.as_os_str().as_encoded_bytes();
         match bytes.len() {

@@ -9,7 +9,7 @@ use tower::service_fn;
 
 use crate::address::Address;
 use crate::local;
-use crate::stream::{Heard, LinkState};
+use crate::stream::{LinkState, heard};
 
 /// The minimum that every HTTP/2 server sends: the header of a frame.
 const FRAME_HEAD: usize = 9;
@@ -22,7 +22,7 @@ pub(crate) async fn channel(address: &Address, state: watch::Sender<LinkState>) 
         let (address, state) = (address.clone(), state.clone());
         async move {
             let stream = local::connect(&address).await?;
-            Ok::<_, io::Error>(TokioIo::new(Heard::new(stream, FRAME_HEAD, state)))
+            Ok::<_, io::Error>(TokioIo::new(heard(stream, FRAME_HEAD, state)))
         }
     });
     Endpoint::from_static("http://localhost").connect_with_connector(connector).await

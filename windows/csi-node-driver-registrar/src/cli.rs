@@ -75,17 +75,14 @@ fn port(text: &str) -> Result<u16, String> {
     u16::try_from(value::integer(text)?.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
 }
 
-/// The task of the process.
 #[derive(Debug)]
 pub(crate) enum Job {
     Version,
     Help,
-    /// End at once.
     Probe,
     Register(Settings),
 }
 
-/// The settings of the registrar.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) driver: Address,
@@ -99,7 +96,6 @@ pub(crate) struct Settings {
     pub(crate) diagnostics: bool,
 }
 
-/// Where to serve the kubelet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At a socket in this directory with the name of the driver.
@@ -108,7 +104,6 @@ pub(crate) enum Place {
     Tcp(SocketAddr),
 }
 
-/// An invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error(transparent)]
@@ -146,8 +141,7 @@ impl Refused {
     }
 }
 
-/// Parses the arguments without the program's name. Returns the task, the settings of the log, and notes about flags
-/// without effect.
+/// Returns the task, the settings of the log, and notes about flags without effect.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job, LogSettings, Vec<String>), Refused> {
     let line = CommandLine::<Flags>::read(arguments)?;
     let flags = &line.flags;

@@ -4,10 +4,8 @@ use std::fmt::Write;
 
 use http::StatusCode;
 
-/// The path of the profiles in Go programs.
 pub(crate) const ROOT: &str = "/debug/pprof/";
 
-/// Returns the response for a path below [`ROOT`].
 pub(crate) fn page(path: &str) -> (StatusCode, String) {
     match path.strip_prefix(ROOT) {
         Some("") => (StatusCode::OK, overview()),
@@ -39,24 +37,4 @@ fn overview() -> String {
         let _infallible = writeln!(text, "{line}");
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pprof_pages_exist_and_profiles_of_go_are_rejected() {
-        let (status, text) = page("/debug/pprof/");
-        assert_eq!(status, StatusCode::OK);
-        assert!(text.contains("csi-node-driver-registrar"), "{text}");
-        assert!(!cfg!(target_os = "linux") || text.contains("VmRSS:"), "{text}");
-        assert_eq!(page("/debug/pprof/cmdline").0, StatusCode::OK);
-        for profile in ["heap", "profile", "goroutine", "trace"] {
-            assert_eq!(page(&format!("/debug/pprof/{profile}")).0, StatusCode::NOT_IMPLEMENTED);
-        }
-        for nothing in ["/debug/pprof/no", "/debug/pprof", "/debug"] {
-            assert_eq!(page(nothing).0, StatusCode::NOT_FOUND);
-        }
-    }
 }

@@ -16,16 +16,13 @@ use crate::channel::channel;
 use crate::driver_name::{BadDriverName, DriverName};
 use crate::stream::{Link, LinkState, link};
 
-/// How long the registrar waits for the driver at its start.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum number of GetPluginInfo calls at the start, if the driver does not answer in time.
 const FIRST_ASKS: u32 = 10;
-/// Pause between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 /// Interval of the log line about the wait.
 const TELL: Duration = Duration::from_secs(10);
 
-/// Why the driver's name is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriverError {
     #[error(
@@ -51,12 +48,11 @@ pub(crate) enum DriverError {
         cause: BadDriverName,
     },
     #[error(
-        "reconnect to the driver at {address}: its name changed from {former} to {now}, so it must be registered again"
+        "reconnect to the driver at {address}: its name changed from {previous} to {now}, so it must be registered again"
     )]
-    Another { address: Address, former: DriverName, now: DriverName },
+    Another { address: Address, previous: DriverName, now: DriverName },
 }
 
-/// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Attempt {
     #[error("connection failed")]
@@ -76,8 +72,6 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Connects. Repeats this for at most 30 s until the driver has answered as an HTTP/2 server.
-    ///
-    /// Cancellation: nothing is left behind.
     pub(crate) async fn connect(address: Address) -> Result<Self, DriverError> {
         let last = RefCell::new(Attempt::Silent);
         let connected = async {
@@ -108,8 +102,7 @@ impl Driver {
         }
     }
 
-    /// Gets the driver's name at the start. Repeats the call if the driver does not answer in time, because it may be
-    /// busy then. Takes at most ten times `bound`.
+    /// Repeats the call if the driver does not answer in time, because it may be busy then.
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {
@@ -123,7 +116,6 @@ impl Driver {
         }
     }
 
-    /// Gets the driver's name with one call, which may take `bound`.
     pub(crate) async fn name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let address = || self.address.clone();
         let mut client = IdentityClient::new(self.channel.clone());
@@ -149,8 +141,8 @@ impl Driver {
                 match self.name(bound).await {
                     Ok(now) if now == *name => break,
                     Ok(now) => {
-                        let (address, former) = (self.address.clone(), name.clone());
-                        return Err(DriverError::Another { address, former, now });
+                        let (address, previous) = (self.address.clone(), name.clone());
+                        return Err(DriverError::Another { address, previous, now });
                     }
                     Err(error) if told.elapsed() >= TELL => {
                         told = Instant::now();

@@ -5,7 +5,6 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DriverName(String);
 
-/// A name with which a driver cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadDriverName {
     #[error("the driver's name is empty")]
@@ -34,7 +33,6 @@ impl DriverName {
         &self.0
     }
 
-    /// Returns the name of its registration socket, without the directory.
     pub(crate) fn socket_file(&self) -> String {
         format!("{}-reg.sock", self.0)
     }

@@ -18,7 +18,6 @@ use crate::stream::link;
 /// The parameters of the check, which connects to the socket as the kubelet does.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
-    /// Address of the registration socket.
     pub(crate) address: Address,
     pub(crate) driver: DriverName,
     /// Time limit of the whole check.
@@ -26,7 +25,6 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Runs the check and returns the response.
     pub(crate) async fn answer(&self) -> (StatusCode, String) {
         if let Address::Local(path) = &self.address {
             // Windows cannot follow a link to a socket, so `metadata` fails there.

@@ -19,7 +19,6 @@ use crate::platform::Platform;
 use crate::registration;
 use crate::server::{ServeError, Server};
 
-/// Why the process fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LifeError {
     #[error("prepare the driver's registration")]
@@ -37,14 +36,12 @@ pub(crate) enum LifeError {
     },
 }
 
-/// Why serving has ended.
 enum End {
     Asked(&'static str),
     Refused(String),
     Failed(LifeError),
 }
 
-/// Runs until a signal requests the end. Errors: [`LifeError`]: the process fails, so that it is restarted.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(), LifeError> {
     let (mut driver, name) = tokio::select! {
         met = meet(settings) => met?,
@@ -78,7 +75,6 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
     finish(server, end, signals).await
 }
 
-/// Waits for the driver and gets its name, once.
 async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> {
     tracing::info!(address = %settings.driver, "connecting to the driver");
     let driver = Driver::connect(settings.driver.clone()).await?;

@@ -17,7 +17,6 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::address::Address;
 use crate::stream::Stream;
 
-/// Length of the queue of connections before `accept`.
 const BACKLOG: i32 = 128;
 
 /// A failed step, whose text follows "cannot", and its error.
@@ -31,8 +30,7 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Creates a local socket at `path`, which must not exist. It is accessible for this user alone from the start.
-    /// Must be called in a runtime.
+    /// The new socket is accessible for this user alone from the start. Must be called in a runtime.
     pub(crate) fn local(path: &Path) -> Result<Self, Failed> {
         system::Listener::bind(path).map(Self::Local)
     }
@@ -44,9 +42,7 @@ impl Listener {
         Ok((Self::Tcp(listener), real))
     }
 
-    /// Accepts the next connection.
-    ///
-    /// Cancellation: no connection is lost. Errors: an error of one client, or of the listener: retry after a pause.
+    /// Accepts the next connection. After an error of the listener, retry after a pause.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         match self {
             Self::Local(listener) => listener.accept().await,
@@ -58,7 +54,6 @@ impl Listener {
     }
 }
 
-/// Connects to the listener at `address`.
 pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     match address {
         Address::Local(path) => system::connect(path).await,

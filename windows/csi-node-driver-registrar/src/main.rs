@@ -27,7 +27,6 @@ use component_base::signals::Signals;
 
 use cli::{Job, Refused, Settings};
 
-/// Exit code of an error while running.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
@@ -44,7 +43,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the flags, and starts the log if the task needs it.
 fn prepare() -> Result<Job, Refused> {
     let (job, log, notes) = cli::read(std::env::args_os().skip(1))?;
     if let Job::Register(_) = job {

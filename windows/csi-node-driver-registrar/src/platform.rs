@@ -13,7 +13,6 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// The system for which this program was built.
     pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
     /// Returns a path for use. Values files may write Windows paths with doubled backslashes, with slashes, or with a
@@ -25,7 +24,6 @@ impl Platform {
         })
     }
 
-    /// Joins `file` to `directory` with one separator.
     pub(crate) fn join(self, directory: &str, file: &str) -> PathBuf {
         let (separator, separators): (_, &[char]) = match self {
             Self::Unix => ('/', &['/']),

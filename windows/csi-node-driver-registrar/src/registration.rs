@@ -8,9 +8,7 @@ use tonic::{Request, Response, Status};
 
 use crate::driver_name::DriverName;
 
-/// The plugin type of CSI drivers.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// The versions of the registration API for CSI drivers.
 const SUPPORTED_VERSIONS: [&str; 1] = ["1.0.0"];
 
 /// Answers with the driver's name and endpoint, and forwards a rejection by the kubelet.
@@ -20,8 +18,7 @@ struct OfDriver {
     refusals: mpsc::Sender<String>,
 }
 
-/// Returns the service of the driver `name` with the given `endpoint`. If the kubelet rejects the driver, its error
-/// goes to `refusals`.
+/// If the kubelet rejects the driver, its error goes to `refusals`.
 pub(crate) fn routes(name: &DriverName, endpoint: &str, refusals: mpsc::Sender<String>) -> Routes {
     let info = PluginInfo {
         r#type: CSI_PLUGIN.to_owned(),

@@ -18,11 +18,10 @@ use tonic::service::Routes;
 use crate::address::Address;
 use crate::local::{Listener, is_of_one_client};
 use crate::socket_file::{SocketError, SocketFile, Standing};
-use crate::stream::{Heard, Link, Stream, link};
+use crate::stream::{Link, Stream, heard, link};
 
 /// Maximum number of concurrent connections; others wait. The kubelet has one or two.
 const CONNECTIONS: usize = 64;
-/// Maximum number of concurrent requests on a connection.
 const STREAMS: u32 = 16;
 /// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
@@ -31,7 +30,6 @@ const PREFACE: usize = 24;
 const SILENCE: Duration = Duration::from_secs(120);
 /// Time limit for requests in flight and their connections at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Interval of the check that the socket still exists.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the server tries to restore a vanished socket.
 const PUT_BACK_WITHIN: Duration = Duration::from_secs(30);
@@ -39,7 +37,6 @@ const PUT_BACK_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 const FAILURES: u32 = 10;
 
-/// A permanent failure of the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error("create the registration socket")]
@@ -81,7 +78,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime.
     pub(crate) async fn bind(site: &Address, routes: Routes) -> Result<Self, ServeError> {
         let (listener, address, file) = match site {
             Address::Local(path) => {
@@ -115,9 +111,7 @@ impl Server {
         &self.address
     }
 
-    /// Serves forever.
-    ///
-    /// Cancellation: it can be called again, and connections continue meanwhile.
+    /// Serves forever. It can be called again after it was dropped, and connections continue meanwhile.
     pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
         let mut failures = 0;
         loop {
@@ -185,7 +179,6 @@ impl Server {
         }
     }
 
-    /// Removes the socket, which unregisters the driver.
     pub(crate) fn unregister(&self) {
         if let Some(file) = &self.file {
             file.remove();
@@ -204,13 +197,13 @@ impl Server {
 
 /// Serves one connection until its end. After `stop`, allows a short time to finish.
 async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
-    let (state, mut heard) = link();
-    let io = LenientStream::new(Heard::new(stream, PREFACE, state));
+    let (state, mut seen) = link();
+    let io = LenientStream::new(heard(stream, PREFACE, state));
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.max_concurrent_streams(STREAMS);
     let mut connection = pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(routes)));
     let silent = async {
-        if timeout(SILENCE, heard.wait_for(|(_, link)| *link != Link::Open)).await.is_ok() {
+        if timeout(SILENCE, seen.wait_for(|(_, link)| *link != Link::Open)).await.is_ok() {
             std::future::pending::<()>().await;
         }
     };

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::local::Listener;
 use crate::platform::Platform;
 
-/// The registration socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
     #[error("create {}: exists and is not a socket; remove it, or set another --plugin-registration-path", path.display())]
@@ -32,12 +31,10 @@ fn may_replace(is_socket: bool, platform: Platform) -> bool {
 /// Identifies a file: while the socket is held, another file at its path has another identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
-    /// The file system or volume.
     volume: u64,
     file: u64,
 }
 
-/// The state of a socket's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Ours,
@@ -46,7 +43,6 @@ pub(crate) enum Standing {
     Another,
 }
 
-/// The file of a socket that this process has bound.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -54,8 +50,7 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime. Errors: [`SocketError`]. A
-    /// file that is not a socket stays.
+    /// Binds a socket at `path`, and replaces an existing one, but no other file. Must be called in a runtime.
     pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
         let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
         match std::fs::symlink_metadata(path) {
@@ -105,7 +100,6 @@ impl SocketFile {
     }
 }
 
-/// Removes a file. Succeeds if it is already gone.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -148,7 +142,6 @@ fn identity(path: &Path) -> io::Result<Identity> {
 mod tests {
     use super::*;
 
-    /// Windows does not report sockets, so the file is always removed there.
     #[test]
     fn existing_socket_is_replaced_and_other_files_stay() {
         let replaces = |is_socket| [Platform::Unix, Platform::Windows].map(|platform| may_replace(is_socket, platform));
@@ -216,20 +209,6 @@ mod tests {
             let (_listener, _file) = SocketFile::bind(&dir.path().join("e-reg.sock")).unwrap();
             std::fs::write(dir.path().join("another"), "").unwrap();
             assert_eq!(std::fs::metadata(dir.path().join("another")).unwrap().permissions().mode(), before);
-        }
-
-        #[tokio::test]
-        async fn only_the_own_socket_file_is_removed() {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("d-reg.sock");
-            let (_first, first) = SocketFile::bind(&path).unwrap();
-            let (_second, second) = SocketFile::bind(&path).unwrap();
-            assert_eq!(first.standing().unwrap(), Standing::Another);
-            first.remove();
-            assert_eq!(second.standing().unwrap(), Standing::Ours);
-            second.remove();
-            assert_eq!(second.standing().unwrap(), Standing::Gone);
-            second.remove();
         }
     }
 }

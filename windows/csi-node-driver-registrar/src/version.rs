@@ -1,6 +1,5 @@
 //! The name and version of this program.
 
-/// The name of the program.
 pub(crate) const NAME: &str = "csi-node-driver-registrar";
 
 /// Returns the version, and the commit if the build environment had it (`GIT_COMMIT`).

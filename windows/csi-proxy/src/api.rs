@@ -25,10 +25,8 @@ use winstorage::Storage;
 
 use crate::status::Failure;
 
-/// The context of an operation, in addition to its arguments.
 pub(crate) struct Around<'a> {
     pub(crate) storage: &'a Storage,
-    /// How long an operation may retry.
     pub(crate) patience: Duration,
 }
 
@@ -36,11 +34,9 @@ pub(crate) struct Around<'a> {
 /// returns the encoded response.
 pub(crate) type Work = Arc<dyn Fn(&Around<'_>) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
-/// A request that was decoded.
 pub(crate) struct Understood {
     /// Its fields, for records; secrets are hidden.
     pub(crate) fields: Value,
-    /// The operation, or the error for its arguments.
     pub(crate) work: Result<Work, Failure>,
 }
 
@@ -125,5 +121,4 @@ macro_rules! rows {
 }
 use rows;
 
-/// The rows of a group, each with its version.
 type Table = Vec<(&'static str, Method)>;

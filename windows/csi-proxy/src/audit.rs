@@ -18,11 +18,9 @@ use crate::peer::Peer;
 
 /// A destination of records. A failed write must not fail the call.
 pub trait AuditSink: Send + Sync {
-    /// Writes one line, passed without its line end.
     fn record(&self, line: &str);
 }
 
-/// The properties of a call before it begins.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Asked {
     pub(crate) group: &'static str,
@@ -38,7 +36,6 @@ fn peer<S: serde::Serializer>(client: &Peer, serializer: S) -> Result<S::Ok, S::
     client.serialize(serializer)
 }
 
-/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Outcome {
@@ -49,7 +46,6 @@ pub(crate) struct Outcome {
     pub(crate) native: Option<String>,
 }
 
-/// The audit log of this process.
 pub(crate) struct Audit {
     sinks: Vec<Box<dyn AuditSink>>,
     next: AtomicU64,
@@ -74,17 +70,14 @@ impl Audit {
         Self { sinks, next: AtomicU64::new(1) }
     }
 
-    /// Returns the number of a new call.
     pub(crate) fn id(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Records that a mutating call is about to begin.
     pub(crate) fn begin(&self, id: u64, asked: &Asked) {
         self.write(&Record { time: now(), event: "begin", id, asked, outcome: None, milliseconds: None });
     }
 
-    /// Records the end of a call.
     pub(crate) fn end(&self, id: u64, asked: &Asked, outcome: &Outcome, took: Duration) {
         let milliseconds = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         let time = now();
@@ -100,7 +93,6 @@ impl Audit {
     }
 }
 
-/// Writes records into the program's log.
 #[derive(Debug)]
 pub struct IntoLog(pub Output);
 
@@ -110,7 +102,6 @@ impl AuditSink for IntoLog {
     }
 }
 
-/// Writes records into a separate file.
 #[derive(Debug)]
 pub struct IntoFile {
     file: Mutex<File>,
@@ -118,7 +109,6 @@ pub struct IntoFile {
 }
 
 impl IntoFile {
-    /// Opens the file for appending. Failed writes go to `log`.
     pub fn open(path: &Path, log: Output) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Self { file: Mutex::new(file), log })

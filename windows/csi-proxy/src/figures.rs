@@ -3,7 +3,6 @@
 /// The current values. Values that the system does not report are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
-    /// CPU time in seconds, of all processors.
     pub cpu_seconds: Option<f64>,
     pub resident: Option<f64>,
     pub open: Option<f64>,

@@ -15,7 +15,6 @@ use component_base::logs::FileLogFlags;
 pub use self::selftest::Selftest;
 use crate::groups::ApiGroups;
 
-/// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PathChecks {
     /// Checks each component, in all calls that take a path.
@@ -24,14 +23,10 @@ pub enum PathChecks {
     Legacy,
 }
 
-/// The destination of audit records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditTo {
-    /// The program's log.
     Log,
-    /// A separate file.
     File(PathBuf),
-    /// No records.
     Off,
 }
 
@@ -39,30 +34,24 @@ pub enum AuditTo {
 /// serve them.
 pub const DEFAULT_PIPE_SECURITY: &str = "D:P(A;;GA;;;SY)(A;;0x12019b;;;BA)";
 
-/// The settings of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Directories that contain all allowed paths; the kubelet's is the last.
     pub working_dirs: Vec<String>,
-    /// Whether the service control manager has started the program.
     pub windows_service: bool,
     /// Whether new SMB mappings are encrypted.
     pub require_privacy: bool,
     /// The address of the metrics endpoint, if enabled.
     pub metrics_bind_address: Option<HttpEndpoint>,
-    /// The enabled groups and versions.
     pub api_groups: ApiGroups,
     /// The access rights of the pipes, in SDDL.
     pub pipe_security: String,
     /// Whether large groups such as Everyone may have write access to the pipes.
     pub insecure_pipe_acl: bool,
-    /// The destination of audit records.
     pub audit_log: AuditTo,
-    /// How strictly paths are checked.
     pub validate_paths: PathChecks,
     /// Whether PartitionDisk and FormatVolume overwrite existing contents.
     pub allow_reformat: bool,
-    /// Format and destination of the log.
     pub log: FileLogFlags,
     /// Warnings about the command line, for when the log exists.
     pub warnings: Vec<String>,
@@ -70,13 +59,9 @@ pub struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Serve.
     Run(Box<Settings>),
-    /// Test a spare disk.
     Selftest(Selftest),
-    /// Print the version.
     Version,
-    /// Print this help text.
     Help(String),
 }
 
@@ -135,7 +120,6 @@ struct Flags {
     log: FileLogFlags,
 }
 
-/// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
     #[error(transparent)]
@@ -199,7 +183,6 @@ fn settings(flags: Flags) -> Result<Settings, BadCommandLine> {
     })
 }
 
-/// Returns the output of `--help`.
 fn usage() -> String {
     let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
     let tests = "csi-proxy selftest --help: test this machine's storage with a spare disk";

@@ -2,11 +2,9 @@
 
 use csi_proto::csi_proxy::{Group, Version, served};
 
-/// A selection of groups and versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiGroups(Vec<(Group, Version)>);
 
-/// An invalid selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadApiGroups {
     #[error(transparent)]
@@ -45,7 +43,6 @@ impl ApiGroups {
         Ok(Self(chosen))
     }
 
-    /// Returns the enabled pairs, each once.
     pub fn pairs(&self) -> impl Iterator<Item = (Group, Version)> + '_ {
         self.0.iter().copied()
     }
@@ -60,7 +57,6 @@ mod tests {
         groups.pairs().map(|(group, version)| format!("{group}/{version}")).collect()
     }
 
-    /// So two proxies can share a node.
     #[test]
     fn api_groups_limit_the_pipes_to_groups_or_versions() {
         assert_eq!(chosen("").len(), 23);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use csi_proxy::MakeHost;
 use winstorage::host::Host;
 
-/// Windows itself.
 struct ThisMachine;
 
 impl MakeHost for ThisMachine {

@@ -10,7 +10,6 @@ use component_base::metrics::{self, Desc, Family, Histograms, Numbers, Sample, p
 
 use crate::figures::Figures;
 
-/// Upper bounds of the duration of calls in seconds.
 const BOUNDS: &[f64] = &[0.001, 0.01, 0.1, 0.3, 0.6, 1.0, 3.0, 6.0, 9.0, 20.0, 30.0, 60.0, 90.0, 120.0];
 const LABELS: &[&str] = &["grpc_method", "grpc_service", "grpc_type"];
 
@@ -71,7 +70,6 @@ impl Metrics {
         self.seconds.expect(&labels);
     }
 
-    /// Counts a message that was decoded.
     pub(crate) fn received(&self, service: &str, method: &'static str) {
         self.received.add(&[method, service, "unary"], 1.0);
     }
@@ -84,7 +82,6 @@ impl Metrics {
         self.seconds.observe(&labels, took.as_secs_f64());
     }
 
-    /// Returns `/metrics`.
     pub(crate) fn router(self: Arc<Self>) -> Router {
         let page = async move || ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], self.page());
         Router::new().route("/metrics", get(page))

@@ -10,17 +10,14 @@ const BURST: u32 = 500;
 /// The time per call beyond the burst: 100 calls a second.
 const EACH: Duration = Duration::from_millis(10);
 
-/// The limiter of one connection.
 #[derive(Debug)]
 pub(crate) struct Pace(Mutex<Instant>);
 
 impl Pace {
-    /// Creates the limiter with the full burst.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Instant::now()))
     }
 
-    /// Waits until the connection's next call may begin.
     pub(crate) async fn next(&self) {
         sleep_until(self.reserve()).await;
     }

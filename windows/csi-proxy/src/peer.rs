@@ -15,7 +15,4 @@ pub struct Peer {
     /// The user of the process, from its own token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sid: Option<String>,
-    /// The id of its job container, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub container: Option<String>,
 }

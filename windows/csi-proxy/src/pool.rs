@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout};
 /// The longest wait of a call without a deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// The threads and the queue.
 #[derive(Debug)]
 pub(crate) struct Pool {
     threads: usize,
@@ -22,7 +21,6 @@ pub(crate) struct Pool {
     waiting: Semaphore,
 }
 
-/// Why an operation did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
     #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done, retry later")]
@@ -34,7 +32,6 @@ pub(crate) enum NotRun {
 }
 
 impl Pool {
-    /// Creates a pool with at most `threads` running and `queue` waiting operations.
     pub(crate) fn new(threads: usize, queue: usize) -> Self {
         Self { threads, queue, places: Arc::new(Semaphore::new(threads)), waiting: Semaphore::new(queue) }
     }
@@ -64,7 +61,7 @@ impl Pool {
         let full = NotRun::Full { threads: self.threads, queue: self.queue };
         let _waiting = self.waiting.try_acquire().map_err(|_| full)?;
         match timeout(deadline, Arc::clone(&self.places).acquire_owned()).await {
-            Ok(place) => Ok(place.expect("nobody closes it")),
+            Ok(place) => Ok(place.expect("no code closes it")),
             Err(_) => Err(NotRun::Late { threads: self.threads }),
         }
     }
@@ -81,7 +78,6 @@ mod tests {
 
     const BOUND: Duration = Duration::from_secs(60);
 
-    /// An operation that signals when it has begun, and ends on request.
     struct Held {
         begun: Receiver<()>,
         end: Sender<()>,

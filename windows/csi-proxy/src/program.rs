@@ -31,7 +31,6 @@ use crate::serve::OPERATIONS;
 pub trait MakeHost: 'static {
     fn make() -> Result<Arc<dyn Host>, String>;
 
-    /// Returns the command line without the program's name.
     fn arguments() -> Vec<OsString> {
         std::env::args_os().skip(1).collect()
     }
@@ -43,7 +42,6 @@ const WORKERS: usize = 2;
 const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
 /// The name of the log file if the command line sets no file.
 const NAME: &str = "csi-proxy";
-/// Exit status for an invalid command line.
 const USAGE: u8 = 2;
 
 /// Runs the program to its end. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
@@ -75,12 +73,10 @@ fn ended(result: Result<(), String>) -> ExitCode {
     }
 }
 
-/// Runs the self-test. The machine may block this thread, because no other work runs.
 fn try_disk<M: MakeHost>(asked: &Selftest) -> Result<(), String> {
     selftest::execute(M::make()?, asked, &mut std::io::stdout())
 }
 
-/// Returns the command of the command line, or its error.
 fn command<M: MakeHost>() -> Result<Command, String> {
     read(M::arguments()).map_err(|error| error.to_string())
 }
@@ -101,7 +97,6 @@ async fn until_asked_to_end(stop: CancellationToken) {
     }
 }
 
-/// A program with its settings, log and machine.
 struct Started {
     settings: Settings,
     log: Output,
@@ -109,7 +104,6 @@ struct Started {
 }
 
 impl Started {
-    /// Creates everything that must exist before the pipes open.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
         let log = logs::init_files(&settings.log, NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;

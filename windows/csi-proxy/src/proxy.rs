@@ -43,21 +43,14 @@ pub trait Transport {
     ) -> io::Result<impl Stream<Item = io::Result<(Self::Stream, Peer)>> + Send + Unpin + 'static>;
 }
 
-/// The parts of a proxy.
 pub struct Parts {
-    /// The operations on the machine.
     pub storage: Arc<Storage>,
-    /// The enabled groups and versions.
     pub api_groups: ApiGroups,
-    /// The address of the metrics endpoint, if enabled.
     pub metrics_bind_address: Option<HttpEndpoint>,
-    /// Queries the system for the resource usage of this process.
     pub figures: fn() -> Figures,
-    /// The destinations of audit records.
     pub audit: Vec<Box<dyn AuditSink>>,
 }
 
-/// Why a proxy has ended, or has not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     #[error("{}", lines(.0))]
@@ -74,7 +67,6 @@ pub enum ProxyError {
     Drain { calls: usize },
 }
 
-/// A pipe that could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("listen on {pipe} for group {group}, version {version}: {source}")]
 pub struct ListenError {
@@ -84,7 +76,6 @@ pub struct ListenError {
     source: io::Error,
 }
 
-/// A service that has ended.
 #[derive(Debug, thiserror::Error)]
 #[error("serve group {group}, version {version}: {reason}")]
 pub struct ServeError {
@@ -107,8 +98,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Opens all pipes or none. `stop` ends [`Self::run`]. Errors: [`ProxyError::Listen`] with every pipe that could
-    /// not be created; [`ProxyError::Metrics`].
+    /// Opens all pipes or none. `stop` ends [`Self::run`]. The error names every pipe that could not be created.
     pub async fn open<T: Transport>(transport: &T, parts: Parts, stop: CancellationToken) -> Result<Self, ProxyError> {
         let metrics = Arc::new(Metrics::new(parts.figures));
         let listener = match &parts.metrics_bind_address {

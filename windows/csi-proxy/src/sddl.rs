@@ -3,7 +3,6 @@
 
 use crate::flags::DEFAULT_PIPE_SECURITY;
 
-/// A descriptor that is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
     #[error("parse security descriptor {0:?}: list of rights (D:...) missing, which gives everyone all rights")]
@@ -34,7 +33,6 @@ const CROWDS: [(&str, &str, &str); 10] = [
     ("S-1-5-93-2-2", "S-1-5-93-2-2", "ContainerUser"),
 ];
 
-/// Rights by name, as bits.
 #[rustfmt::skip]
 const RIGHTS: [(&str, u32); 24] = [
     ("GA", 0x1000_0000), ("GX", 0x2000_0000), ("GW", 0x4000_0000), ("GR", 0x8000_0000), ("RC", 0x0002_0000), ("SD", 0x0001_0000),
@@ -48,10 +46,8 @@ const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 |
 /// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor. An account
 /// with one of them can take clients from the proxy.
 const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
-/// The system's SID.
 const SYSTEM: &str = "S-1-5-18";
 
-/// Rejects a descriptor that gives write access to a large group.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
     // The owner may always change the rights (WRITE_DAC).
@@ -84,7 +80,6 @@ pub(crate) fn that_add_instances<'a>(descriptor: &'a str, user: Option<&str>) ->
     rights_list(descriptor).unwrap_or_default().into_iter().filter(adds).collect()
 }
 
-/// Returns the SID or alias after `O:`.
 fn owner(descriptor: &str) -> Option<String> {
     let mut depth = 0_u32;
     let is_outside = |letter: &char| {
@@ -102,7 +97,6 @@ fn owner(descriptor: &str) -> Option<String> {
     rest.get(..end).map(str::to_owned)
 }
 
-/// Returns the name of a large group, by alias or SID.
 fn crowd(who: &str) -> Option<&'static str> {
     let is_it =
         |(alias, number, _): &&(&str, &str, &str)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who);
@@ -192,8 +186,6 @@ mod tests {
         }
     }
 
-    /// An account with that right could take clients from the proxy. All other accounts except the system have no
-    /// rights.
     #[test]
     fn administrators_may_by_default_use_but_not_serve_pipes() {
         let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();

@@ -14,7 +14,6 @@ use winstorage::types::{DiskNumber, WinPath};
 
 use crate::flags::Selftest;
 
-/// Runs all steps, and writes a line for each and the total to `out`.
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
     let directory = directory.ok_or_else(|| format!("directory {:?} is not an absolute path", asked.directory))?;

@@ -42,7 +42,6 @@ pub(crate) const QUEUE: usize = 256;
 /// The longest wait for a disk of a call without a deadline. It is the kubelet's own limit for a call of a node plugin.
 const LONGEST_DISK_WAIT: Duration = Duration::from_secs(2 * 60);
 
-/// State that all services of the process share.
 pub(crate) struct Shared {
     pub(crate) storage: Arc<Storage>,
     pub(crate) audit: Audit,
@@ -52,7 +51,6 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
 }
 
-/// The service on one pipe.
 #[derive(Clone)]
 pub(crate) struct GroupService(Arc<Inner>);
 
@@ -65,7 +63,6 @@ struct Inner {
     shared: Arc<Shared>,
 }
 
-/// A call in progress.
 #[derive(Clone)]
 struct Call {
     service: Arc<Inner>,
@@ -132,7 +129,6 @@ impl Inner {
         (self.service_of(name) == service).then_some(*name)
     }
 
-    /// Returns the service of a method of this pipe.
     fn service_of(&self, method: &'static str) -> &str {
         self.methods[method].service.unwrap_or(&self.name)
     }
@@ -192,7 +188,6 @@ impl Call {
         &self.service.methods[self.method]
     }
 
-    /// Returns the record of a request, and its operation.
     fn understand(&self, body: Bytes) -> Result<(Asked, Result<Work, Failure>), Failure> {
         let Understood { fields, work } = (self.method().read)(body)
             .map_err(|error| Failure::Malformed(format!("request of {}: {error}", self.method)))?;

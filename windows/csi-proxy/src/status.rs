@@ -6,7 +6,6 @@ use winstorage::StorageError;
 use winstorage::host::Answer;
 use winstorage::service::DiskBusy;
 
-/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// An invalid argument, or a call that is newer than its version.
@@ -17,12 +16,9 @@ pub(crate) enum Failure {
         prefix: String,
         error: StorageError,
     },
-    /// The bytes cannot be decoded.
     Malformed(String),
     Unimplemented(String),
-    /// Too many operations are running or waiting.
     Busy(String),
-    /// The operation did not start in time.
     Late(String),
     /// A panic, which is a bug of this program.
     Panicked,
@@ -85,7 +81,6 @@ impl Failure {
         }
     }
 
-    /// Returns Windows' error for records.
     pub(crate) fn native(&self) -> Option<String> {
         match self {
             Self::Storage { error, .. } => error.answer().map(ToString::to_string),
@@ -112,7 +107,6 @@ impl Failure {
 pub(crate) const OK: &str = "OK";
 pub(crate) const MALFORMED: &str = "Internal";
 
-/// Returns the name of a status code for metrics and records.
 pub(crate) fn name_of(status: &Status) -> &'static str {
     match status.code() {
         Code::Ok => OK,
@@ -152,13 +146,5 @@ mod tests {
         let wmi = Failure::from(StorageError::from(HostError::method("MSFT_Volume.Format", "v", 42_002))).status();
         assert_eq!(wmi.metadata().get(WMI).unwrap(), "42002");
         assert!(Failure::Refused("no".to_owned()).status().metadata().is_empty());
-    }
-
-    #[test]
-    fn forwarded_error_keeps_its_text_behind_a_prefix() {
-        let error = StorageError::NotMounted { path: "C:\\x".to_owned() };
-        let text = Failure::from(error.clone()).forwarded_to("GetVolumeIDFromTargetPath").text();
-        assert_eq!(text, format!("Forward to GetVolumeIDFromTargetPath failed, err={}", error.text()));
-        assert!(text.contains("(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"), "{text}");
     }
 }

@@ -5,13 +5,11 @@
 
 const SCRIPT: &str = include_str!("../../../deploy/windows/install-csi-proxy.ps1");
 
-/// Returns the code without comments, one statement per line.
 fn code() -> String {
     let lines = SCRIPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text between the braces that open after `head`.
 fn block<'a>(code: &'a str, head: &str) -> &'a str {
     let start = code.find(head).unwrap_or_else(|| panic!("there is no {head:?}")) + head.len();
     let open = start + code[start..].find('{').unwrap();
@@ -29,70 +27,39 @@ fn block<'a>(code: &'a str, head: &str) -> &'a str {
     panic!("{head:?} does not end")
 }
 
-/// Checks that the text contains all parts in this order.
-fn in_order(text: &str, parts: &[&str]) {
-    let mut rest = text;
-    for part in parts {
-        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} does not follow in {text}"));
-        rest = &rest[at + part.len()..];
-    }
-}
-
-/// Returns the text after the first `head`.
 fn after<'a>(code: &'a str, head: &str) -> &'a str {
     code.split_once(head).unwrap_or_else(|| panic!("there is no {head:?}")).1
 }
 
-/// Failures that the service reports itself need a flag in addition to the action.
 #[test]
-fn installer_has_the_service_restarted_after_its_own_failures() {
-    in_order(
-        &code(),
-        &["sc.exe failure $name reset= 0 actions= restart/10000", "sc.exe failureflag $name 1", "Start-Proxy"],
-    );
-}
-
-/// The program's file is in use until the process has ended, which is after the service has reported its stop.
-#[test]
-fn installer_waits_for_the_process_before_it_replaces_the_file() {
-    let code = code();
-    let stop = block(&code, "function Stop-Proxy");
-    in_order(stop, &[".ProcessId", ".Stop()", "WaitForStatus('Stopped'", "Wait-Process -Id $id", "throw"]);
-    let install = after(&code, "$old = ");
-    in_order(install, &["Stop-Proxy", "Copy-Program $installed $old", "Copy-Program $Program $installed"]);
-    in_order(block(&code, "function Copy-Program"), &["try", "Copy-Item", "throw", "Start-Sleep"]);
-}
-
-/// If any step of an upgrade fails, the previous program and its command line are restored, and the service runs.
-#[test]
-fn installer_restores_the_previous_program_after_a_failure() {
+fn installer_does_its_steps_in_order() {
     let code = code();
     let install = after(&code, "$old = ");
-    in_order(block(install, "try"), &["Copy-Program $Program", "ImagePath -Value $command", "Start-Proxy"]);
-    let restored =
-        ["Stop-Proxy", "Copy-Program $old $installed", "ImagePath -Value $previous", "Start-Proxy", "throw $reason"];
-    in_order(block(install, "catch"), &restored);
-}
-
-/// The error must not be hidden.
-#[test]
-fn uninstall_fails_if_the_program_cannot_be_removed() {
-    let code = code();
-    let uninstall = block(&code, "if ($Uninstall)");
-    in_order(uninstall, &["Stop-Proxy", "sc.exe delete", "Remove-Item -Force $installed", "is removed"]);
-    assert!(!uninstall.contains("SilentlyContinue"), "{uninstall}");
-}
-
-/// A backslash at the end of a quoted argument would escape the closing quote, and the next flag would be part of the path.
-#[test]
-fn installer_trims_the_backslash_before_a_closing_quote() {
-    in_order(&code(), &["$KubeletPath.TrimEnd('\\')", "-kubelet-path=`\"$kubelet`\""]);
-}
-
-/// LocalSystem renames files in this directory, so it inherits no access rights.
-#[test]
-fn installer_denies_users_access_to_the_log_directory() {
-    in_order(&code(), &["icacls.exe $logs /inheritance:r", "S-1-5-18", "S-1-5-32-544", "Start-Proxy"]);
+    for (text, steps) in [
+        // Failures that the service reports itself need a flag in addition to the action.
+        (&*code, "sc.exe failure $name reset= 0 actions= restart/10000|sc.exe failureflag $name 1|Start-Proxy"),
+        // The program's file is in use until the process has ended, which is after the service has reported its stop.
+        (block(&code, "function Stop-Proxy"), ".ProcessId|.Stop()|WaitForStatus('Stopped'|Wait-Process -Id $id|throw"),
+        (install, "Stop-Proxy|Copy-Program $installed $old|Copy-Program $Program $installed"),
+        (block(&code, "function Copy-Program"), "try|Copy-Item|throw|Start-Sleep"),
+        // If any step of an upgrade fails, the previous program and its command line are restored, and the service runs.
+        (block(install, "try"), "Copy-Program $Program|ImagePath -Value $command|Start-Proxy"),
+        (
+            block(install, "catch"),
+            "Stop-Proxy|Copy-Program $old $installed|ImagePath -Value $previous|Start-Proxy|throw $reason",
+        ),
+        (block(&code, "if ($Uninstall)"), "Stop-Proxy|sc.exe delete|Remove-Item -Force $installed|is removed"),
+        // A backslash would escape the closing quote, and the next flag would be part of the path.
+        (&code, "$KubeletPath.TrimEnd('\\')|-kubelet-path=`\"$kubelet`\""),
+        // LocalSystem renames files in this directory, so it inherits no access rights.
+        (&code, "icacls.exe $logs /inheritance:r|S-1-5-18|S-1-5-32-544|Start-Proxy"),
+    ] {
+        let mut rest = text;
+        for step in steps.split('|') {
+            rest = rest.split_once(step).unwrap_or_else(|| panic!("{step:?} does not follow in {text}")).1;
+        }
+    }
+    assert!(!block(&code, "if ($Uninstall)").contains("SilentlyContinue"), "a failed removal must fail");
 }
 
 /// At a shutdown Windows waits longer for the service than the service takes to finish its calls.

@@ -28,7 +28,6 @@ use winstorage::host::Answer;
 /// `ERROR_IO_DEVICE`, for which no code has a special case.
 const IO_DEVICE: u32 = 1117;
 
-/// A method of a version, with its setup and checks.
 struct Case {
     group: Group,
     version: Version,
@@ -36,7 +35,6 @@ struct Case {
     call: Arc<Scenario>,
 }
 
-/// The effects of a call.
 struct Left {
     result: Result<String, tonic::Status>,
     records: Vec<Value>,
@@ -76,8 +74,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Checks that there is one record of the end of the call, a record of the begin if it is mutating, and no secret in
-/// them.
 fn check_records(case: &Case, left: &Left, code: &str) {
     let name = case.name();
     let of = |event: &str| left.records.iter().filter(|record| record["event"] == event).collect::<Vec<_>>();
@@ -195,7 +191,6 @@ async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
     assert!(running.records.text().contains("GetDiskContents"));
 }
 
-/// Drivers of the PowerShell era match the texts, also of a forwarded call.
 #[tokio::test]
 async fn not_mounted_texts_are_kept_in_each_version() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";

@@ -13,7 +13,7 @@ mod handles;
 #[path = "windows/program.rs"]
 mod program;
 
-use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
+use csi_proto::csi_proxy::{ConnectError, Group, Version, connect, disk, pipes, served, volume};
 use program::{Program, alone, connected, eventually};
 use std::ffi::OsString;
 use tokio::net::windows::named_pipe::ClientOptions;
@@ -58,42 +58,6 @@ async fn real_pipes_serve_all_services_and_records_name_clients() {
     assert_eq!(client["pid"], std::process::id(), "{record}");
     assert!(client["image"].as_str().unwrap().contains("windows-"), "{record}");
     assert!(client["sid"].as_str().unwrap().starts_with("S-1-"), "{record}");
-}
-
-#[tokio::test]
-async fn client_always_finds_a_pipe() {
-    let _alone = alone().await;
-    let _program = Program::start(&["--api-groups=disk/v1"]);
-    let mut client = disks().await;
-    let name = pipe_name(Group::Disk, version("v1"));
-    let (mut silent, mut gone) = (Vec::new(), 0);
-    while silent.len() + gone < 300 {
-        match ClientOptions::new().open(&name) {
-            Ok(probe) if silent.len() <= gone => silent.push(probe),
-            Ok(_probe) => gone += 1,
-            // A client retries a busy pipe. A missing pipe would be an error.
-            Err(error) => assert_eq!(error.raw_os_error(), Some(231), "probe {}: {error}", silent.len() + gone),
-        }
-        tokio::task::yield_now().await;
-    }
-    client.rescan(disk::v1::RescanRequest {}).await.unwrap();
-    let mut clients = JoinSet::new();
-    for _ in 0..64 {
-        clients.spawn(async { disks().await.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await.map(drop) });
-    }
-    while let Some(answered) = clients.join_next().await {
-        answered.unwrap().unwrap();
-    }
-    drop(silent);
-}
-
-/// Go clients write the name so.
-#[tokio::test]
-async fn doubled_backslashes_mean_the_same_pipe() {
-    let _alone = alone().await;
-    let _program = Program::start(&["--api-groups=smb/v1"]);
-    connected(Group::Smb, "v1").await;
-    eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
 }
 
 #[tokio::test]
@@ -156,7 +120,6 @@ async fn service_stop_lets_a_format_end() {
     assert!(log.contains("Starting CSI-Proxy Server ...") && log.contains("csi-proxy has stopped"), "{log}");
 }
 
-/// So Windows restarts it. Its log has the reason.
 #[tokio::test]
 async fn service_that_cannot_start_reports_no_stop() {
     let _alone = alone().await;
@@ -182,7 +145,6 @@ async fn service_that_cannot_start_reports_no_stop() {
     assert_ne!(status.current_state, ServiceState::Running, "{status:?}");
 }
 
-/// A service of the test, deleted on drop.
 struct Installed(windows_service::service::Service);
 
 impl Installed {
@@ -237,20 +199,10 @@ async fn failed_start_exits_with_a_status_and_a_reason() {
 
 #[tokio::test]
 async fn metrics_include_resource_usage_from_windows() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
     disks().await.rescan(disk::v1::RescanRequest {}).await.unwrap();
-    let address = eventually(|| {
-        let log = program.log();
-        let (_, rest) = log.split_once("Metrics on http://")?;
-        Some(rest.split_once("/metrics")?.0.to_owned())
-    })
-    .await;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await.unwrap();
+    let page = program.metrics().await;
     for name in ["process_resident_memory_bytes ", "process_cpu_seconds_total ", "process_start_time_seconds "] {
         let value = page.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{page}"));
         assert!(value.parse::<f64>().unwrap() > 0.0, "{name}{value}");

@@ -10,7 +10,6 @@ use winstorage::{StorageError, locate};
 use crate::error::{Cause, NodeRefusal};
 use crate::storage::{NodeStorage, Role};
 
-/// This machine's disks.
 pub(crate) struct Disks {
     pub(crate) storage: Arc<dyn NodeStorage>,
     /// Whether this is an instance without Nitro. There, and only there, disks have no serial number of EBS, so the
@@ -18,7 +17,6 @@ pub(crate) struct Disks {
     pub(crate) xen: bool,
 }
 
-/// The owner of a Windows volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The EBS volume, with the current number of its disk.
@@ -52,7 +50,6 @@ impl Disks {
         }
     }
 
-    /// Returns the owner of the Windows volume that was found at a path.
     pub(crate) fn owner(&self, guid: &VolumeGuid, volume: &VolumeId, device: Option<&str>) -> Result<Owner, Cause> {
         let disk = match self.storage.disk_number_of_volume(&guid.to_string()) {
             Err(Cause::Storage(StorageError::VolumeNotFound(_))) => return Ok(Owner::Vanished),
@@ -92,7 +89,6 @@ impl Disks {
     }
 }
 
-/// Checks that a volume can be mounted or linked here.
 pub(crate) fn ensure_free(found: &Found) -> Result<(), NodeRefusal> {
     match found {
         Found::Missing | Found::Directory { empty: true } => Ok(()),

@@ -13,7 +13,6 @@ use winstorage::types::{DiskNumber, WinPath};
 use crate::proxy_error::ProxyError;
 use crate::request::RequestError;
 
-/// A failed RPC: its name, volume, path and cause.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     #[error(transparent)]
@@ -29,14 +28,12 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Returns a function for `map_err` that adds RPC, volume and path.
     pub(crate) fn during(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause: Box::new(cause) }
     }
 }
 
-/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     #[error(transparent)]
@@ -65,7 +62,6 @@ pub(crate) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// A rule that forbids the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRefusal {
     #[error("the volume was disk {was} and {}", .now.map_or_else(|| "now has no disk".to_owned(), |now| format!("is now disk {now}")))]
@@ -181,7 +177,6 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
     }
 }
 
-/// Returns the next step for the operator, if it is known.
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Storage(StorageError::Search(SearchError::NotFound { .. })) => {

@@ -15,7 +15,6 @@ use crate::request::{Expand, Stage};
 
 /// How long a stage retries the growth while another service of Windows holds the volume.
 const RETRIES_AT_STAGE: Duration = Duration::from_secs(10);
-/// How long NodeExpandVolume retries it.
 const RETRIES: Duration = Duration::from_secs(60);
 
 /// Grows the file system of a staged volume, which is already mounted at its current size.

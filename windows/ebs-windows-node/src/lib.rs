@@ -40,10 +40,8 @@ use disks::Disks;
 /// Concurrent operations that block a thread. Each thread that has used WMI keeps its own connections.
 const PLACES: usize = 16;
 
-/// The settings of the node service.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
-    /// The driver's name, from which topology keys and publish-context keys derive.
     pub driver: DriverName,
     /// The properties of this machine, queried again for each request of the orchestrator.
     pub machine: Arc<Machine>,
@@ -51,7 +49,6 @@ pub struct NodeOptions {
     pub limits: LimitFlags,
 }
 
-/// The node service of Windows.
 pub struct WindowsNode {
     options: NodeOptions,
     disks: Arc<Disks>,
@@ -60,16 +57,13 @@ pub struct WindowsNode {
 }
 
 impl WindowsNode {
-    /// Creates a service on this machine's storage: a [`winstorage::Storage`], or a proxy's.
     pub fn new(options: NodeOptions, storage: Arc<dyn NodeStorage>, operations: Operations) -> CsiNode<Self> {
         let xen = ebs_ec2::is_xen(&options.machine.metadata().instance_type);
         let disks = Arc::new(Disks { storage, xen });
         CsiNode::wrap(Self { options, disks, operations, places: Semaphore::new(PLACES) })
     }
 
-    /// Runs blocking work on a thread that may block. A panic there propagates.
-    ///
-    /// Cancellation: the work continues to its end.
+    /// Runs blocking work to its end, also if the future is dropped. A panic there propagates.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disks) -> T + Send + 'static) -> T {
         // The semaphore is never closed.
         let _place = self.places.acquire().await;

@@ -44,11 +44,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
     Refuse,
-    /// Format it, as other drivers over csi-proxy do.
     Format,
 }
 
-/// The proxy of this node.
 pub struct OverProxy {
     runtime: Handle,
     disks: DiskClient<Channel>,
@@ -61,8 +59,7 @@ pub struct OverProxy {
 }
 
 impl OverProxy {
-    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run. Errors: A
-    /// pipe does not exist or cannot be opened; the error names it.
+    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
@@ -78,7 +75,6 @@ impl OverProxy {
         })
     }
 
-    /// Waits for a reply, on a thread that may block.
     fn wait<T>(
         &self,
         call: &'static str,
@@ -92,7 +88,6 @@ impl OverProxy {
         }
     }
 
-    /// Returns the contents of the disk as the proxy has read them, or `None` if the proxy lacks the call.
     fn read_contents(&self, disk: DiskNumber, seed: &str) -> Result<Option<Contents>, ProxyError> {
         let call = "GetDiskContents";
         let request = contents::GetDiskContentsRequest { disk_number: disk.0, seed: seed.to_owned() };
@@ -199,7 +194,6 @@ fn bytes(call: &'static str, count: i64) -> Result<u64, ProxyError> {
     u64::try_from(count).map_err(|_| ProxyError::Odd { call, what: format!("{count} bytes") })
 }
 
-/// Replaces the proxy's "not found" by the storage's own error.
 fn or_missing<T>(answer: Result<T, ProxyError>, missing: StorageError) -> Result<T, Cause> {
     answer.map_err(|error| if error.says("not found") { missing.into() } else { error.into() })
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tonic::Status;
 
-/// A failed call of csi-proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     #[error("call csi-proxy's {call}: {message}")]
@@ -26,7 +25,6 @@ pub enum ProxyError {
 }
 
 impl ProxyError {
-    /// Returns whether the error's text contains `words`.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self, Self::Refused { message, .. } if message.contains(words))
     }

@@ -35,7 +35,6 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
     storage.create_symlink(&staging, &target)
 }
 
-/// Checks that this volume is mounted at the staging path.
 fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     let refuse = |found: String| Err(NodeRefusal::NotStaged { staging: plan.staging.clone(), found }.into());
     match disks.storage.look(&plan.staging.to_string(), Role::Staging)? {
@@ -48,7 +47,6 @@ fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     }
 }
 
-/// Removes the link. Its target stays unchanged.
 pub(crate) fn unpublish(disks: &Disks, plan: &At, _waiters: &Waiters) -> Result<(), Cause> {
     let path = plan.path.to_string();
     match disks.storage.look(&path, Role::Target)? {

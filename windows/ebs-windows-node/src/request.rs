@@ -9,7 +9,6 @@ use ebs_driver::status::{IntoStatus, Meaning};
 use ebs_ec2::{DriverName, IdError, VolumeId};
 use winstorage::types::WinPath;
 
-/// An invalid request, rejected before any work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("missing field {field}")]
@@ -52,7 +51,6 @@ impl IntoStatus for RequestError {
     }
 }
 
-/// NodeStageVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) volume: VolumeId,
@@ -80,7 +78,6 @@ impl Stage {
     }
 }
 
-/// NodePublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publish {
     pub(crate) volume: VolumeId,
@@ -140,11 +137,9 @@ impl At {
     }
 }
 
-/// NodeExpandVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expand {
     pub(crate) at: At,
-    /// The required size of the volume in bytes; 0 if it is not set.
     pub(crate) required: u64,
 }
 
@@ -161,7 +156,6 @@ impl Expand {
     }
 }
 
-/// Returns the file system of a mount capability.
 fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError> {
     let wire = wire.ok_or(CapabilityError::Missing)?;
     match Capability::try_from(wire)?.access {
@@ -208,7 +202,6 @@ fn path(text: &str, field: &'static str) -> Result<WinPath, RequestError> {
     WinPath::normalise(text).ok_or_else(|| RequestError::Path { field, path: text.to_owned() })
 }
 
-/// Returns the EC2 device name from the publish context, if it has one.
 pub(crate) fn device(attachment: &PublishContext) -> Option<String> {
     attachment.device.as_ref().map(|device| device.display().to_string())
 }

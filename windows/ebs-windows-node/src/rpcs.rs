@@ -18,7 +18,6 @@ use crate::error::{Cause, NodeError};
 use crate::request::{self, At, key_of};
 use crate::{WindowsNode, growth, publish, stage, stats, unstage};
 
-/// The name of the system in Kubernetes.
 const OS: &str = "windows";
 
 #[tonic::async_trait]
@@ -97,7 +96,6 @@ impl NodeRpcs for WindowsNode {
     }
 }
 
-/// A mutating RPC with its blocking work.
 struct Mutation<P, T> {
     rpc: Rpc,
     key: Key,
@@ -123,7 +121,6 @@ impl<P: Content + Clone, T: Clone + Send + Sync + 'static> Mutation<P, T> {
     }
 }
 
-/// Returns the key of stage and unstage.
 fn volume_key(volume: &VolumeId) -> Key {
     Key::NodeVolume(VolumeHandle::Volume(volume.clone()))
 }

@@ -25,7 +25,6 @@ const UNCHANGED: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Stages a volume.
 pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
     let storage = &disks.storage;
     let device = device(&plan.attachment);
@@ -68,7 +67,6 @@ fn ensure_large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<
     if found < promised.bytes() { Err(NodeRefusal::TooSmall { found, promised }.into()) } else { Ok(()) }
 }
 
-/// Returns the Windows volume, mounted at the staging path.
 fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let (storage, path) = (&disks.storage, plan.staging.to_string());
     let volume = format_if_blank(disks, plan, disk, waiters)?;
@@ -95,7 +93,6 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
     Ok(volume)
 }
 
-/// Returns the Windows volume to mount, and formats it if that is necessary and safe.
 fn format_if_blank(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let storage = &disks.storage;
     for _ in 0..LOOKS {

@@ -14,26 +14,18 @@ use crate::error::Cause;
 /// The purpose of a path, because some implementations cannot distinguish a link from a mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A staging path: a mount point of a volume.
     Staging,
     Target,
 }
 
-/// The result of reading a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The disk was read, or Windows itself recognises its contents.
     Read(Contents),
     /// Windows recognises nothing, and the proxy cannot read the disk, so it may contain anything.
-    Unread {
-        /// The contents if the disk is blank.
-        contents: Contents,
-        /// Whether the operator has allowed formatting without proof.
-        may_format: bool,
-    },
+    Unread { contents: Contents, may_format: bool },
 }
 
-/// Looks for a disk once.
 fn look<S: NodeStorage + ?Sized>(storage: &S, search: &mut DiskSearch) -> Result<Look, Cause> {
     let places = storage.list_disk_locations().unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to read the locations of disks");
@@ -50,7 +42,6 @@ macro_rules! operations {
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
             /// Returns the contents of a disk that is online. The same seed reads the same places.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
-            /// Blocks the calling thread for `time`.
             fn pause(&self, time: Duration);
             /// Returns the disk of an EBS volume, which EC2 has attached as `device`. Waits some seconds for a late one.
             fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
@@ -67,7 +58,6 @@ macro_rules! operations {
                     }
                 }
             }
-            /// Returns the disk of an EBS volume, if it is visible now.
             fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, Cause> {
                 Ok(match look(self, &mut DiskSearch::new(volume, device))? {
                     Look::Found(disk) => Some(disk),
@@ -103,28 +93,20 @@ macro_rules! operations {
 operations! {
     /// Returns the location of every disk. Only disks without a serial number of EBS are identified by it.
     list_disk_locations() -> BTreeMap<DiskNumber, DiskLocation>;
-    /// Returns the identifiers of every disk.
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
-    /// Returns the disk of a Windows volume.
     disk_number_of_volume(volume: &str) -> DiskNumber;
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
     /// Creates a partition on an empty disk, and brings it online.
     partition_disk(disk: DiskNumber) -> ();
-    /// Creates an NTFS on a volume without a file system.
     format_volume(volume: &str) -> ();
-    /// Returns whether the disk is online.
     disk_state(disk: DiskNumber) -> bool;
-    /// Brings the disk online or takes it offline.
     set_disk_state(disk: DiskNumber, online: bool) -> ();
-    /// Returns the size of the disk in bytes.
     disk_size(disk: DiskNumber) -> u64;
     /// Rescans for disks that were attached, detached or resized.
     rescan() -> ();
-    /// Returns the size and usage of a volume's file system in bytes.
     volume_stats(volume: &str) -> VolumeStats;
     /// Grows a volume, to its maximum if `size` is 0, and returns its size in bytes.
     resize_volume(volume: &str, size: i64, patience: Duration) -> u64;
-    /// Creates a directory with its parents.
     mkdir(path: &str) -> ();
     /// Removes an entry without following it. Without `force`, a directory must be empty.
     rmdir(path: &str, force: bool) -> ();
@@ -134,6 +116,5 @@ operations! {
     unmount_volume(volume: &str, path: &str) -> ();
     /// Creates a link at `link` to `source`. Succeeds if it exists.
     create_symlink(source: &str, link: &str) -> ();
-    /// Returns the space of the volume at a path.
     space(path: &str) -> Space;
 }

@@ -109,7 +109,6 @@ impl World {
         Ok(self.node.node_get_volume_stats(Request::new(request)).await?.into_inner().usage.remove(0))
     }
 
-    /// Returns whether the staging path is a mount point of the only volume of disk 1.
     fn is_staged(&self) -> bool {
         let volumes = self.host.volumes_of(1);
         volumes.len() == 1 && self.host.kind_at(STAGING) == Some(EntryKind::MountPoint(volumes[0].clone()))
@@ -125,7 +124,6 @@ impl World {
     }
 }
 
-/// Adds the directories that the kubelet creates.
 fn with_directories(host: FakeHost) -> FakeHost {
     host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
     host.add_directory(&format!(r"{KUBELET}\plugins"));
@@ -186,7 +184,6 @@ fn publish_request() -> csi::NodePublishVolumeRequest {
     }
 }
 
-/// Returns the name of an error's code.
 fn code(refused: &Status) -> String {
     format!("{:?}", refused.code())
 }

@@ -46,7 +46,6 @@ fn server_config(dir: &Path) -> ServerConfig {
     config
 }
 
-/// Parts of csi-sanity, each with the number of disks before its own.
 const PARTS: [(Part, u32); 4] =
     [(Part::Creation, 0), (Part::Attachment, 1_000), (Part::Node, 2_000), (Part::Other, 3_000)];
 
@@ -75,7 +74,6 @@ async fn part_holds(
     ran
 }
 
-/// Runs all parts of csi-sanity concurrently, because they mostly wait.
 async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Result<()> {
     let windows = Arc::new(windows);
     let mut parts = JoinSet::new();
@@ -89,7 +87,6 @@ async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachin
     ran_all(&runs)
 }
 
-/// The program runs under Wine with a fake machine, and serves on loopback.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_passes_on_the_windows_program() -> anyhow::Result<()> {
     sanity_holds(Windows::new()?, directory()?.path(), None).await
@@ -117,7 +114,6 @@ fn stage(volume: &str, staging_target_path: &str) -> Request<csi::NodeStageVolum
     })
 }
 
-/// Waits until the machine has started this many formats.
 async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result<()> {
     let look = async {
         while machine.calls("format_ntfs") < formats {

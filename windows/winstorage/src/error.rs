@@ -6,15 +6,12 @@ use crate::path::PathError;
 use crate::service::DiskBusy;
 use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
-/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
-    /// A path that clients may not name.
     #[error(transparent)]
     Path(#[from] PathError),
     #[error(transparent)]
     Way(#[from] WayError),
-    /// A field that the operation needs and that the client left out.
     #[error("{0}")]
     Empty(&'static str),
     #[error(transparent)]
@@ -36,12 +33,7 @@ pub enum StorageError {
     #[error("volume {volume} spans {count} partitions, on more than one disk")]
     Spanned { volume: VolumeGuid, count: usize },
     #[error("invalid negative size {size} for volume ({volume})")]
-    NegativeSize {
-        /// The size in bytes that the client sent.
-        size: i64,
-        /// The volume as the client wrote it.
-        volume: String,
-    },
+    NegativeSize { size: i64, volume: String },
     #[error("disk {0} is in use: it has partitions")]
     InUse(DiskNumber),
     #[error("{operation} refused: {object} {reason}")]
@@ -106,7 +98,6 @@ pub enum StorageError {
     Host(#[from] HostError),
 }
 
-/// An unexpected entry on a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
     #[error("{path}: component {component} is {what}, which is not followed")]

@@ -29,7 +29,6 @@ pub fn location(text: &str) -> Option<DiskLocation> {
     is_place.then_some(location)
 }
 
-/// Why the search found no disk for a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     #[error(
@@ -50,10 +49,8 @@ pub struct DiskSearch {
     waited: Duration,
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// The disk of the volume.
     Found(DiskNumber),
     /// Rescan, wait this long, and check again: the attachment may not be visible yet.
     RescanAndWait(Duration),
@@ -79,7 +76,6 @@ impl DiskSearch {
         Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
     }
 
-    /// Checks the disks that are attached now.
     pub fn look(
         &mut self,
         ids: &BTreeMap<DiskNumber, DiskIds>,
@@ -132,7 +128,6 @@ fn is_volume(serial: &str, volume: &str) -> bool {
     !wanted.is_empty() && name.eq_ignore_ascii_case(&wanted)
 }
 
-/// Returns whether the disk identifies itself as any EBS volume.
 pub fn names_an_ebs_volume(ids: &DiskIds) -> bool {
     names_a_volume(&ids.serial_number) || names_a_volume(&page83_text(&ids.page83))
 }

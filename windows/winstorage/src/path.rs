@@ -25,7 +25,6 @@ pub enum PathError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories(Vec<WinPath>);
 
-/// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Validation {
     /// Checks every path of every operation by component, without following links.
@@ -42,10 +41,8 @@ pub struct PathRules {
     validation: Validation,
 }
 
-/// An allowed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
-    /// The path as a whole.
     pub path: WinPath,
     /// The working directory of the path. If several contain it, this is the outermost, so that most components are
     /// checked. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
@@ -54,7 +51,6 @@ pub struct Allowed {
     pub below: Vec<Component>,
 }
 
-/// The limit in UTF-16 units.
 const LONGEST: usize = 260;
 const FORBIDDEN: [char; 6] = ['"', '/', ':', '?', '*', '|'];
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
@@ -65,12 +61,10 @@ impl PathRules {
         Self { directories, validation }
     }
 
-    /// Returns how strictly paths are checked.
     pub fn validation(&self) -> Validation {
         self.validation
     }
 
-    /// Returns the working directories. Paths below one of them are allowed.
     pub fn directories(&self) -> &[WinPath] {
         &self.directories
     }
@@ -125,7 +119,6 @@ fn unrooted(path: WinPath) -> Allowed {
     }
 }
 
-/// Checks 1 to 4 of the reference.
 fn absolute(text: &str) -> Result<WinPath, PathError> {
     let length = text.encode_utf16().count();
     if length > LONGEST {

@@ -18,20 +18,15 @@ pub struct Spare {
     pub directory: String,
 }
 
-/// A step that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What is to be so.
     pub what: &'static str,
-    /// What is instead.
     pub failure: Option<String>,
 }
 
-/// What the steps share.
 struct Bench<'a> {
     storage: &'a Storage,
     spare: &'a Spare,
-    /// Once the disk has one.
     volume: RefCell<Option<VolumeGuid>>,
 }
 
@@ -62,12 +57,10 @@ impl Bench<'_> {
     }
 }
 
-/// The value, or the text of the error.
 fn done<T>(result: Result<T, StorageError>) -> Result<T, String> {
     result.map_err(|error| error.text())
 }
 
-/// A refusal whose text has `part` in it.
 fn refused<T: std::fmt::Debug>(result: Result<T, StorageError>, part: &str) -> Result<(), String> {
     match result {
         Ok(value) => Err(format!("it succeeded: {value:?}")),

@@ -6,7 +6,6 @@ use super::*;
 use crate::source::{Answer, Unusable};
 use crate::{BlockDevices, MetadataError};
 
-/// A source that answers as the test has set it.
 #[derive(Debug, Default)]
 struct Told {
     answer: Mutex<Option<NodeMetadata>>,
@@ -112,7 +111,6 @@ async fn aws_region_overrides_region_of_any_source() {
     assert_eq!(found.refreshed().await.region, "eu-north-1");
 }
 
-/// So a metadata service that was unavailable when the driver started is used once it answers.
 #[tokio::test(start_paused = true)]
 async fn preferred_source_is_retried_with_backoff_until_it_answers() {
     let imds = Teller::new(SourceKind::Imds, None);

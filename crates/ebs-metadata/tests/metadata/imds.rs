@@ -93,7 +93,6 @@ async fn client_gets_new_token_from_restarted_service() {
     second.server.shutdown().await.unwrap();
 }
 
-/// A service with its own response to token requests. It returns the texts with or without a token.
 struct Other {
     endpoint: String,
     token_requests: Arc<AtomicUsize>,
@@ -175,13 +174,6 @@ async fn rejected_token_request_is_final_and_imds_v1_can_be_disabled() {
         let error = Imds::with(options).unwrap().read().await.unwrap_err();
         assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
     }
-}
-
-#[tokio::test]
-async fn error_names_the_source_and_the_field() {
-    let service = other(StatusCode::NOT_FOUND, r#"{"instanceId":"i-1","instanceType":"t2.micro"}"#).await;
-    let message = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err().to_string();
-    assert!(message.contains("IMDS") && message.contains("region"), "{message}");
 }
 
 #[tokio::test]

@@ -34,7 +34,6 @@ impl Arrivals {
         }
     }
 
-    /// Sets the maximum time between two searches.
     pub(super) fn with_interval(self, at_least: Duration) -> Self {
         Self { search_interval: self.search_interval.min(at_least), ..self }
     }

@@ -27,13 +27,11 @@ impl Machine {
         Self { _directory: directory, root }
     }
 
-    /// Returns a configuration with these directories and no wait for late devices.
     pub(crate) fn config(&self) -> MounterConfig {
         let (dev, sys) = (self.root.join("dev"), self.root.join("sys"));
         MounterConfig { dev, sys, late_device: Duration::ZERO, ..MounterConfig::new(self.root.join("state")) }
     }
 
-    /// Returns the path of a number in sysfs.
     pub(crate) fn entry(&self, number: DeviceNumber) -> PathBuf {
         self.root.join("sys/dev/block").join(number.to_string())
     }
@@ -47,7 +45,6 @@ impl Machine {
         place
     }
 
-    /// Adds a node of a device to /dev.
     pub(crate) fn add_node(&self, name: &str, device: u64) {
         mknodat(CWD, self.root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, device).unwrap();
     }

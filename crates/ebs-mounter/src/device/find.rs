@@ -72,7 +72,6 @@ async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Devi
     }))
 }
 
-/// Returns the name that udev gives a volume.
 fn by_id(config: &MounterConfig, query: &DeviceQuery, suffix: &str) -> PathBuf {
     let name = format!("nvme-Amazon_Elastic_Block_Store_{}{suffix}", query.volume.serial());
     config.dev.join("disk/by-id").join(name)
@@ -270,7 +269,6 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     }
 }
 
-/// Returns the device node of a partition that sysfs lists below the disk.
 fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Result<Option<PathBuf>> {
     Ok(partition_nodes(config, disk)?.remove(&number))
 }
@@ -345,7 +343,6 @@ pub(super) fn open_number(
     Ok(Device { volume: volume.clone(), path, number, disk, file: Held::new(file) })
 }
 
-/// Returns the number of the disk to which a number belongs.
 pub(super) fn disk_number(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
     let Some(disk) = identity::disk(config, number)? else { return Ok(None) };
     Ok(identity::attribute(&disk.join("dev"))?.as_deref().and_then(DeviceNumber::parse))

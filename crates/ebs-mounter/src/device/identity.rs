@@ -15,10 +15,8 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// The identity of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The disk is this volume.
     Volume(VolumeId),
     /// The disk is something else, described in words.
     Other(String),
@@ -36,26 +34,20 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Why a disk could not be identified.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// It is not a block device.
     #[error("it is not a block device")]
     NotABlockDevice,
-    /// Its name leads out of the device directory.
     #[error("it leads to {0}, outside of the directory of devices")]
     Elsewhere(PathBuf),
-    /// An NVMe disk that reports no serial number.
     #[error("its NVMe controller reports no serial number")]
     NoSerial,
-    /// It could not be opened or read.
     #[error("it cannot be identified")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
 
-/// Returns the sysfs path of a block device.
 pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
     config.sys.join("dev/block").join(number.to_string())
 }
@@ -81,7 +73,6 @@ pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<O
     Ok(Some(directory))
 }
 
-/// Returns the identity of the disk with this number, from sysfs or from its controller.
 pub(super) fn of_number(config: &MounterConfig, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
     let Some(disk) = disk(config, number)? else { return Ok(None) };
     let open = || File::open(config.dev.join(disk.file_name().unwrap_or_default()));
@@ -101,7 +92,6 @@ pub(super) fn of_disk(
     }
 }
 
-/// Interprets the response of an NVMe controller.
 fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
     match serial {
         Ok(serial) if !serial.is_empty() => Ok(of_serial(&serial)),
@@ -162,7 +152,6 @@ mod tests {
 
     use super::*;
 
-    /// A controller without a serial number, or without an answer, is an error.
     #[test]
     fn controller_with_a_volumes_serial_number_is_that_volume() {
         let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
@@ -173,7 +162,6 @@ mod tests {
         }
     }
 
-    /// A missing file means no identity; any other failure is an error.
     #[test]
     fn missing_attribute_is_empty_and_other_failures_are_errors() {
         let directory = tempfile::tempdir().unwrap();

@@ -19,7 +19,6 @@ use crate::os;
 /// The kubelet's directory of published raw block volumes of all drivers, next to the directory of each driver.
 const RAW_VOLUMES: &str = "volumeDevices";
 
-/// Paths at which volumes of the driver are mounted or bound.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     /// All mounts below these paths.
@@ -28,11 +27,9 @@ pub(crate) struct Places {
     at: BTreeSet<PathBuf>,
 }
 
-/// A disk that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UsedDisk {
     pub(crate) number: DeviceNumber,
-    /// Its node in the device directory.
     pub(crate) node: PathBuf,
 }
 
@@ -40,7 +37,6 @@ pub(crate) struct UsedDisk {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Number(DeviceNumber),
-    /// The kernel's name of the device.
     Name(OsString),
 }
 
@@ -69,7 +65,6 @@ impl Places {
     }
 }
 
-/// Removes `.`, `..` and double slashes, without file system access.
 fn cleaned(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::from("/"), |mut clean, component| {
         match component {
@@ -81,7 +76,6 @@ fn cleaned(path: &Path) -> PathBuf {
     })
 }
 
-/// Returns the devices that are mounted or bound at the places, without duplicates.
 fn named(table: &MountTable, places: &Places) -> BTreeSet<Named> {
     table.entries().iter().filter(|entry| places.contains(&entry.target)).filter_map(device_of).collect()
 }
@@ -106,8 +100,7 @@ fn is_name(name: &OsStr) -> bool {
     matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
 }
 
-/// Returns the disks of volumes in use at the places (for a partition, its disk), and the error for each device that
-/// sysfs cannot identify. Leaves out devices that are certainly not EBS volumes or have no statistics.
+/// Leaves out devices that are certainly not EBS volumes or have no statistics.
 pub(crate) fn disks_in_use(
     config: &MounterConfig,
     table: &MountTable,

@@ -13,14 +13,8 @@ use crate::config::MounterConfig;
 /// How often to read the size even without a kernel event.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Returns the size of a device in bytes once it is at least `least`. After
-/// [`late_size`](crate::MounterConfig::late_size) returns the current size, which may be smaller. The kernel sends
-/// an event when the size of a disk changes, and the size is also read once a second.
-///
-/// Cancellation: dropping the future ends the wait.
-///
-/// # Errors
-/// The error of the kernel, for example that the disk no longer exists.
+/// Returns the size of a device once it is at least `least`. After [`late_size`](crate::MounterConfig::late_size)
+/// returns the current size.
 pub(crate) async fn size_of_at_least(config: &MounterConfig, device: &Device, least: Bytes) -> io::Result<Bytes> {
     let size = device.size().await?;
     if size >= least {

@@ -11,7 +11,6 @@ use crate::config::MounterConfig;
 /// Prefix of the uuid of a map that `multipathd` made.
 const MULTIPATH: &str = "mpath-";
 
-/// True for any device of the device mapper.
 pub(super) fn is_mapped(name: &str) -> bool {
     name.starts_with("dm-")
 }
@@ -39,7 +38,6 @@ pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Iden
     found.map_or_else(|| other("a multipath device without paths"), Ok)
 }
 
-/// Returns the name of the multipath map that holds a disk.
 pub(super) fn map_over(disk: &Path) -> io::Result<Option<PathBuf>> {
     let holders = disk.join("holders");
     for name in names(&holders)? {

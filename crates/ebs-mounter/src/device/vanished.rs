@@ -51,7 +51,6 @@ pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::
     Ok(true)
 }
 
-/// True if the file does not exist. Any other failure proves nothing.
 fn is_missing<T>(read: io::Result<T>) -> io::Result<bool> {
     match read {
         Ok(_) => Ok(false),

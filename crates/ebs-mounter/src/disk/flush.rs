@@ -16,7 +16,6 @@ use crate::device_number::DeviceNumber;
 use crate::disk::parts::{DiskIdentity, number_in, parts_of};
 use crate::os;
 
-/// A device whose flush failed.
 #[derive(Debug, thiserror::Error)]
 #[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases it", device.display())]
 struct FlushError {
@@ -24,7 +23,6 @@ struct FlushError {
     source: io::Error,
 }
 
-/// The disks whose last flush failed.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
 
@@ -34,9 +32,6 @@ pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
 /// fails twice in a row is released with a log message.
 ///
 /// Cancellation: the flush continues.
-///
-/// # Errors
-/// The error of the kernel, the first time, and unreadable sysfs.
 pub(crate) async fn flush(config: &Arc<MounterConfig>, failed: &FailedFlushes, number: DeviceNumber) -> io::Result<()> {
     flush_held(config, failed, number, None).await
 }
@@ -73,8 +68,7 @@ pub(super) async fn flush_held(
 }
 
 impl FailedFlushes {
-    /// Forgets that the last flush of a disk failed. The disk no longer exists, and the kernel may reuse its number for
-    /// another one.
+    /// The disk no longer exists, and the kernel may reuse its number for another one.
     pub(crate) fn forget(&self, number: DeviceNumber) {
         self.disks().remove(&number);
     }
@@ -84,7 +78,6 @@ impl FailedFlushes {
     }
 }
 
-/// Flushes all parts even if one fails, and returns the first error.
 fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {
     let mut first = Ok(());
     let parts = parts_of(config, number)?;

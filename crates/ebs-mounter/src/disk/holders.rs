@@ -16,12 +16,9 @@ use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tools::Program;
 
-/// Maximum number of holders in a message.
 const NAMED: usize = 4;
-/// The programs that make file systems.
 const MAKERS: [Program; 2] = [Program::Mke2fs, Program::MkfsXfs];
 
-/// Describes the holders of a disk, given its number and the numbers of its partitions.
 pub(crate) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
     let mut found = numbers.first().and_then(|number| stacked(config, *number).ok()).unwrap_or_default();
     found.extend(in_other_namespaces(numbers));
@@ -33,7 +30,6 @@ pub(crate) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String
     found
 }
 
-/// Returns the devices that the kernel built on a disk or one of its partitions: device mapper, md, bcache.
 pub(crate) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for part in parts_of(config, number)? {
@@ -79,7 +75,6 @@ fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
     found.map(|process| format!("{} has a file open on it", name(&process))).collect()
 }
 
-/// Returns the id of the mount through which a file was opened.
 fn mount_of(process: &Path, descriptor: &Path) -> Option<u64> {
     let text = fs::read_to_string(process.join("fdinfo").join(descriptor.file_name()?)).ok()?;
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
@@ -91,7 +86,6 @@ fn device_of(descriptor: &Path) -> Option<DeviceNumber> {
     Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
 }
 
-/// Returns the processes that have the block device itself open.
 fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
     let found = processes().into_iter().filter(|process| has_open(process, numbers)).take(NAMED);
     found.map(|process| format!("{} has it open", name(&process))).collect()

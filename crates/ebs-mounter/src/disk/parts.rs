@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 
-/// Returns the sysfs directory of the disk to which a device number belongs, or `None` if it does not exist.
 pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match config.sys.join("dev/block").join(number.to_string()).canonicalize() {
         Ok(directory) => directory,
@@ -31,7 +30,6 @@ pub(crate) fn parts_of(config: &MounterConfig, number: DeviceNumber) -> io::Resu
     Ok(parts)
 }
 
-/// Returns the numbers of a whole disk and its partitions, given the number of any of them.
 pub(crate) fn numbers_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     let parts = parts_of(config, number)?;
     Ok(std::iter::once(number).chain(parts.iter().filter_map(|part| number_in(part))).collect())
@@ -50,7 +48,6 @@ pub(crate) struct DiskIdentity {
 }
 
 impl DiskIdentity {
-    /// Returns the identity. An unreadable disk has neither number.
     pub(crate) fn of(config: &MounterConfig, number: DeviceNumber) -> Self {
         let disk = disk_directory(config, number).ok().flatten();
         let read = |name: &str| std::fs::read_to_string(disk.as_ref()?.join(name)).ok();

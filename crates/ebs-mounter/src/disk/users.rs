@@ -31,7 +31,6 @@ const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3
 /// The kernel's suffix of the root of a bind whose file was deleted.
 const DELETED: &[u8] = b"//deleted";
 
-/// A device node of a disk that is bound to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
@@ -39,12 +38,9 @@ pub struct RawBind {
     pub is_former: bool,
 }
 
-/// The users of a disk or its partitions in this mount table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskMounts {
-    /// Mounts of its file systems.
     pub mounts: Vec<MountEntry>,
-    /// Binds of its device nodes.
     pub raw: Vec<RawBind>,
     table: MountTable,
 }
@@ -60,7 +56,6 @@ impl DiskMounts {
         self.mounts.iter().filter(stays).collect()
     }
 
-    /// Returns the mount point's device and its path on that device.
     fn mount_point(&self, entry: &MountEntry) -> Option<(DeviceNumber, PathBuf)> {
         let parent = self.table.entries().iter().find(|parent| parent.id == entry.parent && parent.id != entry.id)?;
         let below = entry.target.strip_prefix(&parent.target).ok()?;
@@ -73,21 +68,15 @@ impl DiskMounts {
 pub enum Hold {
     /// No process or device holds it, and all written data is on the disk.
     Free,
-    /// It is proven to no longer exist.
     Gone,
     /// Another process or device holds it. Lists the holders, as far as this process can see them.
     Held(Vec<String>),
 }
 
-/// True if the node of a raw bind was deleted.
 pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
     entry.root.as_os_str().as_bytes().ends_with(DELETED)
 }
 
-/// Returns the users of a disk and its partitions, given the number of any of them.
-///
-/// # Errors
-/// When the mount table or sysfs cannot be read.
 pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<DiskMounts> {
     let table = MountTable::read().await.map_err(io::Error::other)?;
     let (config, entries) = (Arc::clone(config), table.entries().to_vec());
@@ -108,10 +97,6 @@ pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNu
     Ok(DiskMounts { mounts, raw, table })
 }
 
-/// True if the kernel has built another device on a disk or one of its partitions: device mapper, md or bcache.
-///
-/// # Errors
-/// When sysfs cannot be read.
 pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
     let (config, place) = (Arc::clone(config), config.sys.join("dev/block").join(number.to_string()));
     let read = move || holders::stacked(&config, number).map(|found| !found.is_empty());
@@ -119,9 +104,6 @@ pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumbe
 }
 
 /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
-///
-/// # Errors
-/// The error of sysfs.
 pub(crate) async fn is_bound_disk_gone(
     config: &MounterConfig,
     entry: &MountEntry,
@@ -143,9 +125,6 @@ pub(crate) async fn is_bound_disk_gone(
 /// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
 /// namespace, or while another process or device has claimed it. Waits for short uses that end by themselves. A
 /// free disk is flushed first, as by [`flush`](super::flush::flush).
-///
-/// # Errors
-/// The errors of the kernel and of [`flush`](super::flush::flush), and that the open hangs.
 pub(crate) async fn try_exclusive_open(
     config: &Arc<MounterConfig>,
     failed: &FailedFlushes,
@@ -192,13 +171,11 @@ fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNu
     [at(&entry.target), if entry.fs_type == "devtmpfs" { by_name() } else { None }]
 }
 
-/// The result of an exclusive open.
 enum Opened {
     Exclusively(File),
     /// The node exists but has no device.
     Nothing,
     Held,
-    /// sysfs does not list the disk.
     Missing,
 }
 

@@ -18,31 +18,24 @@ use crate::fs_type::FsType;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
-/// Prefix of the file names of records.
 const PREFIX: &str = "format-";
-/// Value of an unknown field.
 const UNKNOWN: &str = "unknown";
 
 /// The format that is about to run. Written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
     pub volume: VolumeId,
-    /// The partition, or `None` for the whole disk.
     pub partition: Option<u8>,
-    /// Size of the device in bytes.
     pub bytes: u64,
-    /// Type of the new file system.
     pub fs_type: FsType,
     /// When EC2 attached the volume. `None` for attachments of older controllers, which are never formatted twice.
     pub attach_time: Option<String>,
-    /// The boot in which the disk is attached.
     pub boot_id: String,
     /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that was detached and attached
     /// again without the orchestrator keeps its attach time but gets another number.
     pub diskseq: Option<u64>,
 }
 
-/// The progress of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The device is being checked again. Permits no format.
@@ -71,7 +64,6 @@ pub struct FormatPermit {
 }
 
 impl FormatPermit {
-    /// Permits the format of a device that is proven blank.
     pub fn of_blank(_proof: &BlankProof) -> Self {
         Self { redo: false }
     }
@@ -95,7 +87,6 @@ impl FormatRecord {
         earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
 
-    /// True if an interrupted mkfs of this record can leave such contents.
     pub(crate) fn could_have_left(&self, contents: &Contents) -> bool {
         match contents {
             Contents::Blank(_) | Contents::Data { .. } => true,
@@ -140,7 +131,6 @@ impl FormatRecord {
     }
 }
 
-/// An operation on a record failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} the record of a format in progress, {}", path.display())]
 pub struct RecordError {
@@ -153,13 +143,11 @@ pub struct RecordError {
 const LOOKED_FOR: &str = "look for";
 
 impl RecordError {
-    /// True if it is unknown whether a record exists.
     pub fn is_unknown(&self) -> bool {
         self.step == LOOKED_FOR
     }
 }
 
-/// The records in the state directory.
 #[derive(Debug)]
 pub(crate) struct FormatRecords {
     config: Arc<MounterConfig>,
@@ -172,10 +160,6 @@ impl FormatRecords {
         Self { config, ignored: Mutex::default() }
     }
 
-    /// Returns the record of a format of this device with this attach time, in the current boot.
-    ///
-    /// # Errors
-    /// The error of the kernel.
     pub(crate) async fn describe(
         &self,
         device: &Device,
@@ -229,7 +213,6 @@ impl FormatRecords {
         Ok(text.and_then(|text| FormatRecord::parse(&text)))
     }
 
-    /// Writes the record and syncs it and its directory.
     pub(crate) async fn write(&self, record: &FormatRecord) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
@@ -264,9 +247,6 @@ impl FormatRecords {
     /// this process ignores the record from now on.
     ///
     /// Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
-    ///
-    /// # Errors
-    /// [`RecordError`]: the record exists and cannot be removed.
     pub(crate) async fn forget_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
         match self.forget(volume).await {
             // A directory that hangs or is unreadable must not keep a file system from its pods.
@@ -290,9 +270,6 @@ impl FormatRecords {
 
     /// As [`FormatRecords::forget_if_known`], before another program may write to the disk. It is also an error if it
     /// is unknown whether a record exists, since the record would outlive this process.
-    ///
-    /// # Errors
-    /// [`RecordError`]: the record cannot be removed, or it is unknown whether it exists.
     pub(crate) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();
@@ -415,12 +392,16 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
-    /// The disk may have grown.
     #[test]
     fn redo_requires_same_volume_fs_attachment_boot_and_disk() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
+        let smaller = FormatRecord { bytes: 1 << 29, ..record() };
+        assert!(record().permit_redo(&smaller, &DATA).is_some(), "the disk has grown");
+        let luks = Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 };
+        assert_eq!(record().permit_redo(&record(), &luks), None);
         for other in [
             FormatRecord { volume: VolumeId::parse("vol-0abd").unwrap(), ..record() },
+            FormatRecord { diskseq: Some(13), ..smaller },
             FormatRecord { partition: Some(1), ..record() },
             // Smaller than when the format began, so not the same disk.
             FormatRecord { bytes: 2 << 30, ..record() },
@@ -437,22 +418,6 @@ mod tests {
         assert_eq!(unknown.permit_redo(&unknown, &DATA), None);
     }
 
-    #[test]
-    fn disk_that_grew_since_the_interrupted_format_is_the_same() {
-        let smaller = FormatRecord { bytes: 1 << 29, ..record() };
-        assert!(record().permit_redo(&smaller, &DATA).is_some_and(|permit| permit.is_redo()));
-        let other = FormatRecord { diskseq: Some(13), ..smaller };
-        assert_eq!(record().permit_redo(&other, &DATA), None);
-    }
-
-    #[test]
-    fn redo_never_overwrites_a_foreign_signature() {
-        let luks = Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 };
-        assert_eq!(record().permit_redo(&record(), &luks), None);
-    }
-
-    /// An interrupted mkfs leaves a blank disk, unknown bytes, or an incomplete file system of its own family. A
-    /// complete file system, one of another family, and foreign contents are rejected.
     #[test]
     fn redo_accepts_only_contents_that_an_interrupted_mkfs_leaves() {
         use crate::probe::tests::{superblock_of, whole_and_begun};
@@ -485,7 +450,6 @@ mod tests {
         assert!(said.starts_with("remove the record"), "{said}");
     }
 
-    /// The record must come from this call or from the permit.
     #[tokio::test]
     async fn mkfs_is_marked_as_started_only_in_its_own_record() {
         let state = tempfile::tempdir().unwrap();
@@ -531,19 +495,11 @@ mod tests {
                 for length in 0..text.len() - 1 {
                     assert_eq!(FormatRecord::parse(&text[..length]), None, "{length} bytes");
                 }
+                for key in ["boot", "diskseq", "state"] {
+                    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(key)).collect();
+                    assert_eq!(FormatRecord::parse(&lines.join("\n")), None, "{key}, as before it existed");
+                }
             }
-        }
-    }
-
-    #[test]
-    fn record_without_boot_disk_or_state_is_ignored() {
-        let text = record().to_text(State::Started);
-        let as_before =
-            "volume=vol-0abc\npartition=none\nbytes=1073741824\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n";
-        assert_eq!(FormatRecord::parse(as_before), None);
-        for key in ["boot", "diskseq", "state"] {
-            let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(key)).collect();
-            assert_eq!(FormatRecord::parse(&lines.join("\n")), None, "{key}");
         }
     }
 }

@@ -36,12 +36,10 @@ const OPTIONAL: [Feature; 9] = [
     ("-m", "metadir=0"),
 ];
 
-/// The features that the installed mkfs.xfs knows, once queried.
 #[derive(Debug, Default)]
 pub(super) struct XfsFeatures(OnceCell<Vec<Feature>>);
 
 impl XfsFeatures {
-    /// Returns the optional features that the installed mkfs.xfs knows. Queries it only once.
     pub(super) async fn known(&self, tools: &Tools) -> Result<&[Feature], ToolError> {
         let query = || async {
             let mut known = Vec::new();

@@ -4,7 +4,6 @@ use rustix::mount::MountFlags;
 
 use super::*;
 
-/// Runs a test with its own tmpfs.
 fn with_tmpfs(test: impl AsyncFnOnce(&Mounts, &NodePath) + Send + 'static) {
     in_mount_namespace(|| async {
         let directory = tempfile::tempdir().unwrap();
@@ -33,12 +32,6 @@ fn mount_without_a_requested_attribute_is_unmounted_again() {
         assert!(["tmpfs", "mine", "nosuid"].iter().all(|word| found.contains(word)), "{found}");
         assert_eq!(MountTable::read().await.unwrap().topmost(at.as_path()), None);
     });
-}
-
-#[test]
-fn default_access_times_have_no_word_in_the_mount_table() {
-    let asked = BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime, Attribute::RelAtime, Attribute::StrictAtime]);
-    assert_eq!(wanted_words(&asked), BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime]));
 }
 
 #[test]

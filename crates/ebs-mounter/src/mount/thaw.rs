@@ -12,11 +12,8 @@ use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 use crate::path::NodePath;
 
-/// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen.
-/// Logs a failure. A file system with more mounts stays frozen: it is in use, and the program that froze it may
-/// still thaw it.
-///
-/// Cancellation: the thaw continues.
+/// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen. With
+/// more mounts it stays frozen: the program that froze it may still thaw it.
 pub(crate) async fn thaw_only_mount(entry: &MountEntry, at: &NodePath) -> bool {
     let is_only = |table: MountTable| {
         let mut mounts = table.of_device(entry.device);
@@ -38,7 +35,6 @@ pub(crate) async fn thaw_new_mount(device: &Device, at: &NodePath) {
     }
 }
 
-/// Thaws a file system before its last unmount in this mount table. Returns true if it was frozen. Logs a failure.
 pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
     let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
     let thawed = is_last && thaw(at).await;
@@ -51,7 +47,6 @@ pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEn
     thawed
 }
 
-/// Returns true if the file system was frozen and has been thawed.
 async fn thaw(at: &Path) -> bool {
     let directory = at.to_owned();
     match bounded::changing("thawing", at, move || os::thaw(&directory)).await {

@@ -21,12 +21,7 @@ use super::unmount::unmount_top;
 const DRIVERS: [(&str, &[FsType]); 2] =
     [("ext4", &[FsType::Ext4, FsType::Ext3, FsType::Ext2]), ("xfs", &[FsType::Xfs])];
 
-/// Thaws a file system that the kernel keeps alive without a mount in this mount table: mounts it at `place`, where
-/// it is thawed, and unmounts it. Leaves a disk without such a file system unchanged. Returns true if a file system
-/// was thawed.
-///
-/// # Errors
-/// When the mount table or sysfs cannot be read, or `place` cannot be created, unmounted or removed.
+/// Mounts at `place` a file system that the kernel keeps alive without a mount, thaws it, and unmounts it.
 pub(crate) async fn thaw_unmounted(
     config: &Arc<MounterConfig>,
     number: DeviceNumber,

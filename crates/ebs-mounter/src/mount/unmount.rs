@@ -18,29 +18,22 @@ use super::thaw::thaw_before_last_unmount;
 const BUSY_TRIES: u32 = 6;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
-    /// The mount table could not be read.
     #[error("find the mounts at {path}")]
     Table { path: NodePath, source: MountTableError },
     #[error("unmount {}: it is in use by a process with an open file or working directory on it", path.display())]
     Busy { path: PathBuf },
-    /// The kernel rejected the unmount for another reason.
     #[error("unmount {}", path.display())]
     Refused { path: PathBuf, source: io::Error },
-    /// Another mount is now at the path.
     #[error("unmount {}: another file system was mounted there meanwhile", path.display())]
     Changed { path: PathBuf },
-    /// A mount was still present after each unmount.
     #[error("unmount {}: it is still mounted after {mounts} unmounts", path.display())]
     Endless { path: PathBuf, mounts: usize },
 }
 
-/// The result of an unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unmounted {
-    /// Number of mounts removed.
     pub mounts: usize,
     /// How many of them had lost their device. Unflushed data is lost.
     pub vanished: usize,
@@ -48,14 +41,11 @@ pub struct Unmounted {
     pub thawed: bool,
 }
 
-/// Unmounts the visible mount at a path, which must still be the given one. A mount is detached lazily, with a log
-/// message, only if its device has vanished. A device with errors or a hung device has not vanished. Set `is_gone`
-/// if the disk behind a raw bind has vanished, because the bind's own device number belongs to no disk. The unmount
-/// of a busy mount is retried for a second: a program that this process is starting holds copies of its descriptors
-/// until it runs. A frozen file system is thawed before its last mount in this mount table is removed.
-///
-/// # Errors
-/// [`UnmountError`]. Nothing was unmounted.
+/// Unmounts the visible mount at a path, which must still be the given one, or nothing. A mount is detached lazily only
+/// if its device has vanished: a device with errors or a hung device has not. Set `is_gone` if the disk behind a raw
+/// bind has vanished, because the bind's own device number belongs to no disk. A busy unmount is retried for a second:
+/// a program that this process is starting holds copies of its descriptors until it runs. A frozen file system is
+/// thawed before its last mount in this mount table is removed.
 pub(crate) async fn unmount_top(
     config: &Arc<MounterConfig>,
     path: &NodePath,

@@ -16,7 +16,6 @@ impl Page {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Sets the counters to 1 to 11, in the order of the page.
     fn counted(mut self) -> Self {
         for (field, value) in (8..=88).step_by(8).zip(1_u64..) {
             self.put(field, &value.to_le_bytes());
@@ -24,7 +23,6 @@ impl Page {
         self
     }
 
-    /// Adds a histogram at an offset, with its reserved words set.
     fn with_bins(mut self, at: usize, count: u32, bins: &[(u64, u64, u32)]) -> Self {
         self.put(at, &count.to_le_bytes());
         for (start, (lower, upper, operations)) in (at + 8..).step_by(24).zip(bins) {
@@ -47,7 +45,6 @@ fn bin(lower: u64, upper: Option<u64>, operations: u32) -> LatencyBin {
     LatencyBin { lower, upper, operations }
 }
 
-/// A range without an end has no upper bound.
 #[test]
 fn ebs_page_is_decoded_with_counters_and_histograms() {
     let transfers = |operations, bytes, microseconds| Transfers { operations, bytes, microseconds };
@@ -65,7 +62,6 @@ fn ebs_page_is_decoded_with_counters_and_histograms() {
     assert_eq!(NvmeStatistics::decode(&ebs().0), Ok(expected));
 }
 
-/// The magic and the histogram counts are words of 32 bits.
 #[test]
 fn later_version_and_reserved_words_are_ignored() {
     let mut page = ebs();
@@ -79,7 +75,6 @@ fn later_version_and_reserved_words_are_ignored() {
     assert_eq!(NvmeStatistics::decode(&page.0), Ok(expected));
 }
 
-/// The page has room for 64 ranges, whatever number it contains.
 #[test]
 fn histogram_has_at_most_64_ranges_and_no_empty_range() {
     let full: Vec<(u64, u64, u32)> = (0..64).map(|bin| (bin, bin + 1, 1)).collect();

@@ -1,7 +1,6 @@
 //! The statistics of the driver's volumes on this node, for its metrics.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,54 +11,50 @@ use super::{NvmeStatistics, StatisticsError};
 use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::{IdentityError, Places, UsedDisk, disks_in_use, open_volume};
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
 /// Time limit of the search for volumes, and then of each volume. A metrics scrape does not wait long.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// The statistics of the volumes of this node.
 #[derive(Debug, Default)]
 pub struct VolumeStatistics {
-    /// By volume, without duplicates.
     pub read: Vec<(VolumeId, NvmeStatistics)>,
     /// Errors of a volume, or of a device with an unknown volume.
     pub failed: Vec<StatisticsError>,
 }
 
-/// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`. Volumes are
-/// queried concurrently and independently. A hanging volume is missing, and is not queried again while it hangs.
-/// Takes at most twice three seconds.
-///
-/// Cancellation: may be dropped. A hanging query counts as hung until it returns.
-pub(crate) async fn volume_statistics(
-    config: &Arc<MounterConfig>,
-    prefix: Option<&Path>,
-    at: BTreeSet<PathBuf>,
-) -> VolumeStatistics {
-    let mut all = VolumeStatistics::default();
-    let mut queries = JoinSet::new();
-    match used_disks(config, Places::new(prefix, at)).await {
-        Ok((disks, failed)) => {
-            all.failed.extend(failed.into_iter().map(|source| StatisticsError::Search { source }));
-            for disk in disks {
-                queries.spawn(statistics_of(Arc::clone(config), disk));
+impl Mounter {
+    /// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`, concurrently
+    /// and for at most twice three seconds. A hanging volume is missing, and is not queried again while it hangs.
+    pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
+        let registered = self.register.volumes().into_values().flat_map(|volume| volume.paths);
+        let at = registered.map(|path| path.as_path().to_owned());
+        let mut all = VolumeStatistics::default();
+        let mut queries = JoinSet::new();
+        match used_disks(&self.config, Places::new(prefix, at)).await {
+            Ok((disks, failed)) => {
+                all.failed.extend(failed.into_iter().map(|source| StatisticsError::Search { source }));
+                for disk in disks {
+                    queries.spawn(statistics_of(Arc::clone(&self.config), disk));
+                }
+            }
+            Err(source) => all.failed.push(StatisticsError::Search { source }),
+        }
+        while let Some(answer) = queries.join_next().await {
+            match answer {
+                Ok(Ok(Some(read))) => all.read.push(read),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => all.failed.push(error),
+                Err(panic) => all.failed.push(StatisticsError::Search { source: std::io::Error::other(panic).into() }),
             }
         }
-        Err(source) => all.failed.push(StatisticsError::Search { source }),
+        all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // If two disks report the same volume, neither is more credible.
+        all.read.dedup_by(|(one, _), (other, _)| one == other);
+        all
     }
-    while let Some(answer) = queries.join_next().await {
-        match answer {
-            Ok(Ok(Some(read))) => all.read.push(read),
-            Ok(Ok(None)) => {}
-            Ok(Err(error)) => all.failed.push(error),
-            Err(panic) => all.failed.push(StatisticsError::Search { source: std::io::Error::other(panic).into() }),
-        }
-    }
-    all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
-    // If two disks report the same volume, neither is more credible.
-    all.read.dedup_by(|(one, _), (other, _)| one == other);
-    all
 }
 
 async fn used_disks(
@@ -101,7 +96,6 @@ mod tests {
     use crate::bounded::Stuck;
     use crate::device_number::DeviceNumber;
 
-    /// Other uses of the disk are not blocked.
     #[tokio::test]
     async fn hanging_volume_is_not_queried_again_and_blocks_no_others() {
         let directory = tempfile::tempdir().unwrap();

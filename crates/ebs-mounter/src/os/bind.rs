@@ -157,7 +157,6 @@ fn place_in(temporary: &Path, source: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Returns the attributes of the mount to which a path belongs.
 fn inherited(path: &Path) -> io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Of;
     let flags = rustix::fs::statvfs(path)?.f_flag;
@@ -182,54 +181,33 @@ mod tests {
         assert_eq!(size_of::<MountAttr>(), 32);
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
-        use Attribute as A;
-        // The bits come from `linux/mount.h`. The access time modes are one value.
-        for (attribute, set, clear) in [
-            (A::ReadOnly, 0x1, 0),
-            (A::NoSuid, 0x2, 0),
-            (A::NoDev, 0x4, 0),
-            (A::NoExec, 0x8, 0),
-            (A::RelAtime, 0, ATIME_MASK),
-            (A::NoAtime, 0x10, ATIME_MASK),
-            (A::StrictAtime, 0x20, ATIME_MASK),
-            (A::NoDirAtime, 0x80, 0),
-            (A::NoSymFollow, 0x20_0000, 0),
-            (A::Synchronous, 0, 0),
-            (A::DirSync, 0, 0),
-            (A::LazyTime, 0, 0),
-            (A::MandatoryLocks, 0, 0),
-            (A::InodeVersion, 0, 0),
-            (A::Silent, 0, 0),
-        ] {
-            let attr = mount_attr(&BTreeSet::from([attribute]));
-            assert_eq!((attr.set, attr.clear), (set, clear), "{attribute:?}");
+        use Attribute::{DirSync, InodeVersion, LazyTime, MandatoryLocks, RelAtime, Silent, StrictAtime, Synchronous};
+        // Those that the mount table does not show. The access time modes are one value.
+        let attr = |attribute| mount_attr(&BTreeSet::from([attribute]));
+        assert_eq!((attr(RelAtime).set, attr(RelAtime).clear), (0, ATIME_MASK));
+        assert_eq!((attr(StrictAtime).set, attr(StrictAtime).clear), (0x20, ATIME_MASK));
+        for of_the_file_system in [Synchronous, DirSync, LazyTime, MandatoryLocks, InodeVersion, Silent] {
+            assert_eq!(attr(of_the_file_system), MountAttr::default(), "{of_the_file_system:?}");
         }
     }
 
-    /// The kernel shows them with either way of binding.
+    fn assert_shows(target: &Path, word: &str) {
+        let shown = words_at(target);
+        assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
+        rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+    }
+
+    /// The kernel shows the attributes with either way of binding, and also the attributes of the source.
     #[test]
     fn kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, temporary| {
-            let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"];
-            for word in words {
+            for word in ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"] {
                 let attributes = crate::options::MountOptions::parse([word]).unwrap().of_one_mount();
                 atomically(source, target, &attributes).unwrap();
-                let shown = words_at(target);
-                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+                assert_shows(target, word);
                 via_temporary_bind(temporary, source, target, &attributes).unwrap();
-                let shown_by_way = words_at(target);
-                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
-                for shown in [shown, shown_by_way] {
-                    assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
-                }
+                assert_shows(target, word);
             }
-        });
-    }
-
-    /// Also the attributes that restrict.
-    #[test]
-    fn bind_without_mount_setattr_keeps_all_source_attributes() {
-        with_places(|source, target, temporary| {
             let all = [
                 ("ro", MountFlags::RDONLY),
                 ("nosuid", MountFlags::NOSUID),
@@ -242,9 +220,7 @@ mod tests {
             for (word, flag) in all {
                 rustix::mount::mount_remount(source, MountFlags::BIND | flag, "").unwrap();
                 via_temporary_bind(temporary, source, target, &BTreeSet::new()).unwrap();
-                let shown = words_at(target);
-                assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
-                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+                assert_shows(target, word);
             }
         });
     }
@@ -274,7 +250,6 @@ mod tests {
         });
     }
 
-    /// The mount has them from its first moment.
     #[test]
     fn bind_without_mount_setattr_has_own_and_source_attributes() {
         with_places(|source, target, temporary| {
@@ -292,7 +267,6 @@ mod tests {
         });
     }
 
-    /// Also after a kill. Leftovers elsewhere are removed.
     #[test]
     fn interrupted_bind_without_mount_setattr_leaves_no_mount() {
         with_places(|source, target, temporary| {

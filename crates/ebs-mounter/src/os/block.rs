@@ -21,7 +21,6 @@ pub(crate) fn block_device_number(metadata: &std::fs::Metadata) -> Option<Device
     metadata.file_type().is_block_device().then(|| DeviceNumber::of(metadata.rdev()))
 }
 
-/// Returns the current size of an open block device in bytes.
 pub(crate) fn block_size(device: &File) -> io::Result<u64> {
     // SAFETY: the opcode is BLKGETSIZE64, for which the kernel writes one u64 and nothing else. On a descriptor that is
     // not a block device it fails with ENOTTY and writes nothing.
@@ -29,7 +28,6 @@ pub(crate) fn block_size(device: &File) -> io::Result<u64> {
     Ok(size)
 }
 
-/// True if the device rejects writes.
 pub(crate) fn is_block_read_only(device: &File) -> io::Result<bool> {
     // SAFETY: the opcode is BLKROGET, for which the kernel writes one C int and nothing else. On a descriptor that is
     // not a block device it fails with ENOTTY and writes nothing.
@@ -114,7 +112,6 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
     }
 }
 
-/// Returns the serial number that the NVMe controller of an open namespace reports.
 pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
     Ok(serial_in(&*ask_controller(device, identify_controller())?))
 }
@@ -124,7 +121,6 @@ pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
     String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
 
-/// Returns the statistics page of an EBS volume.
 pub(crate) fn nvme_statistics_page(device: &File) -> io::Result<Box<[u8; ANSWER]>> {
     ask_controller(device, statistics_page())
 }
@@ -142,7 +138,6 @@ mod tests {
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, timeout_milliseconds), 64);
     }
 
-    /// The length is 1024 words of 4 bytes, minus one, for a buffer of 4096 bytes.
     #[test]
     fn statistics_request_counts_words_from_zero() {
         let command = statistics_page();

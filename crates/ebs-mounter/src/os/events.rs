@@ -11,10 +11,8 @@ use tokio::io::unix::AsyncFd;
 const OF_THE_KERNEL: u32 = 1;
 /// Buffer size in bytes, twice the kernel's limit of one event.
 const EVENT_BYTES: usize = 8192;
-/// Maximum number of events that are discarded at once.
 const AT_ONCE: usize = 4096;
 
-/// The kernel's events about devices, from a certain time on.
 #[derive(Debug)]
 pub(crate) struct DeviceEvents(AsyncFd<OwnedFd>);
 
@@ -30,7 +28,6 @@ impl DeviceEvents {
         registered.map(Self).map_err(io::Error::from)
     }
 
-    /// Waits for an event of a block device.
     pub(crate) async fn next_of_a_block_device(&self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
@@ -43,7 +40,6 @@ impl DeviceEvents {
         }
     }
 
-    /// Discards the pending events.
     pub(crate) fn clear(&self) -> io::Result<()> {
         for _ in 0..AT_ONCE {
             match receive(self.0.get_ref()) {

@@ -10,17 +10,12 @@ use rustix::mount::FsOpenFlags;
 
 /// An option that no file system has. A file system that accepts it does not parse options before the mount.
 const NO_OPTION: &str = "ebs-csi-no-such-option";
-/// Maximum length of a value for fsconfig(2), in bytes.
 const MAX_VALUE: usize = 255;
 
-/// The result of a check of options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OptionsCheck {
-    /// The file system rejects this option.
     Rejected {
-        /// The option as it was given.
         option: String,
-        /// The kernel's reason, if it gives one.
         reason: Option<String>,
     },
     /// The file system knows all options. Only the mount shows whether they fit together and to the disk.
@@ -55,7 +50,6 @@ fn set(context: &OwnedFd, option: &str) -> Result<(), Errno> {
     }
 }
 
-/// Empties the log of a context and returns its last error.
 fn drain(context: &OwnedFd) -> Option<String> {
     let mut last = None;
     let mut line = [0; 512];

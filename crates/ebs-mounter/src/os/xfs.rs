@@ -36,7 +36,6 @@ pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// The number of the request contains the size of the struct.
     #[test]
     fn geometry_has_the_kernels_layout() {
         assert_eq!(size_of::<Geometry>(), 112);

@@ -23,7 +23,6 @@ const SMALL: u64 = 2 * END;
 /// Proof that a device was read and found blank. Only the probe creates it, and a format requires it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlankProof {
-    /// Size of the examined device in bytes.
     bytes: u64,
 }
 
@@ -54,7 +53,6 @@ pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
     Ok(blank(size))
 }
 
-/// Reads only the ends.
 pub(super) fn check_ends(area: &Area<'_>) -> io::Result<Contents> {
     Ok(ends(area, END_AGAIN)?.map_or(blank(area.size()), |offset| Contents::Data { offset }))
 }
@@ -71,7 +69,6 @@ fn ends(area: &Area<'_>, length: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Returns the offset of the first byte in a range that is not zero.
 fn first_data(area: &Area<'_>, from: u64, to: u64) -> io::Result<Option<u64>> {
     /// Whole pages are compared, because a loop over bytes takes seconds for tens of MiB in a debug build.
     static ZEROS: [u8; 4096] = [0; 4096];

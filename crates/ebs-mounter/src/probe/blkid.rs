@@ -8,20 +8,16 @@ use super::Contents;
 use crate::fs_type::FsType;
 use crate::tools::{Call, Finished, Program, ToolError, Tools};
 
-/// Time limit of blkid. Then it is killed.
 const BOUND: Duration = Duration::from_secs(60);
 /// blkid's exit code if it recognises nothing. It also exits with this code after it failed to open or read the device,
 /// but then it prints an error, and this is not an opinion.
 const NOTHING: i32 = 2;
-/// blkid's exit code if signatures contradict each other.
 const AMBIVALENT: i32 = 8;
 
-/// The signatures that blkid recognises.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Opinion {
     /// A file system, RAID member, encryption …
     kind: Option<String>,
-    /// A partition table.
     table: Option<String>,
 }
 
@@ -36,13 +32,11 @@ impl Opinion {
     }
 }
 
-/// Returns the command line of blkid.
 pub(super) fn call(device: &Path) -> Call {
     let args = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", "--"].map(OsStr::new);
     Call::new(Program::Blkid, args.into_iter().chain([device.as_os_str()]))
 }
 
-/// Runs blkid.
 pub(super) async fn ask(tools: &Tools, device: &Path) -> Result<Opinion, ToolError> {
     let ended = tools.read(call(device), BOUND).await?;
     parse(ended)
@@ -155,7 +149,6 @@ mod tests {
         }
     }
 
-    /// If the two disagree, nothing is written.
     #[test]
     fn file_system_requires_blkid_to_find_exactly_the_same() {
         let opinion = |kind: &str, table: &str| {

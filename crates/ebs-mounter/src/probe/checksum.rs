@@ -1,6 +1,5 @@
 //! CRC-32C (Castagnoli), the checksum of ext4, xfs and btrfs superblocks, and the CRC-32 of partition tables.
 
-/// The reversed polynomials.
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 const IEEE: u32 = 0xedb8_8320;
 
@@ -9,7 +8,6 @@ pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     remainder(CASTAGNOLI, seed, bytes)
 }
 
-/// Returns the CRC-32 of the bytes as GPT defines it.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !remainder(IEEE, !0, bytes)
 }

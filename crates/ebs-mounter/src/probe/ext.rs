@@ -10,7 +10,6 @@ use crate::fs_type::FsType;
 
 /// Offset of the primary superblock, independent of the block size.
 pub(crate) const OFFSET: u64 = 1024;
-/// Length of the superblock in bytes.
 const LENGTH: usize = 1024;
 const MAGIC: u16 = 0xef53;
 
@@ -29,13 +28,10 @@ const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
 const JOURNAL_BACKUP_TYPE: usize = 0xfd;
 const BACKUP_OF_BLOCKS: u8 = 1;
 const JOURNAL_BACKUP: usize = 0x10c;
-/// The first two bytes of an extent tree.
 const EXTENT_MAGIC: u16 = 0xf30a;
-/// Bits of the state field.
 const STATE_VALID: u16 = 0x1;
 const STATE_ERRORS: u16 = 0x2;
 
-/// The fields of a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtSuperblock {
     blocks: u64,
@@ -79,12 +75,10 @@ impl ExtSuperblock {
             && self.incompat & INCOMPAT_JOURNAL_DEVICE == 0
     }
 
-    /// Returns the block size in bytes.
     pub fn block_size(&self) -> u64 {
         1024 << self.log_block_size.min(6)
     }
 
-    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(self.block_size())
     }
@@ -94,12 +88,10 @@ impl ExtSuperblock {
         self.ro_compat & RO_COMPAT_BIGALLOC != 0
     }
 
-    /// Returns how large the file system can become on a device of `device` bytes.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         self.geometry.reach(device)
     }
 
-    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -110,7 +102,6 @@ impl ExtSuperblock {
         self.journal_block?.checked_mul(self.block_size())
     }
 
-    /// True if the kernel has recorded errors in the superblock since the last check of the file system.
     pub fn has_error_state(&self) -> bool {
         self.state & STATE_ERRORS != 0
     }
@@ -129,7 +120,6 @@ impl ExtSuperblock {
     }
 }
 
-/// Reads the primary superblock, if its magic number is present.
 pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<ExtSuperblock>> {
     Ok(area.read_within(OFFSET, LENGTH)?.and_then(|bytes| parse(&bytes)))
 }
@@ -189,7 +179,6 @@ mod tests {
         parse(&bytes).unwrap()
     }
 
-    /// Each value makes one required field invalid.
     #[test]
     fn ext_with_a_missing_or_invalid_field_is_not_complete() {
         assert!(with(&[]).is_complete());

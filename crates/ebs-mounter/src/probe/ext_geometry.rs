@@ -5,16 +5,13 @@ use super::read::{le16, le32};
 
 const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
-/// Bytes of a group descriptor without the feature 64bit.
 const SMALL_DESCRIPTOR: u64 = 32;
-/// Bytes of an inode in the first revision of the format.
 const FIRST_INODE: u64 = 128;
 /// Blocks for files that resize2fs requires in the last group, in addition to the group's own tables.
 const LEAST_FREE: u64 = 50;
 /// The tools round a size down to pages of at most 64 KiB. A smaller difference does not count as growth.
 const LEAST_GROWTH: u64 = 1 << 20;
 
-/// The fields of a superblock that limit the size of its file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Geometry {
     block_bytes: u64,
@@ -53,7 +50,6 @@ impl Geometry {
         }
     }
 
-    /// Returns how large the file system can become on a device of `device` bytes.
     pub(super) fn reach(&self, device: u64) -> Reach {
         let on_device = device / self.block_bytes;
         let (most, limit) = self.most_blocks();
@@ -143,7 +139,6 @@ mod tests {
         assert_eq!(usual().reach(GIB + 4095).bytes, GIB);
     }
 
-    /// 512 blocks of inodes, two bitmaps, a superblock, 1,024 reserved blocks, one of descriptors and 50 for files.
     #[test]
     fn last_group_without_room_for_its_tables_is_left_out() {
         let least = 512 + 2 + 1 + 1024 + 1 + 50;

@@ -176,7 +176,6 @@ mod tests {
         inspect(&Area::new(&Overlaid { below: image, at, bytes }, SIZE), Depth::Proof { seed: 7 }).unwrap()
     }
 
-    /// If the header is not consistent, the bytes are file data or a boot sector, and the file system is mounted.
     #[test]
     fn signature_counts_beside_file_system_if_header_is_consistent() {
         let ext4 = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
@@ -198,8 +197,6 @@ mod tests {
         }
     }
 
-    /// Such headers are a copy in a file, which has another position, and a partition without start or length. For a
-    /// pool, only the uberblocks of one label count.
     #[test]
     fn inconsistent_header_or_partition_is_ignored() {
         let valid = |what, offset, bytes| is_valid_in(vec![(offset, bytes)], what, offset);
@@ -219,7 +216,6 @@ mod tests {
         assert!(!valid("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth is after the label");
     }
 
-    /// Covers kinds that cannot coexist with our superblocks, and kinds that have nothing to compare.
     #[test]
     fn swap_and_bcache_are_checked_and_kinds_without_fields_count() {
         let valid = |what, offset, bytes| is_valid_in(bytes, what, offset);

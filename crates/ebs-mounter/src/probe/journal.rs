@@ -9,10 +9,8 @@ use std::io;
 use super::ext::ExtSuperblock;
 use super::read::{Area, be32};
 
-/// Bytes of the journal's superblock that are read.
 const LENGTH: usize = 0x24;
 const MAGIC: u32 = 0xc03b_3998;
-/// The block types of a journal's superblock.
 const SUPERBLOCKS: [u32; 2] = [3, 4];
 
 /// True if the journal has recorded an error. False also if the position of the journal is unknown; then the error

@@ -15,7 +15,6 @@ const GIB: u64 = 1024 * MIB;
 const TIB: u64 = 1024 * GIB;
 /// Bytes that are read at a position, unless its range is known exactly.
 pub(super) const PAGE: u64 = 4096;
-/// Number of stretches in which a page is sampled.
 pub(super) const STRETCHES: u64 = 1024;
 
 /// Bytes of the smallest ext group: as many blocks of 1 KiB as one such block has bits. With larger blocks, and with
@@ -31,7 +30,6 @@ const XFS_BLOCK: u64 = 4 * KIB;
 const XFS_MAX_BLOCK: u64 = 64 * KIB;
 /// If mkfs.xfs makes one group for each CPU, no group is smaller than this.
 const XFS_GROUP_FOR_A_CPU: u64 = 4 * GIB;
-/// How many multiples of this size are read.
 const XFS_MULTIPLES: u64 = 1024;
 /// Every number of groups up to this, and the numbers of CPUs of larger EC2 instances.
 const XFS_COUNTS: u64 = 256;
@@ -137,7 +135,6 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
     })
 }
 
-/// Computes a seed from a text (FNV-1a).
 pub(super) fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -253,6 +250,7 @@ mod tests {
         }
     }
 
+    /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
     #[test]
     fn ranges_of_the_proof_are_the_same_in_every_build() {
         let line = |size: u64| {

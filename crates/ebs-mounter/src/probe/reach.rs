@@ -5,14 +5,12 @@ use std::fmt;
 /// mkfs.xfs and xfs_growfs leave a smaller allocation group of XFS unused. In bytes.
 const LEAST_XFS_GROUP: u64 = 16 << 20;
 
-/// Why a file system cannot become as large as its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrowthLimit {
     /// Without the feature 64bit there are at most 2^32 - 1 blocks.
     BlockNumbers,
     /// There are at most 2^32 - 1 inodes, and each block group has a fixed number of them.
     Inodes,
-    /// The descriptors of all groups must fit into one group.
     Descriptors,
 }
 
@@ -28,7 +26,6 @@ impl fmt::Display for GrowthLimit {
     }
 }
 
-/// How large a file system can become on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The size in bytes that the tools certainly reach.

@@ -6,7 +6,6 @@ use std::os::unix::fs::FileExt;
 
 /// A source of bytes that can be read at an offset. A read past its end is an error.
 pub(crate) trait ReadAt {
-    /// Fills the buffer or fails.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -16,7 +15,6 @@ impl ReadAt for File {
     }
 }
 
-/// A device and its size as the kernel reports it.
 pub(crate) struct Area<'a> {
     bytes: &'a dyn ReadAt,
     size: u64,
@@ -27,15 +25,10 @@ impl<'a> Area<'a> {
         Self { bytes, size }
     }
 
-    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads `length` bytes.
-    ///
-    /// # Errors
-    /// The error of the device, with the offset.
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut buffer = vec![0; length];
         self.bytes
@@ -59,12 +52,10 @@ pub(crate) fn le16(buffer: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([buffer[at], buffer[at + 1]])
 }
 
-/// As [`le16`], 32 bits.
 pub(crate) fn le32(buffer: &[u8], at: usize) -> u32 {
     u32::from(le16(buffer, at)) | u32::from(le16(buffer, at + 2)) << 16
 }
 
-/// As [`le16`], 64 bits.
 pub(crate) fn le64(buffer: &[u8], at: usize) -> u64 {
     u64::from(le32(buffer, at)) | u64::from(le32(buffer, at + 4)) << 32
 }
@@ -74,12 +65,10 @@ pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([buffer[at], buffer[at + 1]])
 }
 
-/// As [`be16`], 32 bits.
 pub(crate) fn be32(buffer: &[u8], at: usize) -> u32 {
     u32::from(be16(buffer, at)) << 16 | u32::from(be16(buffer, at + 2))
 }
 
-/// As [`be16`], 64 bits.
 pub(crate) fn be64(buffer: &[u8], at: usize) -> u64 {
     u64::from(be32(buffer, at)) << 32 | u64::from(be32(buffer, at + 4))
 }

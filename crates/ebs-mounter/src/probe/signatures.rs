@@ -5,7 +5,6 @@ use std::io;
 
 use super::read::Area;
 
-/// The position of a signature.
 #[derive(Clone, Copy)]
 enum At {
     /// Bytes from the start.
@@ -16,12 +15,9 @@ enum At {
     RoundedEnd(u64, u64),
 }
 
-/// A signature that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FoundSignature {
-    /// The kind of contents.
     pub(super) what: &'static str,
-    /// Its offset in bytes.
     pub(super) offset: u64,
 }
 
@@ -82,7 +78,6 @@ const ZFS_UBERBLOCKS: u64 = 128 * KIB;
 const ZFS_UBERBLOCK: usize = 1024;
 const ZFS_MAGIC: [u8; 8] = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
 
-/// Finds all signatures.
 pub(super) fn find(area: &Area<'_>) -> io::Result<Vec<FoundSignature>> {
     let mut found = Vec::new();
     for &Signature(what, at, sign) in SIGNATURES {
@@ -139,7 +134,6 @@ mod tests {
     /// Not a multiple of the numbers to which RAID positions are rounded, and large enough for each position.
     const SIZE: u64 = (300 << 30) + 12_800;
 
-    /// One byte after it, the same bytes are not found.
     #[test]
     fn every_signature_is_found_only_at_its_offset() {
         let found = |at: u64, sign: &[u8]| find(&Area::new(&Written(vec![(at, sign.to_vec())]), SIZE)).unwrap();

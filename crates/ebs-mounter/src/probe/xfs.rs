@@ -12,7 +12,6 @@ const MAX_SECTOR: usize = 32 * 1024;
 /// Offset of the checksum of a version 5 superblock. It is little-endian, unlike the other fields.
 const CHECKSUM: usize = 224;
 
-/// The fields of a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XfsSuperblock {
     block_size: u32,
@@ -33,18 +32,15 @@ impl XfsSuperblock {
             && matches!(self.version, 4 | 5)
     }
 
-    /// Returns the size of the data section in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_size))
     }
 
-    /// Returns how large the file system can become on a device of `device` bytes: to its end.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         Reach::of_xfs(device)
     }
 }
 
-/// Reads the primary superblock, if its magic number is present.
 pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<XfsSuperblock>> {
     let Some(first) = area.read_within(0, 512)? else { return Ok(None) };
     if !first.starts_with(MAGIC) {

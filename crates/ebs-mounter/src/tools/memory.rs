@@ -23,14 +23,12 @@ const MAX_BLOCKS_AS_BITS: u64 = 1 << 28;
 /// for each block, whatever the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockMaps {
-    /// Bit arrays.
     Bits,
     /// Trees of extents, the default of e2fsck.
     Trees,
 }
 
 impl BlockMaps {
-    /// Chooses arrays if they are small.
     pub(crate) fn for_blocks(blocks: u64) -> Self {
         if blocks <= MAX_BLOCKS_AS_BITS { Self::Bits } else { Self::Trees }
     }
@@ -41,10 +39,6 @@ pub(crate) fn e2fsck_conf_in(state_dir: &Path) -> PathBuf {
     state_dir.join(E2FSCK_CONF_NAME)
 }
 
-/// Writes our e2fsck.conf unless it exists.
-///
-/// # Errors
-/// When the state directory is not writable.
 pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     let path = e2fsck_conf_in(state_dir);
     if fs::read(&path).is_ok_and(|there| there == E2FSCK_CONF.as_bytes()) {
@@ -74,7 +68,6 @@ pub(crate) fn raise_oom_score(child: u32) {
 /// The container of this process, as the kernel treats it when memory runs short.
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
-    /// Mount point of the cgroup file system.
     cgroups: PathBuf,
     /// The warning that the setting cannot be changed has been logged.
     has_warned: Arc<AtomicBool>,
@@ -106,7 +99,6 @@ impl Container {
         }
     }
 
-    /// Returns true if the setting was on and has been cleared.
     fn clear_group(&self) -> io::Result<bool> {
         let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
         let Some(own) = own_cgroup(&self.cgroups, &list, std::process::id()) else { return Ok(false) };
@@ -173,23 +165,5 @@ mod tests {
         fs::write(at("kubepods/pod1/driver/cgroup.procs"), "7\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(at("kubepods/pod1/driver")));
         assert_eq!(own_cgroup(root.path(), "8:pids:/x\n", 7), None, "no cgroup v2");
-    }
-
-    #[test]
-    fn oom_group_of_the_container_is_cleared() {
-        let root = tempfile::tempdir().unwrap();
-        let container = Container::new(root.path().to_owned());
-        let group = root.path().join("memory.oom.group");
-        assert!(!container.clear_group().unwrap(), "another cgroup");
-        fs::write(root.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
-        assert!(!container.clear_group().unwrap(), "cgroup v1");
-        // If the kernel has no cgroup v2, a process has no cgroup of its own.
-        let has_v2 = fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
-        for _ in 0..2 {
-            fs::write(&group, "1\n").unwrap();
-            assert_eq!(container.clear_group().unwrap(), has_v2);
-            assert_eq!(fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
-            assert!(!has_v2 || !container.clear_group().unwrap());
-        }
     }
 }

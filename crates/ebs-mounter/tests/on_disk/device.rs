@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::disk::{Disk, MIB, config};
 use ebs_ec2::VolumeId;
 use ebs_mounter::{
-    Contents, DeviceError, DeviceQuery, FsType, Identity, IdentityError, MountError, MountOptions, Mounter,
-    MounterConfig, Partition, StatisticsError,
+    DeviceError, DeviceQuery, FsType, Identity, IdentityError, MountError, MountOptions, Mounter, MounterConfig,
+    Partition, StatisticsError,
 };
 use ebs_testkit::loop_device::unused_volume_id;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
@@ -31,7 +31,6 @@ impl Machine {
         Self { root }
     }
 
-    /// Creates a machine whose disk `nvme1n1` is a volume.
     pub(crate) async fn with_nvme(bytes: u64) -> (Self, Disk) {
         let (machine, disk) = (Self::new(), Disk::new(bytes));
         machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
@@ -97,7 +96,6 @@ impl Machine {
     }
 }
 
-/// Observes whether a file is opened from now on.
 pub(crate) struct Opens(OwnedFd);
 
 impl Opens {
@@ -120,7 +118,6 @@ pub(crate) fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
-/// It must also have the volume id in the name of its backing file.
 #[tokio::test]
 async fn loop_device_is_a_volume_only_below_configured_directory() {
     let disk = Disk::new(MIB);
@@ -137,41 +134,15 @@ async fn loop_device_is_a_volume_only_below_configured_directory() {
     }
 }
 
-/// The error names both ids.
-#[tokio::test]
-async fn foreign_device_under_expected_name_is_rejected_untouched() {
-    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    machine.link(&wanted, "", "nvme1n1");
-    let error = machine.mounter().find(&query(&wanted)).await.unwrap_err();
-    let text = error.to_string();
-    assert!(matches!(error, DeviceError::Foreign { .. }));
-    assert!(text.contains(wanted.as_str()) && text.contains(disk.volume.as_str()), "{text}");
-    assert!(matches!(disk.contents().await, Contents::Blank(_)));
-}
-
-/// The right disk may be found by a by-id name with a suffix.
-#[tokio::test]
-async fn stale_name_is_skipped_for_the_right_disk() {
-    let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
-    machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
-    machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
-    symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
-    machine.link(&disk.volume, "", "nvme1n1");
-    machine.link(&disk.volume, "_1", "nvme2n1");
-    let stale = DeviceQuery { hint: Some(machine.path("dev/xvdaa")), ..query(&disk.volume) };
-    let device = machine.mounter().find(&stale).await.unwrap();
-    assert_eq!(device.path(), machine.path("dev/nvme2n1"));
-}
-
 #[tokio::test]
 async fn disk_is_opened_only_after_sysfs_identifies_it() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
     machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
-    // A disk whose first read stalls would block the process that opens it.
+    // A disk whose first read stalls would block the process that opens it. The right one has a name with a suffix.
     symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
     machine.link(&disk.volume, "", "nvme1n1");
+    machine.link(&disk.volume, "_1", "nvme2n1");
     let mounter = machine.mounter();
     let (wrong, right) = (Opens::of(&machine.path("dev/nvme1n1")), Opens::of(&machine.path("dev/nvme2n1")));
     let hinted = DeviceQuery { hint: Some(machine.path("dev/xvdaa")), ..query(&disk.volume) };
@@ -180,7 +151,10 @@ async fn disk_is_opened_only_after_sysfs_identifies_it() {
     assert!(right.seen() && !wrong.seen());
     let absent = unused_volume_id();
     machine.link(&absent, "", "nvme1n1");
-    assert!(matches!(mounter.find(&query(&absent)).await, Err(DeviceError::Foreign { .. })));
+    let error = mounter.find(&query(&absent)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, DeviceError::Foreign { .. }) && text.contains(other.volume.as_str()), "{text}");
+    assert!(text.contains(absent.as_str()), "{text}");
     assert!(matches!(mounter.find(&query(&unused_volume_id())).await, Err(DeviceError::Missing { .. })));
     assert!(!right.seen() && !wrong.seen());
     mounter.open_mounted(&unused_volume_id(), device.number()).await.expect_err("another volume");
@@ -211,7 +185,6 @@ async fn non_block_device_or_path_outside_dev_is_rejected() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
 
-/// The map is used instead of its disks. Any other mapped device is not opened.
 #[tokio::test]
 async fn only_a_multipath_map_over_the_volume_is_the_volume() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
@@ -263,27 +236,12 @@ async fn multipath_map_over_two_or_no_volumes_is_not_a_volume() {
     assert!(found.contains("without paths"), "{found}");
 }
 
-/// A disk may also reject the request.
 #[tokio::test]
 async fn disk_without_statistics_is_named_in_the_error() {
     let disk = Disk::new(MIB);
     let error = disk.mounter.nvme_statistics(&disk.find().await).await.unwrap_err();
     assert!(matches!(error, StatisticsError::Read { .. }), "{error:?}");
     assert!(error.to_string().contains(disk.device.path().to_str().unwrap()), "{error}");
-}
-
-#[tokio::test]
-async fn late_device_is_awaited_and_a_missing_one_is_reported() {
-    let (machine, disk) = (Machine::new(), Disk::new(MIB));
-    let missing = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
-    assert!(matches!(missing, DeviceError::Missing { .. }), "{missing:?}");
-    let patient = Mounter::new(MounterConfig { late_device: Duration::from_secs(120), ..machine.config() }).unwrap();
-    let (wanted, late) = (query(&disk.volume), patient.clone());
-    let search = late.find(&wanted);
-    tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it does not exist yet");
-    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ebs_ec2::VolumeId;
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
-    MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
+    Contents, Device, DeviceQuery, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType,
+    MountOptions, MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
 };
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
@@ -27,7 +27,6 @@ pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath
     });
 }
 
-/// A disk for one test.
 pub(crate) struct Disk {
     pub(crate) volume: VolumeId,
     pub(crate) device: LoopDevice,
@@ -70,18 +69,27 @@ impl Disk {
         self.mounter.probe(&self.find().await).await.expect("a probe of the device")
     }
 
-    /// Formats the blank device as the driver does.
-    pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
+    /// Proves the device blank, as the driver does before a format.
+    pub(crate) async fn proven_blank(&self, fs_type: FsType) -> (Device, FormatRecord, FormatPermit) {
         let Contents::Blank(proof) = self.contents().await else { panic!("not blank") };
-        let (device, record) = (self.find().await, self.record(spec.fs_type).await);
-        self.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await.expect("a format");
+        (self.find().await, self.record(fs_type).await, FormatPermit::of_blank(&proof))
+    }
+
+    /// Formats the blank device as the driver does.
+    pub(crate) async fn format_blank(&self, spec: &FormatSpec) -> Result<(), FormatError> {
+        let (device, record, permit) = self.proven_blank(spec.fs_type).await;
+        self.mounter.format(&device, spec, &record, permit).await
+    }
+
+    /// As [`Self::format_blank`], without the record of the format.
+    pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
+        self.format_blank(spec).await.expect("a format");
         self.mounter.forget_format(&self.volume).await.unwrap();
         let Contents::Filesystem(superblock) = self.contents().await else { panic!("no file system") };
         assert!(superblock.is_complete());
         superblock
     }
 
-    /// Formats and mounts the disk.
     pub(crate) async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
         let superblock = self.format(&plain(fs_type)).await;
         let (device, at) = (self.find().await, self.at(name));
@@ -104,7 +112,6 @@ pub(crate) fn plain(fs_type: FsType) -> FormatSpec {
     FormatSpec { fs_type, options: FormatOptions::default() }
 }
 
-/// Returns the output of a tool of this machine.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a second opinion for the test")]
     let output = std::process::Command::new(program).args(args).output().expect(program);

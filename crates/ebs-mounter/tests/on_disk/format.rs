@@ -3,7 +3,7 @@
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::disk::{Disk, MIB, output_of, plain, unmount_all, with_disk};
-use ebs_mounter::{Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions};
+use ebs_mounter::{Contents, FormatError, FormatOptions, FormatRecord, FormatSpec, FsType, MountOptions};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 
@@ -19,7 +19,6 @@ fn line<'a>(dump: &'a str, label: &str) -> Vec<&'a str> {
     words
 }
 
-/// They also have no reserved blocks.
 #[tokio::test]
 async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
     let base = "ext_attr resize_inode dir_index filetype sparse_super large_file";
@@ -43,7 +42,6 @@ async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
     }
 }
 
-/// All bits are compared, so that no other feature is enabled.
 #[tokio::test]
 async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     // finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes, bigtime, large extent counters.
@@ -56,18 +54,10 @@ async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     }
 }
 
-/// Returns the feature bits of the superblock.
 fn xfs_bits(disk: &Disk) -> Vec<String> {
     let fields = "print features_compat features_ro_compat features_incompat";
     let text = output_of("/usr/sbin/xfs_db", &["-r", "-c", "sb 0", "-c", fields, disk.device.path().to_str().unwrap()]);
     text.lines().map(str::to_owned).collect()
-}
-
-/// Formats as the driver does after a blank proof.
-async fn format_blank(disk: &Disk, spec: &FormatSpec) -> Result<(), FormatError> {
-    let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-    let (device, record) = (disk.find().await, disk.record(spec.fs_type).await);
-    disk.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await
 }
 
 /// Leaves a record like an mkfs that was killed. Use it only in the test's own mount namespace.
@@ -76,7 +66,7 @@ async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     // The driver first queries the features of mkfs.xfs.
     let script = format!("case \"$*\" in -N*) exec {KNOWS} ;; esac; kill -9 $$");
     let replaced = ReplacedTool::by_script(program, &script).unwrap();
-    let outcome = format_blank(disk, &plain(fs_type)).await;
+    let outcome = disk.format_blank(&plain(fs_type)).await;
     drop(replaced);
     assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
     let record = disk.record(fs_type).await;
@@ -84,7 +74,6 @@ async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     record
 }
 
-/// True if the state directory contains a record of a format.
 fn has_record(disk: &Disk) -> bool {
     disk.place.path().join(format!("format-{}", disk.volume)).exists()
 }
@@ -101,7 +90,7 @@ async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatE
 fn mkfs_that_cannot_be_started_leaves_no_record() {
     with_disk(async |disk| {
         let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
-        let outcome = format_blank(disk, &plain(FsType::Ext4)).await;
+        let outcome = disk.format_blank(&plain(FsType::Ext4)).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
         assert!(!has_record(disk));
     });
@@ -146,14 +135,13 @@ fn held(disk: &Disk) -> std::fs::File {
     std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
 }
 
-/// An interrupted format waits for the holder and keeps its record.
 #[test]
 fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
     in_mount_namespace(|| async {
         for fs_type in [FsType::Ext4, FsType::Xfs] {
             let disk = Disk::new(600 * MIB);
             let holder = held(&disk);
-            let outcome = format_blank(&disk, &plain(fs_type)).await;
+            let outcome = disk.format_blank(&plain(fs_type)).await;
             assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
             assert!(!has_record(&disk));
             drop(holder);
@@ -192,12 +180,10 @@ fn record_and_its_removal_survive_a_power_cut() {
         let disk = Disk::new(64 * MIB);
         let state = at.as_path().join("state");
         let mounter = ebs_mounter::Mounter::new(crate::disk::config(&state, disk.device.directory())).unwrap();
-        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-        let (found, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let (found, record, permit) = disk.proven_blank(FsType::Ext4).await;
         let cut = format!("/usr/sbin/xfs_io -x -c shutdown {directory}");
         let replaced = ReplacedTool::by_script("mke2fs", &format!("{cut}\nkill -9 $$")).unwrap();
-        let spec = plain(FsType::Ext4);
-        let outcome = mounter.format(&found, &spec, &record, FormatPermit::of_blank(&proof)).await;
+        let outcome = mounter.format(&found, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
         drop(replaced);
         unmount_all(&below.mounter, &at).await.unwrap();

@@ -22,7 +22,6 @@ async fn headroom(disk: &Disk, device: &Device) -> Headroom {
     disk.mounter.headroom_of_unmounted(device, &superblock).await.unwrap()
 }
 
-/// Returns the sizes of a growth.
 fn sizes(growth: Option<Growth>) -> Option<(u64, u64)> {
     growth.map(|growth| (growth.from, growth.to))
 }
@@ -59,7 +58,6 @@ fn mounted_file_system_is_measured_only_as_its_own_type() {
     });
 }
 
-/// It never overrides its own checks, mounted or not.
 #[test]
 fn resize2fs_is_started_without_force() {
     in_mount_namespace(|| async {
@@ -78,7 +76,6 @@ fn resize2fs_is_started_without_force() {
     });
 }
 
-/// Returns an ext4 with clusters of this size.
 fn with_clusters(bytes: &str) -> FormatSpec {
     let options = FormatOptions { bigalloc: true, cluster_size: Some(size_word(bytes)), ..FormatOptions::default() };
     FormatSpec { fs_type: FsType::Ext4, options }
@@ -88,7 +85,6 @@ fn size_word(text: &str) -> SizeWord {
     SizeWord::parse(text).unwrap().unwrap()
 }
 
-/// With clusters of 1 MiB a group is 32 GiB.
 #[test]
 fn headroom_equals_the_size_that_resize2fs_reaches() {
     in_mount_namespace(|| async {
@@ -142,7 +138,6 @@ fn file_system_grows_to_the_limit_of_its_block_numbers() {
     });
 }
 
-/// A growth that leaves less than one group unused is complete.
 #[test]
 fn growth_that_stops_early_is_an_error() {
     in_mount_namespace(|| async {

@@ -37,7 +37,6 @@ impl Question {
         Self(path)
     }
 
-    /// Waits for a reader.
     async fn asked(&self) -> std::fs::File {
         let mut asked = None;
         until("a read of the serial number", || {
@@ -89,7 +88,6 @@ async fn partition_node_of_another_disk_counts_as_missing() {
     assert!(matches!(found, Err(DeviceError::NoPartition { .. })), "{found:?}");
 }
 
-/// A driver that is killed at this moment has formatted nothing.
 #[tokio::test]
 async fn record_permits_no_format_before_the_last_check() {
     let (machine, disk) = Machine::with_nvme(64 * MIB).await;
@@ -121,10 +119,8 @@ fn format_is_flushed_before_it_succeeds() {
         std::fs::write(&bytes, WRITTEN).unwrap();
         let write = format!("for last; do :; done; exec /bin/dd if={} of=$last bs=64k conv=notrunc", bytes.display());
         let _replaced = ReplacedTool::by_script("mke2fs", &write).unwrap();
-        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
         let _open_elsewhere = std::fs::File::open(disk.device.path()).unwrap();
-        disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await.unwrap();
+        disk.format_blank(&plain(FsType::Ext4)).await.unwrap();
         let mut found = vec![0; WRITTEN.len()];
         std::fs::File::open(disk.device.backing_file()).unwrap().read_exact_at(&mut found, 0).unwrap();
         assert!(found == WRITTEN, "the new file system is only in memory");
@@ -173,10 +169,8 @@ fn mkfs_holds_its_disk_from_its_start() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "exit 1");
-        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
         let spec = plain(FsType::Ext4);
-        let format = disk.mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof));
+        let format = disk.format_blank(&spec);
         let look = async {
             let process = mkfs.process().await;
             let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
@@ -197,9 +191,8 @@ fn disk_of_a_waiting_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "kill -9 $$");
-        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
-        let (spec, permit) = (plain(FsType::Ext4), FormatPermit::of_blank(&proof));
+        let spec = plain(FsType::Ext4);
+        let (device, record, permit) = disk.proven_blank(FsType::Ext4).await;
         {
             let format = disk.mounter.format(&device, &spec, &record, permit.clone());
             tokio::pin!(format);

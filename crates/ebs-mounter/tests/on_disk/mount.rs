@@ -149,12 +149,10 @@ fn sysfs_of_another_disk() -> tempfile::TempDir {
     sys
 }
 
-/// Returns a mounter that uses another sysfs.
 fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
     Mounter::new(MounterConfig { sys: sys.to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) })
 }
 
-/// A mount in use stays.
 #[test]
 fn nothing_has_vanished_without_block_devices_in_sysfs() {
     with_mounted_disk(async |disk, device, at| {
@@ -173,7 +171,6 @@ fn nothing_has_vanished_without_block_devices_in_sysfs() {
     });
 }
 
-/// The error names the path to mount.
 #[test]
 fn mounter_does_not_start_without_block_devices_in_sysfs() {
     with_disk(async |disk| {

@@ -19,8 +19,6 @@ fn assert_names_it(answer: &VolumeStatistics, disk: &Disk) {
     assert!(message.contains(disk.device.path().to_str().unwrap()), "{message}");
 }
 
-/// It may be mounted and bound several times. A disk without statistics, such as a simulated one, is a failure that
-/// names it.
 #[test]
 fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
     with_disk(async |disk| {

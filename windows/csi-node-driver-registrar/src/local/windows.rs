@@ -14,7 +14,6 @@ use crate::stream::Stream;
 
 /// The step that fails if Windows is too old, and under Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
-/// Capacity of the queue of accepted connections.
 const WAITING: usize = 16;
 
 /// A thread accepts the connections. It ends when it accepts a connection that the program no longer wants. If the

@@ -49,7 +49,6 @@ async fn driver_without_a_valid_name_ends_the_registrar() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A driver may be busy at its start.
 #[tokio::test]
 async fn slow_driver_is_queried_again() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -82,7 +81,6 @@ async fn registrar_reconnects_to_a_restarted_driver() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The exit code is 1, so that a new process registers the new driver.
 #[tokio::test]
 async fn registrar_ends_when_another_driver_replaces_the_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

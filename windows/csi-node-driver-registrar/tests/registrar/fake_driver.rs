@@ -8,11 +8,15 @@ use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     ProbeRequest, ProbeResponse,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status};
 
-/// Its response to GetPluginInfo.
 #[derive(Debug, Clone)]
 #[cfg_attr(windows, expect(dead_code, reason = "the tests of what goes wrong are for Linux"))]
 pub(crate) enum Says {
@@ -30,57 +34,45 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct FakeDriver {
     runtime: Option<Runtime>,
-    tasks: JoinSet<()>,
+    _tasks: JoinSet<()>,
     shared: Arc<Shared>,
 }
 
 impl FakeDriver {
-    fn new(says: Says) -> anyhow::Result<Self> {
+    /// Serves the connections that `accepted` returns, which it creates in the driver's runtime.
+    fn serve<S, C>(says: Says, accepted: impl FnOnce() -> S + Send + 'static) -> anyhow::Result<Self>
+    where
+        S: Stream<Item = std::io::Result<C>> + Send + 'static,
+        C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let shared = Arc::new(Shared { says: Mutex::new(says), asked: Mutex::new(0) });
-        Ok(Self { runtime: Some(runtime), tasks: JoinSet::new(), shared })
-    }
-
-    fn handle(&self) -> tokio::runtime::Handle {
-        self.runtime.as_ref().expect("until it is dropped").handle().clone()
+        let server = Server::builder().add_service(IdentityServer::new(Said(Arc::clone(&shared))));
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(
+            async move { server.serve_with_incoming(accepted()).await.expect("a driver that serves") },
+            runtime.handle(),
+        );
+        Ok(Self { runtime: Some(runtime), _tasks: tasks, shared })
     }
 
     pub(crate) fn over_tcp(says: Says) -> anyhow::Result<(Self, SocketAddr)> {
-        let mut driver = Self::new(says)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (handle, identity) = (driver.handle(), Said(Arc::clone(&driver.shared)));
-        driver.tasks.spawn_on(
-            async move {
-                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-                let accepted = tokio_stream::wrappers::TcpListenerStream::new(listener);
-                let server = tonic::transport::Server::builder().add_service(IdentityServer::new(identity));
-                server.serve_with_incoming(accepted).await.expect("a driver that serves");
-            },
-            &handle,
-        );
-        Ok((driver, address))
+        let accepted = move || TcpListenerStream::new(tokio::net::TcpListener::from_std(listener).expect("a listener"));
+        Ok((Self::serve(says, accepted)?, address))
     }
 
-    /// Serves at a local socket.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(socket: &std::path::Path, says: Says) -> anyhow::Result<Self> {
-        let mut driver = Self::new(says)?;
         let _left_by_the_one_before = std::fs::remove_file(socket);
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
         listener.set_nonblocking(true)?;
-        let (handle, identity) = (driver.handle(), Said(Arc::clone(&driver.shared)));
-        driver.tasks.spawn_on(
-            async move {
-                let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
-                let accepted = tokio_stream::wrappers::UnixListenerStream::new(listener);
-                let server = tonic::transport::Server::builder().add_service(IdentityServer::new(identity));
-                server.serve_with_incoming(accepted).await.expect("a driver that serves");
-            },
-            &handle,
-        );
-        Ok(driver)
+        Self::serve(says, move || {
+            let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
+            tokio_stream::wrappers::UnixListenerStream::new(listener)
+        })
     }
 
     #[cfg(target_os = "linux")]
@@ -88,7 +80,6 @@ impl FakeDriver {
         *self.shared.says.lock().expect("a lock") = says;
     }
 
-    /// Returns how often GetPluginInfo was called.
     pub(crate) fn asked(&self) -> usize {
         *self.shared.asked.lock().expect("a lock")
     }

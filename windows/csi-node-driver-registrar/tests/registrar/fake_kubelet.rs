@@ -25,7 +25,6 @@ pub(crate) struct FakeKubelet {
     met: BTreeMap<PathBuf, (u64, i64, i64)>,
 }
 
-/// A plugin's socket with a connection.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) socket: PathBuf,

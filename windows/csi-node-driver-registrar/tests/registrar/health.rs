@@ -14,7 +14,6 @@ use crate::{BOUND, eventually};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// Returns status and text of a page.
 fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(BOUND))?;
@@ -31,14 +30,11 @@ async fn page(address: &str, path: &'static str) -> anyhow::Result<(u16, String)
     tokio::task::spawn_blocking(move || get(&address, path)).await?
 }
 
-/// Waits for the address of the pages.
 async fn address(registrar: &Process) -> anyhow::Result<String> {
     let address = said(registrar, "\"serving /healthz\" address=").await?;
     Ok(address.trim_matches('"').replace("[::]", "127.0.0.1"))
 }
 
-/// 404 without the socket; 500 if another file is in its place, if it does not answer, or answers for another driver;
-/// 200 `ok` otherwise.
 #[tokio::test]
 async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -96,9 +92,13 @@ async fn pprof_pages_exist_only_with_enable_pprof() -> anyhow::Result<()> {
     {
         let registrar = sandbox.start(name, flags)?;
         let pages = address(&registrar).await?;
-        ensure!(page(&pages, "/debug/pprof/").await?.0 == status);
+        let overview = page(&pages, "/debug/pprof/").await?;
+        ensure!(overview.0 == status && overview.1.contains("VmRSS:") == (status == 200), "{overview:?}");
         ensure!(page(&pages, "/healthz").await? == (200, "ok".to_owned()));
-        ensure!(page(&pages, "/metrics").await?.0 == 404);
+        for missing in ["/metrics", "/debug", "/debug/pprof", "/debug/pprof/no"] {
+            ensure!(page(&pages, missing).await?.0 == 404, "{missing}");
+        }
+        ensure!(page(&pages, "/debug/pprof/heap").await?.0 == if status == 200 { 501 } else { 404 });
         ensure!(page(&pages, "/debug/pprof/cmdline").await?.1.contains("enable-pprof") == (status == 200));
     }
     Ok(())

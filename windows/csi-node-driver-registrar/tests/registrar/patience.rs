@@ -8,7 +8,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 /// The limit of every wait, on a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
-/// Waits until `look` returns a value.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
     let mut tick = interval(Duration::from_millis(10));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -43,12 +43,10 @@ mod on_linux {
             self.path().join("reg")
         }
 
-        /// Returns the registration socket of the driver `name`.
         pub(crate) fn socket(&self, name: &str) -> PathBuf {
             self.registration().join(format!("{name}-reg.sock"))
         }
 
-        /// Starts the registrar of this node with additional flags.
         pub(crate) fn start(&self, name: &str, more: &[&str]) -> anyhow::Result<Process> {
             let mut args = vec![
                 format!("--csi-address={}", self.driver().display()),
@@ -61,7 +59,6 @@ mod on_linux {
         }
     }
 
-    /// Starts the program with these arguments alone.
     pub(crate) fn program(dir: &Path, name: &str, args: impl IntoIterator<Item = String>) -> anyhow::Result<Process> {
         Process::spawn(ProcessSpec {
             name: name.to_owned(),
@@ -82,7 +79,6 @@ mod on_linux {
         .await
     }
 
-    /// Waits for the end with this exit code, and returns the output.
     pub(crate) async fn ends_with(process: &mut Process, code: i32) -> anyhow::Result<String> {
         let status = process.wait(BOUND).await?;
         let output = process.output()?;
@@ -116,7 +112,6 @@ mod on_windows {
             Ok(Self { child, lines })
         }
 
-        /// Waits for `words` in the log, and returns the text after them up to the next blank.
         pub(crate) fn said(&mut self, words: &str) -> anyhow::Result<String> {
             for line in self.lines.by_ref() {
                 let line = line.context("its log")?;

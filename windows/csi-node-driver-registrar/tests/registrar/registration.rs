@@ -32,8 +32,6 @@ async fn kubelet_finds_and_registers_the_driver() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The log has the kubelet's reason, and the exit code is 1, so that the registrar is restarted. Its socket stays until
-/// then.
 #[tokio::test]
 async fn kubelet_that_rejects_the_driver_is_answered_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -13,23 +13,6 @@ use crate::{BOUND, eventually};
 const NAME: &str = "ebs.csi.aws.com";
 
 #[tokio::test]
-async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new()?;
-    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
-    std::fs::write(sandbox.socket(NAME), "kept")?;
-    let output = ends_with(&mut sandbox.start("file", &[])?, 1).await?;
-    ensure!(output.contains("exists and is not a socket; remove it"), "{output}");
-    ensure!(std::fs::read_to_string(sandbox.socket(NAME))? == "kept");
-    let nowhere = format!("--plugin-registration-path={}/nowhere", sandbox.path().display());
-    let output = ends_with(&mut sandbox.start("nowhere", &[&nowhere])?, 1).await?;
-    ensure!(output.contains("nowhere of the registration socket: not found"), "{output}");
-    let long = format!("--plugin-registration-path={}/{}", sandbox.path().display(), "x".repeat(80));
-    let output = ends_with(&mut sandbox.start("long", &[&long])?, 1).await?;
-    ensure!(output.contains("is too long for a socket"), "{output}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn vanished_socket_is_restored() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;

@@ -6,7 +6,6 @@ use winstorage::types::DiskNumber;
 
 use super::{Method, Table, rows};
 
-/// Returns its method, with its service.
 pub(super) fn methods() -> impl Iterator<Item = Method> {
     let mut table = Table::new();
     rows!(table, contents: v1 => {

@@ -2,7 +2,6 @@
 
 use winstorage::types::DiskNumber;
 
-/// A text that is not a disk number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a disk number; use decimal digits, at most 4294967295")]
 pub(crate) struct NoDiskNumber {
@@ -16,7 +15,6 @@ pub(crate) fn disk_number(text: &str) -> Result<DiskNumber, NoDiskNumber> {
     number.map(DiskNumber).ok_or_else(|| NoDiskNumber { text: text.to_owned() })
 }
 
-/// Returns a byte count in the protocol's type.
 pub(crate) fn bytes(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -25,7 +25,6 @@ struct Flags {
     words: Vec<String>,
 }
 
-/// The spare disk and directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selftest {
     pub disk: u32,
@@ -45,7 +44,6 @@ pub(super) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<S
     Ok(Some(Selftest { disk, directory }))
 }
 
-/// Returns the output of `selftest --help`.
 pub(super) fn usage() -> String {
     let about = "csi-proxy selftest: tests the storage functions of this machine with a spare disk, which it formats";
     component_base::flags::command::<Flags>("csi-proxy selftest").about(about).render_help().to_string()

@@ -23,7 +23,6 @@ fn command_line_of_a_go_proxy_installation_is_accepted() {
     assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
 }
 
-/// The proxy works in the kubelet's directory, encrypts shares, serves all groups, and checks paths strictly.
 #[test]
 fn defaults_are_the_safest_settings() {
     let given = settings(&[]);
@@ -35,7 +34,6 @@ fn defaults_are_the_safest_settings() {
     assert!(given.log.logtostderr);
 }
 
-/// The kubelet's directory is always included.
 #[test]
 fn working_dirs_accumulate_and_old_flag_names_warn() {
     let line =

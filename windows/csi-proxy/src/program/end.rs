@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How the process ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A requested stop: the process reports STOPPED without an error, so Windows does not restart the service. The
@@ -45,7 +44,6 @@ mod tests {
         assert!(matches!(live(|| false, || Ok(())), End::Failed(_)));
     }
 
-    /// Otherwise an installer would find the service restarted.
     #[test]
     fn requested_stop_is_not_a_failure() {
         assert_eq!(live(|| true, || Ok(())), End::Stopped(None));

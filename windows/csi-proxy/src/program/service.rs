@@ -19,7 +19,6 @@ use super::{MakeHost, Started, command, complain};
 use crate::flags::Command;
 use crate::windows::EventLog;
 
-/// The name of the installed service.
 const NAME: &str = "csiproxy";
 /// How often the manager is notified that the stop takes longer.
 const BEAT: Duration = Duration::from_secs(1);

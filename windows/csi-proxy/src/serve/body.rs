@@ -5,7 +5,6 @@ use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// A codec that passes bytes through.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bare;
 

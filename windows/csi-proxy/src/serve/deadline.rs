@@ -7,7 +7,6 @@ use tonic::metadata::MetadataMap;
 /// For clients without a deadline.
 const USUAL: Duration = Duration::from_secs(60);
 
-/// Returns how long the client waits, if it has a deadline.
 pub(super) fn given(metadata: &MetadataMap) -> Option<Duration> {
     metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse)
 }
@@ -17,7 +16,6 @@ pub(super) fn patience(given: Option<Duration>, waited: Duration) -> Duration {
     given.map_or(USUAL, |limit| limit.saturating_sub(waited).mul_f64(0.9))
 }
 
-/// Parses at most eight digits and a unit.
 fn parse(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {

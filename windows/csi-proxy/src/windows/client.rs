@@ -26,12 +26,9 @@ pub(super) fn client_of(pipe: RawHandle) -> Peer {
         session: session(pid),
         image: process.as_ref().and_then(image),
         sid: process.as_ref().and_then(user),
-        // Windows has no documented way from a process to its container's id.
-        container: None,
     }
 }
 
-/// Returns the user of this process.
 pub(crate) fn own_user() -> Option<String> {
     open(std::process::id()).as_ref().and_then(user)
 }

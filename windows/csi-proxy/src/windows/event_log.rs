@@ -13,14 +13,11 @@ use super::wide;
 use crate::audit::AuditSink;
 
 const SOURCE: &str = "csiproxy";
-/// The event id of an audit record.
 const CALL: u32 = 1;
 /// The event id of the reason for which the service has ended.
 const FAILURE: u32 = 2;
-/// The longest text of an event, in UTF-16 units.
 const LONGEST: usize = 31_000;
 
-/// The event log with one source.
 #[derive(Debug)]
 pub(crate) struct EventLog(HANDLE);
 

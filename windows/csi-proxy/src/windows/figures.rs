@@ -11,7 +11,6 @@ use crate::figures::Figures;
 const EPOCH: f64 = 11_644_473_600.0;
 const TICKS: f64 = 10_000_000.0;
 
-/// Returns the current values; those that are not available are missing.
 pub(crate) fn process_figures() -> Figures {
     let times = times();
     Figures {
@@ -61,7 +60,6 @@ const OF_ONE: usize = 5;
 const FIRST_WORDS: usize = 1 << 14;
 const MOST_WORDS: usize = 1 << 23;
 
-/// Counts this process's handles among all handles of the machine.
 fn counted_handles() -> Option<f64> {
     let mut table = vec![0_usize; FIRST_WORDS];
     loop {

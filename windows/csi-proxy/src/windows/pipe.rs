@@ -28,7 +28,6 @@ const WAITING: usize = 4;
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Creates pipes with the same security descriptor.
 pub(crate) struct Pipes {
     security: Arc<Security>,
     stop: CancellationToken,

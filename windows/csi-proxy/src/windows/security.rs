@@ -12,7 +12,6 @@ use windows_sys::Win32::Security::{PSECURITY_DESCRIPTOR, SECURITY_ATTRIBUTES};
 
 use super::wide;
 
-/// A security descriptor, allocated by Windows.
 #[derive(Debug)]
 pub(crate) struct Security(PSECURITY_DESCRIPTOR);
 

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use csi_proto::csi_proxy::Group;
-use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
+use csi_proxy::{DRAIN_LIMIT, MemoryPipes, Proxy, ProxyError};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::{Effect, FakeHost, Gate};
 
-use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
+use super::machine::{BLANK, Records, Running, machine, parts, serve};
 use super::wire;
 
-/// Starts a format that waits at a gate, with its own client.
 async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::Status>>) {
     let (host, gate) = (machine(), Gate::default());
     host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
@@ -83,9 +82,9 @@ async fn hung_call_delays_the_stop_by_20_seconds() {
 
 #[tokio::test]
 async fn failed_pipe_closes_all_pipes_and_is_named() {
-    let pipes = Memory::default();
+    let pipes = MemoryPipes::default();
     let taken = [r"\\.\pipe\csi-proxy-smb-v1", r"\\.\pipe\csi-proxy-disk-v1beta2"];
-    pipes.taken.lock().unwrap().extend(taken.map(str::to_owned));
+    taken.iter().for_each(|pipe| pipes.take(pipe));
     let parts = parts(&machine(), "", &Records::default());
     let error = Proxy::open(&pipes, parts, CancellationToken::new()).await.err().expect("two are taken");
     let text = error.to_string();
@@ -98,7 +97,7 @@ async fn failed_pipe_closes_all_pipes_and_is_named() {
 #[tokio::test]
 async fn service_that_ends_stops_all_others() {
     let mut running = serve(machine(), "").await;
-    running.pipes.fail(r"\\.\pipe\csi-proxy-volume-v2alpha1");
+    assert!(running.pipes.fail(r"\\.\pipe\csi-proxy-volume-v2alpha1"));
     let error = running.ended().await.unwrap_err();
     assert!(matches!(&error, ProxyError::Serve(all) if all.len() == 1), "{error:?}");
     assert!(error.to_string().contains("group volume, version v2alpha1"), "{error}");
@@ -111,7 +110,7 @@ async fn unavailable_metrics_address_fails_the_start() {
     let address = taken.local_addr().unwrap().to_string();
     let parts =
         csi_proxy::Parts { metrics_bind_address: address.parse().ok(), ..parts(&machine(), "", &Records::default()) };
-    let error = Proxy::open(&Memory::default(), parts, CancellationToken::new()).await.err().expect("it is taken");
+    let error = Proxy::open(&MemoryPipes::default(), parts, CancellationToken::new()).await.err().expect("it is taken");
     assert!(error.to_string().contains(&address), "{error}");
 }
 
@@ -119,7 +118,6 @@ async fn unavailable_metrics_address_fails_the_start() {
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
-/// A proxy with a change of disk 1 that waits at a gate.
 struct HungDisk {
     host: FakeHost,
     running: Running,
@@ -146,7 +144,6 @@ impl HungDisk {
         self.calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
     }
 
-    /// Opens the gate. All calls succeed, and the proxy stops.
     async fn end(mut self) {
         self.gate.open();
         while let Some(call) = self.calls.join_next().await {

@@ -1,12 +1,11 @@
 //! A fake machine behind a proxy with pipes in memory, and its clients.
 
-use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proto::csi_proxy::{Dial, Group, Version};
-use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Peer, Proxy, ProxyError, Transport};
-use tokio::io::{AsyncReadExt, DuplexStream};
+use csi_proto::csi_proxy::{Group, Version};
+use csi_proxy::{ApiGroups, AuditSink, Figures, MemoryPipes, Parts, Proxy, ProxyError};
+use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use winstorage::fake::FakeHost;
@@ -19,55 +18,10 @@ pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333
 
 const DESCRIPTION: &str = include_str!("machine.json");
 
-/// Returns a new machine from the same description.
 pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
-/// Pipes in memory with a known client, some of which another process has taken.
-#[derive(Clone, Default)]
-pub(crate) struct Memory {
-    pipes: MemoryPipes,
-    pub(crate) taken: Arc<Mutex<Vec<String>>>,
-}
-
-impl Transport for Memory {
-    type Stream = DuplexStream;
-
-    fn listen(
-        &self,
-        pipe: &str,
-    ) -> io::Result<impl tokio_stream::Stream<Item = io::Result<(DuplexStream, Peer)>> + Send + Unpin + 'static> {
-        if self.taken.lock().unwrap().contains(&pipe.to_owned()) {
-            return Err(io::Error::from_raw_os_error(5));
-        }
-        self.pipes.listen(pipe)
-    }
-}
-
-impl Dial for Memory {
-    type Stream = DuplexStream;
-
-    async fn dial(&self, pipe: &str) -> io::Result<DuplexStream> {
-        self.open(pipe)
-    }
-}
-
-impl Memory {
-    pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
-        self.pipes.open(pipe, Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() })
-    }
-
-    pub(crate) fn fail(&self, pipe: &str) {
-        assert!(self.pipes.fail(pipe, io::Error::from_raw_os_error(1450)));
-    }
-
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.pipes.names()
-    }
-}
-
-/// A store of audit records.
 #[derive(Clone, Default)]
 pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
 
@@ -87,9 +41,8 @@ impl Records {
     }
 }
 
-/// A running proxy.
 pub(crate) struct Running {
-    pub(crate) pipes: Memory,
+    pub(crate) pipes: MemoryPipes,
     pub(crate) records: Records,
     pub(crate) stop: CancellationToken,
     pub(crate) metrics: Option<std::net::SocketAddr>,
@@ -107,9 +60,8 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records) -> Parts {
     }
 }
 
-/// Serves these groups of this machine.
 pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
-    let (pipes, records, stop) = (Memory::default(), Records::default(), CancellationToken::new());
+    let (pipes, records, stop) = (MemoryPipes::default(), Records::default(), CancellationToken::new());
     let proxy = Proxy::open(&pipes, parts(&host, groups, &records), stop.clone()).await.unwrap();
     let metrics = proxy.metrics_address();
     let mut served = JoinSet::new();
@@ -122,7 +74,6 @@ impl Running {
         csi_proto::csi_proxy::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
-    /// Waits for the end of the proxy.
     pub(crate) async fn ended(&mut self) -> Result<(), ProxyError> {
         let ended = tokio::time::timeout(Duration::from_secs(120), self.served.join_next()).await;
         ended.expect("it ends").expect("it ran").expect("no panic")

@@ -8,7 +8,6 @@ use protox::prost::Message;
 use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
 use tonic::{Request, Status};
 
-/// Returns the methods of a version, from its file.
 pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
     let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/csi-proxy");
     let compiled = protox::compile([format!("{group}/{version}.proto")], [files]).unwrap();
@@ -16,7 +15,6 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
     pool.services().next().unwrap().methods().collect()
 }
 
-/// Builds the message from the fields that it has.
 pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (name, value) in fields {
@@ -33,17 +31,14 @@ pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8
         .encode_to_vec()
 }
 
-/// Formats a message as text.
 pub(crate) fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
     DynamicMessage::decode(of, bytes).unwrap().to_text_format()
 }
 
-/// Calls a method with a message as bytes.
 pub(crate) async fn call(channel: &tonic::transport::Channel, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
     send(channel, path, Request::new(message)).await
 }
 
-/// Calls a method with a deadline, which is also sent to the server.
 pub(crate) async fn call_within(
     channel: &tonic::transport::Channel,
     path: &str,

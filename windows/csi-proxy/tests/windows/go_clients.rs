@@ -1,13 +1,12 @@
 //! The csi-proxy project's own Go clients, unmodified, over Windows' pipes.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::process::Command;
 
 use csi_proto::csi_proxy::{Group, served};
 
-use super::BLANK;
-use super::program::{Files, Program, alone, connected, eventually, go_clients};
+use super::program::{Program, alone, connected, go_clients};
 
 async fn all_served() {
     for (group, version) in served() {
@@ -15,7 +14,6 @@ async fn all_served() {
     }
 }
 
-/// Runs the command, which must succeed, and returns its output.
 fn said(mut command: Command) -> String {
     let mut child = command.spawn().unwrap();
     let mut text = String::new();
@@ -82,21 +80,4 @@ async fn go_clients_are_served_despite_their_open_probes() {
     assert_eq!(said(go_clients(&["together", "64"])), "done\n");
     let ends = program.records().iter().filter(|record| record["event"] == "call" && record["code"] == "OK").count();
     assert_eq!(ends, 1_064);
-}
-
-#[tokio::test]
-async fn format_continues_after_its_go_client_is_killed() {
-    let _alone = alone().await;
-    let files = Files::new(r#"{"step": "format_ntfs", "delay_ms": 2000}"#);
-    let program = Program::start_with(files, &["--api-groups=volume/v1"]);
-    connected(Group::Volume, "v1").await;
-    let mut client = go_clients(&["format", BLANK]).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "formatting\n");
-    eventually(|| program.records().iter().any(|record| record["event"] == "begin").then_some(())).await;
-    client.kill().unwrap();
-    client.wait().unwrap();
-    let end = eventually(|| program.records().into_iter().find(|record| record["event"] == "call")).await;
-    assert_eq!((end["method"].as_str(), end["code"].as_str()), (Some("FormatVolume"), Some("OK")), "{end}");
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use csi_proto::csi_proxy::{Group, disk, pipe_name};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
 use tokio::time::{Instant, sleep};
 
-use crate::program::{LIMIT, Program, alone, connected, eventually};
+use crate::program::{LIMIT, Program, alone, connected};
 
 const PROBES: u16 = 200;
 /// Normal fluctuation: connections of the metrics endpoint, threads, and what a runtime keeps of a closed connection.
@@ -15,21 +14,17 @@ const SLACK: f64 = 20.0;
 /// Windows' error for a pipe without a free instance.
 const BUSY: i32 = 231;
 
-async fn handles(address: &str) -> f64 {
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await.unwrap();
+async fn handles(program: &Program) -> f64 {
+    let page = program.metrics().await;
     let value =
         page.lines().find_map(|line| line.strip_prefix("process_open_fds ")).unwrap_or_else(|| panic!("{page}"));
     value.parse().unwrap()
 }
 
-/// Waits until the number of handles is as `wanted`.
-async fn until(address: &str, what: &str, wanted: impl Fn(f64) -> bool) {
+async fn until(program: &Program, what: &str, wanted: impl Fn(f64) -> bool) {
     let end = Instant::now() + LIMIT;
     loop {
-        let now = handles(address).await;
+        let now = handles(program).await;
         if wanted(now) {
             return;
         }
@@ -49,20 +44,13 @@ async fn probe(pipe: &str) -> NamedPipeClient {
     }
 }
 
-/// Go clients leave a silent connection behind with each object. It holds a handle until its client closes it.
 #[tokio::test]
 async fn silent_connection_releases_its_handle_when_closed() {
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
     let mut client = disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await);
     client.rescan(disk::v1::RescanRequest {}).await.unwrap();
-    let address = eventually(|| {
-        let log = program.log();
-        let (_, rest) = log.split_once("Metrics on http://")?;
-        Some(rest.split_once("/metrics")?.0.to_owned())
-    })
-    .await;
-    let before = handles(&address).await;
+    let before = handles(&program).await;
     assert!(before > 0.0, "the system tells no handles");
     let pipe = pipe_name(Group::Disk, "v1".parse().unwrap());
     let mut probes = Vec::new();
@@ -70,8 +58,8 @@ async fn silent_connection_releases_its_handle_when_closed() {
         probes.push(probe(&pipe).await);
     }
     let all = before + f64::from(PROBES);
-    until(&address, "with the connections", |now| now >= all - SLACK).await;
+    until(&program, "with the connections", |now| now >= all - SLACK).await;
     drop(probes);
-    until(&address, "after the connections", |now| now <= before + SLACK).await;
+    until(&program, "after the connections", |now| now <= before + SLACK).await;
     client.rescan(disk::v1::RescanRequest {}).await.unwrap();
 }

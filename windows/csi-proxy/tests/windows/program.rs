@@ -1,7 +1,7 @@
 //! The program under test, as a process.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use std::time::Duration;
 use csi_proto::csi_proxy::{Group, connect, pipes};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
-/// How long anything may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -22,7 +23,6 @@ pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().await
 }
 
-/// Waits until `look` returns a value.
 pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
     loop {
@@ -34,7 +34,6 @@ pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits for the pipe and returns a channel.
 pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::Channel {
     let (version, end) = (version.parse().unwrap(), Instant::now() + LIMIT);
     loop {
@@ -53,11 +52,9 @@ pub(crate) fn path() -> PathBuf {
     profile.join("examples").join("csi-proxy-on-a-fake.exe")
 }
 
-/// The files of one program.
 pub(crate) struct Files(TempDir);
 
 impl Files {
-    /// Creates the files, with this fault in the machine.
     pub(crate) fn new(fault: &str) -> Self {
         let files = Self(tempfile::tempdir().unwrap());
         let machine = r#"{"tree": {"C:\\work": "directory", "C:\\var\\lib\\kubelet\\a": "directory", "C:\\var\\lib\\kubelet\\mount": "directory"},
@@ -114,7 +111,6 @@ impl Program {
         Self { child, files }
     }
 
-    /// Runs the program and returns its status and output.
     pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String) {
         let files = Files::new("");
         let arguments: Vec<OsString> =
@@ -133,6 +129,20 @@ impl Program {
     pub(crate) fn records(&self) -> Vec<Value> {
         self.files.records()
     }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let address = eventually(|| {
+            let log = self.log();
+            let (_, rest) = log.split_once("Metrics on http://")?;
+            Some(rest.split_once("/metrics")?.0.to_owned())
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        page
+    }
 }
 
 impl Drop for Program {
@@ -148,7 +158,6 @@ fn command(arguments: &[OsString]) -> Command {
     command
 }
 
-/// Returns the command of csi-proxy's own Go clients.
 pub(crate) fn go_clients(arguments: &[&str]) -> Command {
     let program =
         std::env::var_os("EBS_TEST_CSI_PROXY_CLIENTS").expect("run `scripts/setup windows`, or `make windows`");

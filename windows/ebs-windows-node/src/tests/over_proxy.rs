@@ -12,20 +12,17 @@ mod foreign;
 #[path = "../../tests/csi_sanity/proxied.rs"]
 mod proxied;
 
-/// The project of a node's csi-proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proxy {
     Ours,
     Foreign,
 }
 
-/// Creates an offline, blank disk 1.
 fn machine() -> FakeHost {
     World::new().host
 }
 
 impl World {
-    /// Creates a new driver on this machine.
     async fn over(host: FakeHost, whose: Proxy, unproven: Unproven) -> anyhow::Result<Self> {
         let mut proxy = JoinSet::new();
         let storage = match whose {
@@ -74,7 +71,6 @@ async fn our_csi_proxy_formats_only_a_blank_disk() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file system that Windows shows late looks unformatted at first. The driver waits for it and never formats.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Result<()> {
     for unproven in [Unproven::Format, Unproven::Refuse] {

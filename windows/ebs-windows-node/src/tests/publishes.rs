@@ -63,16 +63,6 @@ async fn only_a_staged_volume_is_published() {
 }
 
 #[tokio::test]
-async fn unpublish_removes_only_the_link() {
-    let world = staged().await;
-    world.publish().await.unwrap();
-    world.unpublish().await.unwrap();
-    world.unpublish().await.unwrap();
-    assert_eq!(world.host.kind_at(TARGET), None);
-    assert!(world.is_staged() && world.host.is_online(1));
-}
-
-#[tokio::test]
 async fn stats_are_of_the_volume_to_which_the_path_leads() {
     let world = staged().await;
     world.publish().await.unwrap();

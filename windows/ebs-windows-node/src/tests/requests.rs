@@ -70,7 +70,6 @@ async fn linux_default_file_systems_become_ntfs() {
     }
 }
 
-/// Lines of the log.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -21,8 +21,6 @@ async fn new_disk_is_partitioned_formatted_and_mounted() {
     }
 }
 
-/// Its number does not count. A late disk is waited for. Without a match the error has the text of the reference, and
-/// two matches are an error.
 #[tokio::test]
 async fn disk_is_identified_by_its_serial_number() {
     let world = World::without_disk();
@@ -78,7 +76,6 @@ async fn disk_with_unknown_contents_is_never_formatted() {
     }
 }
 
-/// The volume was created from a snapshot or another volume. Its class can allow the format.
 #[tokio::test]
 async fn blank_restored_volume_is_not_formatted() {
     let mut request = stage_request();
@@ -137,7 +134,6 @@ async fn reused_disk_number_is_not_written_to() {
     assert!(world.host.is_online(1), "what is another volume's stays as it is");
 }
 
-/// After a reboot the mount point exists, but the disk may be offline. It goes online, and nothing else is done.
 #[tokio::test]
 async fn mount_point_of_an_offline_disk_is_staged_again() {
     let world = World::new();
@@ -198,8 +194,6 @@ async fn stage_grows_a_file_system_smaller_than_its_disk() {
     assert!(world.stats(STAGING).await.unwrap().total > i64::try_from(19 * GIB).unwrap());
 }
 
-/// Windows shows partitions, volumes and file systems only after the disk has gone online. One attempt and one format
-/// suffice.
 #[tokio::test]
 async fn late_partitions_and_volumes_are_waited_for() {
     for late in [Late::Partitions, Late::Volumes, Late::FileSystems] {
@@ -214,7 +208,6 @@ async fn late_partitions_and_volumes_are_waited_for() {
     }
 }
 
-/// Offline, the disk would never show the volume. The caller retries.
 #[tokio::test]
 async fn disk_stays_online_while_its_volume_is_late() {
     let world = World::new();

@@ -59,7 +59,6 @@ async fn detached_volume_is_unmounted() {
     assert_eq!(world.host.kind_at(STAGING), None);
 }
 
-/// Windows may assign one by itself.
 #[tokio::test]
 async fn drive_letter_does_not_prevent_unstage() {
     let world = World::new();

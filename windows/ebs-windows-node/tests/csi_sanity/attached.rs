@@ -23,7 +23,6 @@ pub(crate) trait Machine: Clone + Send + Sync + 'static {
         assert_eq!(self.ask(request), "done", "{request}");
     }
 
-    /// Attaches a disk, offline, with its previous contents.
     fn attach(&self, number: u32, serial: &str, size: u64) {
         self.tell(&format!("attach {number} {serial} {size}"));
     }
@@ -32,7 +31,6 @@ pub(crate) trait Machine: Clone + Send + Sync + 'static {
         self.ask(&format!("online {number}")) == "true"
     }
 
-    /// Returns how often the volumes of a disk were formatted.
     fn formats(&self, number: u32) -> usize {
         self.ask(&format!("formats {number}")).parse().expect("a number")
     }
@@ -58,9 +56,7 @@ pub(crate) struct Attached<N, M> {
 struct Seen {
     disks: BTreeMap<String, u32>,
     last: u32,
-    /// Volumes whose disks were online when they were detached.
     online: Vec<String>,
-    /// How often the disk of each volume was formatted.
     formats: BTreeMap<String, usize>,
 }
 
@@ -108,7 +104,6 @@ impl<N, M: Machine> Attached<N, M> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).online.clone()
     }
 
-    /// Returns how many volumes were formatted.
     pub(crate) fn formatted(&self) -> usize {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.formats.values().filter(|formats| **formats > 0).count()

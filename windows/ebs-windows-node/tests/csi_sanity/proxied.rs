@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use winstorage::fake::FakeHost;
 use winstorage::{Policy, Storage};
 
-/// Returns the storage behind a proxy that ends with the tasks.
 pub(crate) async fn over_proxy(
     host: &FakeHost,
     policy: Policy,
@@ -21,7 +20,6 @@ pub(crate) async fn over_proxy(
     OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
 }
 
-/// Serves a machine over pipes in memory.
 pub(crate) async fn serve(host: &FakeHost, policy: Policy, tasks: &mut JoinSet<()>) -> anyhow::Result<MemoryPipes> {
     let pipes = MemoryPipes::default();
     let parts = Parts {

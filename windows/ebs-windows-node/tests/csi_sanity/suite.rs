@@ -23,7 +23,6 @@ use tokio::task::JoinSet;
 use crate::attached::{Attached, Machine};
 
 const SKIPS: &str = include_str!("../csi_sanity_skips.txt");
-/// The time limit of the whole suite, on a busy machine.
 const BOUND: Duration = Duration::from_secs(900);
 
 struct Unobserved;
@@ -61,7 +60,6 @@ fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService)> {
     Ok((config, identity))
 }
 
-/// Runs a part of the suite, and checks that its skips are the listed ones.
 async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResult> {
     let program = sanity::program()?;
     let spec = SanitySpec {
@@ -87,14 +85,11 @@ async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResu
     Ok(result)
 }
 
-/// The result of a run without failures.
 pub(crate) struct Ran {
     passed: usize,
-    /// How many volumes were formatted.
     formatted: usize,
 }
 
-/// Checks that the runs of all parts together are the whole suite.
 pub(crate) fn ran_all(runs: &[Ran]) -> anyhow::Result<()> {
     let passed: usize = runs.iter().map(|ran| ran.passed).sum();
     let formatted: usize = runs.iter().map(|ran| ran.formatted).sum();
@@ -102,7 +97,6 @@ pub(crate) fn ran_all(runs: &[Ran]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a part of the suite against this node and a controller on the simulated EC2, and checks the disks afterwards.
 pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     part: Part,
     ec2: &SimEc2,
@@ -132,7 +126,6 @@ pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     Ok(Ran { passed, formatted: node.formatted() })
 }
 
-/// Creates a directory for the files of a run.
 pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;
     std::fs::create_dir(dir.path().join("sanity"))?;

@@ -16,7 +16,6 @@ use crate::program::Driver;
 use crate::stage;
 use crate::wine::Windows;
 
-/// The environment variable with the path of the program.
 const PROXY: &str = "EBS_TEST_GO_CSI_PROXY";
 const DRIVER: &str = "aws-ebs-csi-driver.exe";
 const VOLUME: &str = "vol-0123456789abcdef0";

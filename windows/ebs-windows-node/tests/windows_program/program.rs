@@ -11,10 +11,8 @@ use winstorage::fake::control::Remote;
 use crate::attached::Machine;
 use crate::wine::{Windows, Wine, windows_path};
 
-/// The variable with the address of the machine's metadata service.
 const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
-/// The driver with a fake machine.
 const FAKE: &str = "examples/aws-ebs-csi-driver-on-a-fake.exe";
 
 pub(crate) struct Driver {
@@ -23,7 +21,6 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts the driver as a host process and waits until it serves. Returns its machine too.
     pub(crate) async fn as_host_process(
         windows: &Windows,
         dir: &Path,
@@ -46,7 +43,6 @@ impl Driver {
         Self::start(windows, dir, FAKE, env, &[machine]).await
     }
 
-    /// Starts the program of this name and waits until it serves.
     pub(crate) async fn start(
         windows: &Windows,
         dir: &Path,
@@ -70,13 +66,11 @@ impl Driver {
         Ok(Self { address, wine })
     }
 
-    /// Returns its address on loopback.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 }
 
-/// Starts csi-proxy and waits for all of its pipes. Its machine has the fault `fault`.
 pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> anyhow::Result<(Wine, OtherMachine)> {
     std::fs::write(dir.join("machine.json"), format!(r#"{{"faults": [{fault}]}}"#))?;
     let arguments = [
@@ -89,7 +83,6 @@ pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> any
     Ok((wine, OtherMachine::of(&dir.join("machine.json.port"))?))
 }
 
-/// The fake machine of a program.
 #[derive(Clone)]
 pub(crate) struct OtherMachine {
     remote: Arc<Remote>,
@@ -109,7 +102,6 @@ impl OtherMachine {
         Ok(())
     }
 
-    /// Returns how often a step of the machine was started.
     pub(crate) fn calls(&self, step: &str) -> usize {
         self.ask(&format!("calls {step}")).parse().expect("a number")
     }

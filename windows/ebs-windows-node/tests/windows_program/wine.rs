@@ -11,9 +11,7 @@ use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// The variable with the directory of the Windows programs.
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
-/// The variable with the Wine prefix to copy.
 const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
 /// The time limit of a start or end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -96,11 +94,9 @@ impl Drop for Windows {
     }
 }
 
-/// A running program, ended on drop.
 pub(crate) struct Wine(Process);
 
 impl Wine {
-    /// Waits for the first line with these words, and returns the rest of it.
     pub(crate) async fn said(&mut self, words: &str) -> anyhow::Result<String> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -120,7 +116,6 @@ impl Wine {
         self.0.signal(Signal::INT)
     }
 
-    /// Returns its exit code after it has ended by itself.
     pub(crate) async fn exit_code(&mut self) -> anyhow::Result<Option<i32>> {
         Ok(self.0.wait(PATIENCE).await?.code())
     }

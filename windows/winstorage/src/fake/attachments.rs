@@ -7,12 +7,10 @@ use super::disks::{FakeDisk, Late};
 use crate::types::VolumeGuid;
 
 impl FakeHost {
-    /// Attaches an empty disk, which is visible at once.
     pub fn add_disk(&self, number: u32, serial: &str, size: u64, online: bool) {
         self.state().disks.disks.insert(number, FakeDisk::raw(serial, size, online));
     }
 
-    /// Attaches a disk that only a rescan finds.
     pub fn add_arriving_disk(&self, number: u32, serial: &str, size: u64) {
         self.state().disks.arriving.insert(number, FakeDisk::raw(serial, size, false));
     }
@@ -42,7 +40,6 @@ impl FakeHost {
         self.change_disk(number, |disk| disk.size = size);
     }
 
-    /// Gives the disk's last partition a drive letter.
     pub fn set_drive_letter(&self, number: u32, letter: char) {
         self.change_disk(number, |disk| disk.partitions.last_mut().expect("a partition").letter = Some(letter));
     }
@@ -83,7 +80,10 @@ impl FakeHost {
         partitions.filter_map(|partition| Some(partition.volume.as_ref()?.id.clone())).collect()
     }
 
-    /// Returns how often the volume was formatted.
+    pub fn size_of(&self, volume: &VolumeGuid) -> u64 {
+        self.state().disks.volume_mut(volume).map_or(0, |(_, size)| size)
+    }
+
     pub fn formats(&self, volume: &VolumeGuid) -> usize {
         self.state().disks.volume_mut(volume).map_or(0, |(volume, _)| volume.formats)
     }

@@ -52,7 +52,6 @@ fn answer_all(host: &FakeHost, mut connection: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the reply of a machine in this process.
 pub fn answer(host: &FakeHost, request: &str) -> String {
     reply(host, request).unwrap_or_else(|| format!("unknown request: {request}"))
 }
@@ -104,7 +103,6 @@ impl Remote {
         Ok(Self(Mutex::new(BufReader::new(stream))))
     }
 
-    /// Sends a request and returns the reply, both without the line end.
     pub fn ask(&self, request: &str) -> io::Result<String> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.get_mut().write_all(format!("{request}\n").as_bytes())?;

@@ -34,7 +34,6 @@ pub struct Description {
     pub portals: Vec<FakePortal>,
     pub known_portals: Vec<(String, u16)>,
     pub services: Vec<FakeService>,
-    /// The serial number of the firmware.
     pub bios_serial: String,
     pub faults: Vec<FaultDescription>,
 }
@@ -113,7 +112,6 @@ impl Entry {
 }
 
 impl State {
-    /// Adds disk 0 with Windows on `C:`.
     pub(super) fn add_system_disk(&mut self) {
         self.disks.add_system_disk();
         let root = WinPath::normalise(r"C:\Windows").expect("a path by construction");

@@ -15,14 +15,12 @@ use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 pub(super) const MIB: u64 = 1 << 20;
 /// Bytes that GPT and alignment use at both ends of a disk.
 const OVERHEAD: u64 = 2 * MIB;
-/// Microsoft Reserved.
 pub(super) const RESERVED: u64 = 16 * MIB;
 /// Offset of a GPT from either end, in bytes.
 const SECTOR: u64 = 512;
 /// WMI's error for a missing object.
 const GONE: Answer = Answer::Com(0x8004_1002);
 
-/// Return codes of the methods.
 mod result {
     pub(super) const FAILED: u32 = 4;
     pub(super) const INVALID_PARAMETER: u32 = 5;
@@ -43,7 +41,6 @@ pub enum Late {
     FileSystems,
 }
 
-/// A disk, as a description has it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeDisk {
@@ -56,7 +53,6 @@ pub struct FakeDisk {
     pub(super) size: u64,
     boot: bool,
     system: bool,
-    /// Only the next rescan finds the disk.
     pub(super) arriving: bool,
     pub(super) partitions: Vec<FakePartition>,
     /// Set by Windows' SAN policy, or because the disk collides with another disk.
@@ -68,7 +64,6 @@ pub struct FakeDisk {
     /// What Windows shows only this long after the disk has gone online.
     #[serde(skip)]
     pub(super) late: Option<(Late, Duration)>,
-    /// When it went online, by the clock of the machine.
     #[serde(skip)]
     online_since: Duration,
     #[serde(skip)]
@@ -102,11 +97,8 @@ pub(super) struct FakeVolume {
 #[derive(Debug, Default)]
 pub(super) struct Disks {
     pub(super) disks: BTreeMap<u32, FakeDisk>,
-    /// Disks that the next rescan finds.
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
-    /// Detached disks with their contents.
     pub(super) away: Vec<FakeDisk>,
-    /// The time of the current step.
     pub(super) now: Duration,
     next_volume: u64,
 }
@@ -178,7 +170,6 @@ impl FakePartition {
 }
 
 impl Disks {
-    /// Adds disk 0 with Windows on `C:`.
     pub(super) fn add_system_disk(&mut self) {
         let size = 50 << 30;
         let volume = FakeVolume { formatted: true, used: 20 << 30, ..self.new_volume() };
@@ -214,7 +205,6 @@ impl Disks {
         Some((partition.volume.as_mut()?, partition.size))
     }
 
-    /// Returns size and free bytes of a file system.
     pub(super) fn space(&mut self, id: &VolumeGuid) -> Option<(u64, u64)> {
         self.volume_mut(id).map(|(volume, size)| (size, size.saturating_sub(volume.used)))
     }

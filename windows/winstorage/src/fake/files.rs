@@ -41,9 +41,6 @@ struct Open {
 
 impl FakeHost {
     /// Creates a directory with its parents. Follows links.
-    ///
-    /// # Panics
-    /// The path is invalid, or contains a file.
     pub fn add_directory(&self, path: &str) {
         self.place(path, Kind::Directory(BTreeMap::new()));
     }
@@ -89,7 +86,6 @@ impl FakeHost {
         }
     }
 
-    /// Removes the entry at `path` and everything below it.
     pub fn remove_path(&self, path: &str) {
         let mut state = self.state();
         let node = WinPath::normalise(path).and_then(|path| state.files.find(&path, false).ok());

@@ -39,7 +39,6 @@ struct Inner {
     never: (Mutex<()>, Condvar),
 }
 
-/// The clock of the machine.
 #[derive(Debug)]
 enum Clock {
     Virtual(Mutex<Duration>),
@@ -96,7 +95,6 @@ impl FakeHost {
         locked(&self.inner.faults).add(step, skip, effect);
     }
 
-    /// Returns every call so far: the step, a blank, the object.
     pub fn log(&self) -> Vec<String> {
         locked(&self.inner.log).clone()
     }
@@ -114,7 +112,6 @@ impl FakeHost {
         self.state().is_down = false;
     }
 
-    /// Returns whether the process has crashed and not restarted.
     pub fn is_down(&self) -> bool {
         self.state().is_down
     }

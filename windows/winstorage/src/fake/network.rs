@@ -19,7 +19,6 @@ pub struct FakeShare {
     pub root: String,
     /// The required `user:password` in Windows' escaping; without it, any credential is accepted.
     pub credential: Option<String>,
-    /// The number of a mapping's status.
     pub status: u32,
     pub is_mapped: bool,
     pub is_stale: bool,
@@ -38,7 +37,6 @@ pub struct FakePortal {
 pub struct FakeTarget {
     pub iqn: String,
     pub secret: Option<String>,
-    /// The numbers of the disks that a login attaches.
     pub disks: Vec<u32>,
     pub is_connected: bool,
     pub is_persistent: bool,

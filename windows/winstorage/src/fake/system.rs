@@ -21,7 +21,6 @@ pub struct FakeService {
     pub state: String,
     /// `Auto`, `Manual`, `Disabled`, …
     pub start_mode: String,
-    /// Services on which it depends.
     pub needs: Vec<String>,
     /// How long a start or stop takes, in milliseconds.
     pub takes_ms: u64,

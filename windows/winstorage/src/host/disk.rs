@@ -3,7 +3,6 @@
 use super::{HostError, ObjectPath};
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
-/// A row of `MSFT_Disk` in a list of all disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskRow {
     /// `Path`: the device interface, `\\?\scsi#disk&…`.
@@ -12,7 +11,6 @@ pub struct DiskRow {
     pub serial: String,
 }
 
-/// The properties of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     pub object: ObjectPath,
@@ -21,13 +19,11 @@ pub struct Disk {
     /// `SerialNumber`, verbatim; empty if Windows reports no number.
     pub serial: String,
     pub is_offline: bool,
-    /// Why the disk is offline, if it is.
     pub offline_reason: Option<OfflineReason>,
     /// `IsReadOnly`: Windows refuses to write to it.
     pub is_read_only: bool,
     pub size: u64,
     pub is_boot: bool,
-    /// It holds the system partition.
     pub is_system: bool,
 }
 
@@ -59,7 +55,6 @@ impl std::fmt::Display for OfflineReason {
     }
 }
 
-/// `MSFT_Disk.PartitionStyle`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartitionStyle {
@@ -70,7 +65,6 @@ pub enum PartitionStyle {
     Gpt,
 }
 
-/// A partition of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     pub object: ObjectPath,
@@ -82,7 +76,6 @@ pub struct Partition {
     pub is_offline: bool,
     pub is_boot: bool,
     pub is_system: bool,
-    /// `DriveLetter`, where it has one.
     pub drive_letter: Option<char>,
 }
 
@@ -97,18 +90,14 @@ pub enum PartitionKind {
     Other,
 }
 
-/// A row of `MSFT_Volume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRow {
     pub object: ObjectPath,
     pub id: VolumeGuid,
     /// `FileSystemType` is a known file system.
     pub is_formatted: bool,
-    /// Size of the file system in bytes.
     pub size: u64,
-    /// Free bytes of the file system.
     pub remaining: u64,
-    /// `DriveLetter`, where it has one.
     pub drive_letter: Option<char>,
 }
 
@@ -116,12 +105,9 @@ pub struct VolumeRow {
 ///
 /// Each method fails with Windows' error. A lookup of a missing disk returns `None`.
 pub trait DiskHost: Send + Sync {
-    /// Returns the number and `Location` of every disk.
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
-    /// Returns the device and serial number of every disk.
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
-    /// Returns the disk that holds `%SystemRoot%`.
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
     /// Rescans for disks that were attached, detached or resized.
     fn rescan(&self) -> Result<(), HostError>;
@@ -131,9 +117,7 @@ pub trait DiskHost: Send + Sync {
     fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
     /// Reads the partition tables of the disk again.
     fn refresh_disk(&self, disk: &Disk) -> Result<(), HostError>;
-    /// Brings the disk online or takes it offline.
     fn set_online(&self, disk: &Disk, online: bool) -> Result<(), HostError>;
-    /// Makes the disk read-only, or writable.
     fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
     /// Returns all partitions of the disk, or the one with this number, including reserved ones.
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError>;
@@ -145,7 +129,6 @@ pub trait DiskHost: Send + Sync {
     fn resize_partition(&self, partition: &Partition, size: u64) -> Result<(), HostError>;
 }
 
-/// Volumes.
 pub trait VolumeHost: Send + Sync {
     /// Returns the volumes on a partition; a reserved one has no volumes.
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError>;
@@ -154,6 +137,5 @@ pub trait VolumeHost: Send + Sync {
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError>;
     /// Creates an empty NTFS without a label. The format is quick and forced.
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// Writes the cache of the volume to the disk.
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
 }

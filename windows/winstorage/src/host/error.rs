@@ -11,7 +11,6 @@ pub struct HostError {
     pub answer: Answer,
 }
 
-/// The forms of Windows' errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// `GetLastError` of a Win32 call.
@@ -37,17 +36,14 @@ impl HostError {
         Self { step, object: object.to_string(), answer: Answer::Malformed(what.into()) }
     }
 
-    /// Returns whether the code means that a file, path or volume does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self.answer, Answer::Win32(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND))
     }
 
-    /// Returns whether the Win32 error is `code`.
     pub fn is_win32(&self, code: u32) -> bool {
         self.answer == Answer::Win32(code)
     }
 
-    /// Returns whether the WMI method returned `code`.
     pub fn is_method(&self, code: u32) -> bool {
         self.answer == Answer::Method(code)
     }
@@ -67,7 +63,6 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Win32 error codes on which decisions depend.
 pub mod code {
     pub const FILE_NOT_FOUND: u32 = 2;
     pub const PATH_NOT_FOUND: u32 = 3;
@@ -96,7 +91,6 @@ pub mod code {
     }
 }
 
-/// Return codes of WMI methods on which decisions depend.
 pub mod result {
     /// `MSFT_Disk.CreatePartition` created the partition, but its access path is in use.
     pub const ACCESS_PATH_IN_USE: u32 = 42002;

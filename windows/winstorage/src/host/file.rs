@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::HostError;
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
-/// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     File,
@@ -18,7 +17,6 @@ pub enum EntryKind {
     SymbolicLink {
         /// The target as it was written.
         target: String,
-        /// The link was made for a directory.
         is_directory: bool,
     },
     /// A mount point whose name is a path (`\??\C:\…`).
@@ -46,7 +44,6 @@ pub trait NativeHost: SpaceHost {
     /// Opens a path that the administrator has named, and **follows every link in it**. Errors: the path does not exist
     /// ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Opens the root directory of a volume.
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
     /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
@@ -56,13 +53,10 @@ pub trait NativeHost: SpaceHost {
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
     /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
     fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
-    /// Returns the volume with a drive letter.
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// Returns the drive of `%SystemRoot%`.
     fn system_drive(&self) -> Result<char, HostError>;
     /// Returns the time since a fixed instant. It is monotonic.
     fn elapsed(&self) -> Duration;
-    /// Blocks the calling thread for `time`.
     fn pause(&self, time: Duration);
 }
 
@@ -73,13 +67,11 @@ pub trait SpaceHost: Send + Sync {
     fn space(&self, path: &WinPath) -> Result<Space, HostError>;
 }
 
-/// An open entry of the file system.
 pub trait FsEntry: Send {
     fn kind(&self) -> Result<EntryKind, HostError>;
     /// Opens the entry `name` of this directory, without following it if it is a link. Returns `None` if it does not
     /// exist.
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError>;
-    /// Returns the names in this directory.
     fn children(&self) -> Result<Vec<String>, HostError>;
     /// Creates a directory in this one. Errors: the name already exists ([`super::code::ALREADY_EXISTS`]), or the
     /// directory cannot be written.
@@ -95,6 +87,5 @@ pub trait FsEntry: Send {
     /// Makes this empty directory a mount point of `volume`. Errors: [`super::code::DIR_NOT_EMPTY`], also if it already
     /// is a mount point.
     fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError>;
-    /// Makes this mount point an empty directory.
     fn unmount(&self) -> Result<(), HostError>;
 }

@@ -28,7 +28,6 @@ pub use network::{
 };
 pub use system::{ServiceRow, SystemHost};
 
-/// All steps of a machine.
 pub trait Host: DiskHost + VolumeHost + SmbHost + IscsiHost + SystemHost {}
 
 impl<H: DiskHost + VolumeHost + SmbHost + IscsiHost + SystemHost> Host for H {}

@@ -17,7 +17,6 @@ pub enum MappingStatus {
     Bad(u32),
 }
 
-/// An existing mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     pub object: ObjectPath,
@@ -43,14 +42,12 @@ pub trait SmbHost: Send + Sync {
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
 }
 
-/// A portal that is registered on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portal {
     pub object: ObjectPath,
     pub address: PortalAddress,
 }
 
-/// An iSCSI target that a portal offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub object: ObjectPath,
@@ -58,7 +55,6 @@ pub struct Target {
     pub is_connected: bool,
 }
 
-/// A session with a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub object: ObjectPath,
@@ -67,7 +63,6 @@ pub struct Session {
     pub is_persistent: bool,
 }
 
-/// The authentication of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
     None,
@@ -75,7 +70,6 @@ pub enum Authentication {
     MutualChap,
 }
 
-/// The parameters of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetLogin {
     pub portal: PortalAddress,
@@ -83,23 +77,16 @@ pub struct TargetLogin {
     pub authentication: Authentication,
     /// `None` if the client sent no user. An empty name would be sent as such.
     pub user: Option<String>,
-    /// `None` if the client sent no secret.
     pub secret: Option<Secret>,
 }
 
 pub trait IscsiHost: Send + Sync {
-    /// Returns all portals that are registered on the machine.
     fn portals(&self) -> Result<Vec<Portal>, HostError>;
-    /// Returns the portal at this address, if it is registered on the machine.
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError>;
-    /// Registers a portal on the machine.
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError>;
-    /// Unregisters a portal from the machine.
     fn remove_portal(&self, portal: &Portal) -> Result<(), HostError>;
-    /// Returns the targets that a portal offers.
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError>;
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError>;
-    /// Returns the numbers of the disks of a target's connections.
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
@@ -110,7 +97,6 @@ pub trait IscsiHost: Send + Sync {
 }
 
 impl Authentication {
-    /// Returns the name of the type in the WMI method.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "NONE",

@@ -13,17 +13,14 @@ pub struct ServiceRow {
     pub start_mode: String,
 }
 
-/// Firmware and services.
 pub trait SystemHost: Send + Sync {
     /// Returns `CIM_BIOSElement.SerialNumber` of every row.
     fn bios_serials(&self) -> Result<Vec<String>, HostError>;
     fn service(&self, name: &ServiceName) -> Result<Option<ServiceRow>, HostError>;
-    /// Returns the services that depend on this one.
     fn dependents(&self, name: &ServiceName) -> Result<Vec<(ServiceName, ServiceRow)>, HostError>;
     /// Starts the service, and returns Windows' return code (0 accepted, 10 already running, …).
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError>;
     /// Stops the service, and returns Windows' return code (0 accepted, 3 dependents are running, 5 not running, …).
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError>;
-    /// Returns the part of the machine outside of WMI.
     fn native(&self) -> &dyn NativeHost;
 }

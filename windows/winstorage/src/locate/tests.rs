@@ -27,7 +27,6 @@ fn look(serials: &[(u32, &str)]) -> Result<Look, SearchError> {
     DiskSearch::new(VOLUME, "/dev/xvdba").look(&disks(serials), &BTreeMap::new())
 }
 
-/// The serial number is the volume id without its dash. If no disk has it, the error has the text of the reference.
 #[test]
 fn ebs_disk_is_found_by_its_serial_number() {
     let serials = [(0, "vol00000000000000000_00000001."), (3, "vol0123456789abcdef0_00000001.")];

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Code set, association, bytes.
 fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (at, (code_set, association, bytes)) in identifiers.iter().enumerate() {

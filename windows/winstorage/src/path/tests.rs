@@ -32,7 +32,6 @@ fn first_failed_check_rejects_a_path_with_the_reference_text() {
     assert_eq!(refusal(r"C:\foo\bar"), outside);
 }
 
-/// The length counts UTF-16 units, as Windows does.
 #[test]
 fn the_length_is_that_of_windows() {
     let fitting = format!(r"{KUBELET}\{}", "ä".repeat(260 - KUBELET.len() - 1));
@@ -79,7 +78,6 @@ fn names_that_windows_changes_and_device_names_are_rejected() {
     }
 }
 
-/// Legacy validation is exactly the reference's five checks: a prefix is enough, and what the reference leaves unchecked is.
 #[test]
 fn legacy_validation_is_exactly_the_references() {
     let rules = rules(Validation::Legacy);
@@ -137,7 +135,6 @@ const PIECES: &str = concat!(
     r"C:\var\lib\kubelet c:\VAR\LIB\KUBELET D:\csi\work C: D: \ \\ / .. . ... pods pv1 NUL com1 lpt² CONIN$ a. : ::$DATA * ? | < > ",
     r#"" \\?\ \\.\ \??\ ~1 kubelet2 KUBELE~1 var lib kubelet csi work ß 😀 .txt $ % mount"#
 );
-/// Pieces with blanks and control characters.
 const BLANKS: [&str; 5] = [" ", "b ", "\u{0}", "\t", "\u{212A}ubelet"];
 const STARTS: [&str; 5] = ["", r"C:\var\lib\kubelet\", r"c:\var\\lib\kubelet", r"D:\csi\work\", r"C:\"];
 

@@ -23,7 +23,6 @@ pub struct ComWmi {
 }
 
 impl ComWmi {
-    /// Creates the connections, with or without packet privacy.
     pub fn new(encrypt: bool) -> Self {
         Self { encrypt }
     }

@@ -13,34 +13,29 @@ use windows_sys::Win32::System::Ioctl::{
 use super::wide::last_error;
 use crate::types::DiskNumber;
 
-/// `StorageDeviceIdProperty`
 const DEVICE_ID_PROPERTY: u32 = 2;
 /// More identifiers than any disk has.
 const LONGEST_DESCRIPTOR: usize = 16 * 1024;
 /// `STORAGE_DEVICE_NUMBER`: type, number, partition.
 const NUMBER: std::ops::Range<usize> = 4..8;
 
-/// Returns the number that the device itself reports.
 pub(super) fn number(device: &File) -> Result<Option<DiskNumber>, u32> {
     let answer = control(device, IOCTL_STORAGE_GET_DEVICE_NUMBER, &[], 12)?;
     let bytes = answer.get(NUMBER).and_then(|bytes| bytes.try_into().ok());
     Ok(bytes.map(|bytes| DiskNumber(u32::from_le_bytes(bytes))))
 }
 
-/// The bytes of its `STORAGE_DEVICE_ID_DESCRIPTOR`.
 pub(super) fn ids(device: &File) -> Result<Vec<u8>, u32> {
     // PropertyId, QueryType (standard), one byte of parameters and its padding.
     let query = [DEVICE_ID_PROPERTY.to_le_bytes(), [0; 4], [0; 4]].concat();
     control(device, IOCTL_STORAGE_QUERY_PROPERTY, &query, LONGEST_DESCRIPTOR)
 }
 
-/// The reparse data of an entry that is a reparse point.
 pub(super) fn reparse_data(entry: &File) -> Result<Vec<u8>, u32> {
     let longest = usize::try_from(MAXIMUM_REPARSE_DATA_BUFFER_SIZE).unwrap_or(LONGEST_DESCRIPTOR);
     control(entry, FSCTL_GET_REPARSE_POINT, &[], longest)
 }
 
-/// Makes an entry a reparse point.
 pub(super) fn set_reparse_data(entry: &File, data: &[u8]) -> Result<(), u32> {
     control(entry, FSCTL_SET_REPARSE_POINT, data, 0).map(drop)
 }

@@ -23,9 +23,7 @@ use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::VolumeGuid;
 use crate::{directory, reparse};
 
-/// Size of the buffer of a listing, in bytes.
 const LISTING: usize = 64 * 1024;
-/// UTF-16 units.
 const LONGEST_PATH: usize = 32 * 1024;
 
 /// An open entry: of a directory, or one that was opened by its path.

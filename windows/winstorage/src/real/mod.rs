@@ -17,7 +17,6 @@ use crate::wmi::WmiHost;
 pub use com::{ComWmi, disconnect};
 pub use native::Win32;
 
-/// This machine.
 pub type WindowsHost = WmiHost<ComWmi, Win32>;
 
 /// Creates the machine, for use from any number of threads. Each thread opens its own connections to WMI when it first

@@ -18,7 +18,6 @@ use crate::types::{DiskNumber, VolumeGuid, WinPath};
 /// Enough for the name of a volume and for the directory of Windows.
 const NAME_LENGTH: usize = 260;
 
-/// The calls outside of WMI.
 #[derive(Debug, Clone, Copy)]
 pub struct Win32;
 

@@ -26,13 +26,11 @@ use super::wide::{code_of, last_error};
 const LOOK: u32 = FILE_READ_ATTRIBUTES | FILE_LIST_DIRECTORY | FILE_TRAVERSE | SYNCHRONIZE;
 const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 
-/// The purpose of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     Look,
     /// Read the attributes of a file that another process has locked.
     Glance,
-    /// Follow the entry to its target.
     Follow,
     Remove,
     MakeDirectory,
@@ -56,7 +54,6 @@ pub(super) fn device(path: &str) -> Result<File, u32> {
     options.open(path).map_err(|error| code_of(&error))
 }
 
-/// Opens `name` in `directory`; the name is one component.
 pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, u32> {
     let (access, disposition, options) = match want {
         Want::Look => (LOOK, FILE_OPEN, FILE_OPEN_REPARSE_POINT),

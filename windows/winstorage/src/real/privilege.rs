@@ -15,7 +15,6 @@ use crate::host::HostError;
 
 const STEP: &str = "AdjustTokenPrivileges";
 
-/// Enables it for the process.
 pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
     let failed = || HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", last_error());
     let mut luid = LUID::default();

@@ -1,11 +1,9 @@
 //! Texts of Win32.
 
-/// UTF-16 with a final 0.
 pub(super) fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// Up to the first 0.
 pub(super) fn narrow(units: &[u16]) -> String {
     let end = units.iter().position(|unit| *unit == 0).unwrap_or(units.len());
     String::from_utf16_lossy(&units[..end])
@@ -16,7 +14,6 @@ pub(super) fn last_error() -> u32 {
     code_of(&std::io::Error::last_os_error())
 }
 
-/// The Win32 code of an error of std.
 pub(super) fn code_of(error: &std::io::Error) -> u32 {
     let code = error.raw_os_error().unwrap_or_default();
     u32::try_from(code).unwrap_or_default()

@@ -42,11 +42,9 @@ impl Disk {
 pub(crate) enum Place {
     Nothing,
     Directory,
-    /// The disk with this index in the model's list.
     Mount(usize),
 }
 
-/// Disks and places, by their index in their lists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Request {
     State(usize, bool),
@@ -60,7 +58,6 @@ pub(crate) enum Request {
     VolumeOf(usize),
 }
 
-/// The result that the model expects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Done,
@@ -122,7 +119,6 @@ impl Request {
 }
 
 impl Model {
-    /// What a request comes to; the model is then as the machine is to be.
     pub(crate) fn expect(&mut self, request: Request) -> Told {
         match request {
             Request::State(disk, online) => {
@@ -189,7 +185,6 @@ impl Model {
     }
 }
 
-/// What an answer is in the model's words.
 pub(crate) fn told(result: &Result<(), StorageError>) -> Result<Told, String> {
     match result {
         Ok(()) => Ok(Told::Done),
@@ -203,7 +198,6 @@ pub(crate) fn told(result: &Result<(), StorageError>) -> Result<Told, String> {
     }
 }
 
-/// Runs `count` random operations, and compares the results and the state with the model.
 pub(crate) fn replay(on: &Ground<'_>, model: &mut Model, chance: &mut Chance, count: usize) -> Result<(), String> {
     let seed = chance.0;
     for nth in 0..count {

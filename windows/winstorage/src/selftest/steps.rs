@@ -6,7 +6,6 @@ use super::model::{Chance, Disk, Ground, Model, PLACES, Place, replay};
 use super::{Bench, Step, done, equal, refused};
 use crate::types::VolumeGuid;
 
-/// What drivers of the PowerShell era look for.
 const NOT_MOUNTED: &str = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
 const MISSING: &str = "because it does not exist";
 
@@ -192,7 +191,6 @@ fn outside_is_refused(bench: &Bench<'_>) -> Result<(), String> {
     refused(bench.storage.mount_volume(&bench.volume()?, outside), "is not within the working directories")
 }
 
-/// Rounds of it, and operations in each.
 const ROUNDS: u64 = 4;
 const OPERATIONS: usize = 100;
 

@@ -91,7 +91,6 @@ fn random_operations_match_the_model() {
     }
 }
 
-/// A machine that does otherwise than the model is found out, and the operation is named.
 #[test]
 fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
     let (host, storage, spare) = machine();

@@ -12,7 +12,6 @@ use crate::host::{Disk, Partition, PartitionKind, PartitionStyle};
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// The contents of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// Blank: no partitions except Microsoft Reserved, and all bytes that were read are zero.
@@ -24,7 +23,6 @@ pub enum Contents {
     /// One partition without a file system, and all bytes that were read are zero.
     BlankVolume(VolumeGuid),
     FileSystem(VolumeGuid),
-    /// Anything else, which may be data.
     Foreign(String),
 }
 
@@ -47,7 +45,6 @@ const CHUNK: usize = 1 << 20;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// The range between the ends is divided into this number of stretches. One page of each is read.
 const STRETCHES: u64 = 1024;
-/// As long as the longest read.
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
@@ -147,7 +144,6 @@ impl Storage {
         })
     }
 
-    /// Returns the position of the first nonzero byte in a range.
     fn first_byte(&self, disk: DiskNumber, (start, end): (u64, u64), seed: &str) -> Result<Option<u64>, StorageError> {
         // The tables end on whole pages. The last bytes of a disk may not be a whole page, and are read to their end.
         let head = (start..end.min(start.saturating_add(END))).step_by(CHUNK);

@@ -42,7 +42,6 @@ impl Storage {
         Ok(all)
     }
 
-    /// Returns the disk with the page 83 identifier `name`.
     pub fn disk_number_by_name(&self, name: &str) -> Result<DiskNumber, StorageError> {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
@@ -75,12 +74,10 @@ impl Storage {
         Ok(self.host.online_partition(&partition)?)
     }
 
-    /// Rescans for disks that were attached, detached or resized.
     pub fn rescan(&self) -> Result<(), StorageError> {
         Ok(self.host.rescan()?)
     }
 
-    /// Returns the size of the disk in bytes.
     pub fn disk_size(&self, number: DiskNumber) -> Result<u64, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
     }
@@ -112,7 +109,6 @@ impl Storage {
         self.make_writable(&self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?)
     }
 
-    /// Clears the read-only attribute.
     pub(super) fn make_writable(&self, disk: &Disk) -> Result<(), StorageError> {
         if disk.is_read_only {
             warn!(disk = %disk.number, "clearing the read-only attribute that Windows has set");
@@ -121,7 +117,6 @@ impl Storage {
         Ok(())
     }
 
-    /// Returns whether the disk is online.
     pub fn disk_state(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
     }

@@ -13,37 +13,29 @@ use std::time::Duration;
 use crate::types::DiskNumber;
 use crate::{Storage, StorageError};
 
-/// The callback for the release of a disk.
 type Wake = Box<dyn FnOnce() + Send>;
 
-/// The disks that are being changed.
 #[derive(Default)]
 pub(super) struct Disks {
     busy: Mutex<BTreeMap<DiskNumber, Holder>>,
-    /// Number of the next waiter.
     next: AtomicU64,
 }
 
 struct Holder {
     operation: &'static str,
     since: Duration,
-    /// The waiter with its number.
     waiter: Option<(u64, Wake)>,
 }
 
-/// Holds a disk until it is dropped.
 pub(super) struct Held<'a> {
     disks: &'a Disks,
     disk: DiskNumber,
 }
 
-/// A change of a disk that keeps others out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskBusy {
     pub disk: DiskNumber,
-    /// The operation that changes it.
     pub operation: &'static str,
-    /// How long it has held the disk.
     pub held: Duration,
 }
 

@@ -69,7 +69,6 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// Creates the link at an allowed place, or finds that it exists.
     pub(super) fn link(&self, at: &Allowed, target: &str, is_directory: bool) -> Result<(), StorageError> {
         let exists = || WayError::Exists { path: at.path.to_string() };
         let (parent, name, entry) = match self.walk(at, MountPoints::Refused)? {

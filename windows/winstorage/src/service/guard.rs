@@ -5,11 +5,9 @@ use crate::host::{Disk, Partition, VolumeRow};
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// A volume that may be changed.
 pub(super) struct Ours {
     pub(super) row: VolumeRow,
     pub(super) partitions: Vec<Partition>,
-    /// The disk of the first partition.
     pub(super) disk: Disk,
 }
 
@@ -36,17 +34,14 @@ impl Storage {
         Ok(self.host.set_disk_read_only(&disk, true)?)
     }
 
-    /// Returns whether Windows has made the disk read-only.
     pub(crate) fn is_read_only(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_read_only)
     }
 
-    /// Returns the disk that holds `%SystemRoot%`.
     pub(crate) fn system_disk(&self) -> Result<Option<DiskNumber>, StorageError> {
         Ok(self.host.system_disk()?)
     }
 
-    /// Blocks the calling thread for `time`, by the machine's clock.
     pub fn pause(&self, time: std::time::Duration) {
         self.host.native().pause(time);
     }

@@ -4,7 +4,6 @@ use crate::host::{Authentication, Target, TargetLogin};
 use crate::types::{Iqn, PortalAddress, Secret};
 use crate::{Storage, StorageError};
 
-/// The login parameters of a client, as received.
 #[derive(Debug, Clone)]
 pub struct Login {
     /// 0 none, 1 one-way CHAP, 2 mutual CHAP.
@@ -32,12 +31,10 @@ impl Storage {
         }
     }
 
-    /// Returns all portals that are registered on the machine.
     pub fn list_target_portals(&self) -> Result<Vec<PortalAddress>, StorageError> {
         Ok(self.host.portals()?.into_iter().map(|portal| portal.address).collect())
     }
 
-    /// Returns the names of the targets that a portal offers.
     pub fn discover_target_portal(&self, address: &str, port: u32) -> Result<Vec<String>, StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         Ok(self.targets(&portal)?.into_iter().map(|target| target.iqn).collect())

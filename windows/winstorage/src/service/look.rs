@@ -11,21 +11,17 @@ pub enum Found {
     Missing,
     File,
     Directory {
-        /// Whether the directory is empty.
         empty: bool,
     },
     /// A symbolic link or a junction.
     Link {
-        /// The target as it was written.
         target: String,
     },
     MountPoint(VolumeGuid),
-    /// A reparse point of another kind.
     Other,
 }
 
 impl Storage {
-    /// Returns the entry at the path.
     pub fn look(&self, path: &str) -> Result<Found, StorageError> {
         let allowed = self.paths.check(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Refused)?.entry() else { return Ok(Found::Missing) };

@@ -42,12 +42,10 @@ pub use services::{ServiceInfo, ServiceStatus, StartType};
 pub use smb::SmbMapping;
 pub use volume::VolumeStats;
 
-/// The settings of the administrator.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Every `--working-dir`, and the kubelet's directory.
     pub working_directories: Vec<WinPath>,
-    /// `--validate-paths`
     pub validation: Validation,
     /// `--require-privacy`: new SMB mappings are encrypted.
     pub require_privacy: bool,
@@ -57,7 +55,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the strict policy with these directories.
     pub fn new(working_directories: Vec<WinPath>) -> Self {
         Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
     }
@@ -75,15 +72,9 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Creates the storage of `host` with `policy`.
     pub fn new(host: Arc<dyn Host>, policy: Policy) -> Self {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
         Self { host, paths, policy, busy: Arc::default() }
-    }
-
-    /// Returns the working directories and how strictly paths are checked.
-    pub fn path_rules(&self) -> &PathRules {
-        &self.paths
     }
 }
 

@@ -39,9 +39,7 @@ impl Storage {
     }
 
     /// Flushes the volume and makes its mount point an empty directory. Succeeds if the directory is not a mount point.
-    /// Errors: A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist,
-    /// is a mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
-    /// mounted.
+    /// After a failed flush, the volume stays mounted.
     pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         if path.is_empty() {

@@ -34,7 +34,6 @@ impl Storage {
         }
     }
 
-    /// Removes the contents of a directory; the directory stays.
     pub fn rmdir_contents(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {
@@ -78,7 +77,6 @@ fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
     }
 }
 
-/// Removes the contents of `directory`.
 fn empty(directory: &dyn FsEntry, path: &WinPath, depth: usize) -> Result<(), StorageError> {
     let Some(below) = depth.checked_sub(1) else {
         return Err(WayError::TooDeep { path: path.to_string(), limit: DEEPEST }.into());

@@ -10,7 +10,6 @@ use crate::host::ServiceRow;
 use crate::types::ServiceName;
 use crate::{Storage, StorageError};
 
-/// The properties of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceInfo {
     pub display_name: String,
@@ -37,7 +36,6 @@ pub enum StartType {
 /// The state of a service, with the numbers of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceStatus {
-    /// Windows reports no known state.
     Unknown = 0,
     Stopped = 1,
     StartPending = 2,
@@ -56,12 +54,10 @@ const RUNNING_ALREADY: u32 = 10;
 const NOT_ACTIVE: u32 = 5;
 
 impl Storage {
-    /// Returns the serial number of the machine's firmware.
     pub fn bios_serial_number(&self) -> Result<String, StorageError> {
         Ok(self.host.bios_serials()?.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the properties of a service.
     pub fn service(&self, name: &str) -> Result<ServiceInfo, StorageError> {
         let name = ServiceName::parse(name)?;
         let row = self.row(&name)?;
@@ -143,7 +139,6 @@ impl Storage {
     }
 }
 
-/// A state without a known name becomes `Unknown`.
 fn status(name: &ServiceName, row: &ServiceRow) -> ServiceStatus {
     match row.state.as_str() {
         "Stopped" => ServiceStatus::Stopped,

@@ -6,7 +6,6 @@ use crate::host::{MappingStatus, NewMapping};
 use crate::types::Secret;
 use crate::{Storage, StorageError};
 
-/// The mapping that a client requests.
 #[derive(Debug, Clone)]
 pub struct SmbMapping {
     /// `\\host\share`, also with directories below it, and with `/` as separator.

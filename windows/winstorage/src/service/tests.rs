@@ -40,7 +40,6 @@ pub(super) fn policy() -> Policy {
     Policy::new(vec![WinPath::normalise(KUBELET).unwrap()])
 }
 
-/// From a description of the machine.
 pub(super) fn described(json: &str) -> (FakeHost, Storage) {
     let mut description: Description = serde_json::from_str(json).unwrap();
     description.virtual_time = true;
@@ -49,12 +48,10 @@ pub(super) fn described(json: &str) -> (FakeHost, Storage) {
     (host.clone(), storage(&host))
 }
 
-/// A path below the kubelet's directory.
 pub(super) fn at(rest: &str) -> String {
     format!(r"{KUBELET}\{rest}")
 }
 
-/// Partitions and formats disk 1, and returns its volume.
 pub(super) fn formatted(storage: &Storage) -> VolumeGuid {
     storage.partition_disk(DiskNumber(1)).unwrap();
     let volume = storage.list_volumes_on_disk(DiskNumber(1), None).unwrap().remove(0);

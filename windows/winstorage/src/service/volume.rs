@@ -4,7 +4,6 @@ use crate::host::VolumeRow;
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// Bytes of a volume's file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeStats {
     pub total: u64,
@@ -30,7 +29,6 @@ impl Storage {
         Ok(volumes)
     }
 
-    /// Returns whether the volume has a file system that Windows knows.
     pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(row.is_formatted)
@@ -54,13 +52,11 @@ impl Storage {
         Ok(self.host.format_ntfs(&ours.row)?)
     }
 
-    /// Returns the size and usage of the volume's file system in bytes.
     pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
     }
 
-    /// Returns the disk of the volume.
     pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
         let volume = volume_id(volume)?;
         let row = self.row_of_volume(&volume)?;
@@ -73,7 +69,6 @@ impl Storage {
         Ok(first)
     }
 
-    /// Flushes the volume's cache to the disk.
     pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(self.host.flush(&row)?)

@@ -11,7 +11,6 @@ pub(super) const HOPS: u32 = 32;
 /// The maximum of links and parents together, as in the reference.
 const STEPS: u32 = 256;
 
-/// The next step of the search for the closest volume.
 enum Step {
     Volume(VolumeGuid),
     /// Follow a client's link, to allowed places only.

@@ -6,14 +6,12 @@ use crate::path::Allowed;
 use crate::types::{Component, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Whether the walk may enter a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MountPoints {
     Refused,
     Crossed,
 }
 
-/// The end of a path.
 pub(super) enum Place {
     Root(Box<dyn FsEntry>),
     /// `name` in `parent`, with the entry if it exists.
@@ -108,7 +106,6 @@ impl Storage {
     }
 }
 
-/// Returns whether the error means that the name already exists.
 pub(super) fn is_taken(error: &HostError) -> bool {
     error.is_win32(crate::host::code::ALREADY_EXISTS) || error.is_win32(crate::host::code::FILE_EXISTS)
 }

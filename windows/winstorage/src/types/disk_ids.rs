@@ -3,14 +3,12 @@
 /// The location of a disk in the machine, with Windows' values; empty if Windows reports none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskLocation {
-    /// Number of the host bus adapter.
     pub adapter: String,
     pub bus: String,
     pub target: String,
     pub lun: String,
 }
 
-/// The identifiers that a disk reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskIds {
     /// Its first identifier on page 83; empty if it is missing or the query failed.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("invalid service name {0:?}; use 1 to 256 characters without / and \\")]
@@ -15,11 +14,9 @@ pub enum NameError {
     Port(u32),
 }
 
-/// The name of a Windows service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceName(String);
 
-/// The name of an iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Iqn(String);
 
@@ -36,7 +33,6 @@ const LONGEST_IQN: usize = 223;
 const LONGEST_HOST: usize = 253;
 
 impl ServiceName {
-    /// Parses the name. Errors: [`NameError::Service`] if the name is invalid for the service control manager.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let length = text.encode_utf16().count();
         let is_name = (1..=LONGEST_SERVICE).contains(&length)
@@ -50,7 +46,6 @@ impl ServiceName {
 }
 
 impl Iqn {
-    /// Parses the name. Errors: [`NameError::Iqn`] if the name is invalid by RFC 3720.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let lower = text.to_ascii_lowercase();
         let has_kind = ["iqn.", "eui.", "naa."].iter().any(|kind| lower.starts_with(kind) && lower.len() > kind.len());
@@ -65,8 +60,7 @@ impl Iqn {
 }
 
 impl PortalAddress {
-    /// Parses the address. Errors: [`NameError::Address`], or [`NameError::Port`] for a port that the reference would
-    /// truncate to 16 bits.
+    /// Rejects a port that the reference would truncate to 16 bits.
     pub fn parse(address: &str, port: u32) -> Result<Self, NameError> {
         let is_ip = address.parse::<std::net::IpAddr>().is_ok();
         let is_label = |label: &str| {
@@ -82,12 +76,10 @@ impl PortalAddress {
         Ok(Self { address: address.to_owned(), port: if port == 0 { ISCSI_PORT } else { port } })
     }
 
-    /// An IP address or a host name.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Never 0.
     pub fn port(&self) -> u16 {
         self.port
     }

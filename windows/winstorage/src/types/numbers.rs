@@ -11,12 +11,10 @@ pub struct DiskNumber(pub u32);
 pub struct PartitionNumber(u32);
 
 impl PartitionNumber {
-    /// `None` for 0, which names no partition.
     pub fn new(number: u32) -> Option<Self> {
         (number != 0).then_some(Self(number))
     }
 
-    /// At least 1.
     pub fn get(self) -> u32 {
         self.0
     }

@@ -11,12 +11,10 @@ impl Secret {
         Self(text.into())
     }
 
-    /// Returns the text, for the call that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether the client sent an empty secret.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

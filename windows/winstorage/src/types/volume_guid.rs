@@ -9,7 +9,6 @@ use std::fmt;
 #[serde(try_from = "String", into = "String")]
 pub struct VolumeGuid(String);
 
-/// An invalid volume id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(r"invalid volume id {0:?}; use \\?\Volume{{GUID}}\")]
 pub struct VolumeIdError(pub String);
@@ -38,7 +37,6 @@ impl VolumeGuid {
         Ok(Self(guid.to_owned()))
     }
 
-    /// Returns the GUID without braces.
     pub fn guid(&self) -> &str {
         &self.0
     }
@@ -78,7 +76,6 @@ mod tests {
 
     const CANONICAL: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
 
-    /// The final backslash is optional, and `\\.\` is accepted. Any other text is rejected, so it cannot enter a query.
     #[test]
     fn volume_id_is_printed_in_one_form() {
         for text in [

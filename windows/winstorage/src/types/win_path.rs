@@ -66,23 +66,19 @@ impl WinPath {
         path.components.iter().all(is_plain).then_some(path)
     }
 
-    /// Returns the drive in upper case.
     pub fn drive(&self) -> char {
         self.drive
     }
 
-    /// Returns the components from the drive down.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
-    /// Returns the parent directory, or `None` for a drive.
     pub fn parent(&self) -> Option<Self> {
         let (_, parents) = self.components.split_last()?;
         Some(Self { drive: self.drive, components: parents.to_vec() })
     }
 
-    /// Returns the path of `name` in this directory.
     pub fn join(&self, name: &Component) -> Self {
         let mut path = self.clone();
         path.components.push(name.clone());

@@ -23,9 +23,7 @@ pub use vocabulary::{Call, Class, Namespace};
 pub enum Value {
     Null,
     Bool(bool),
-    /// `uint16`
     U16(u16),
-    /// `uint32`
     U32(u32),
     /// `uint64`; COM carries it as text.
     U64(u64),
@@ -34,7 +32,6 @@ pub enum Value {
     Secret(Secret),
 }
 
-/// An error of WMI before a method could return a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WmiError {
     #[error("HRESULT {0:#010x}")]
@@ -43,7 +40,6 @@ pub enum WmiError {
     Malformed(String),
 }
 
-/// The target of a method call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On<'a> {
     Class,
@@ -52,7 +48,6 @@ pub enum On<'a> {
 
 /// WMI, blocking, from any thread.
 pub trait Wmi: Send + Sync {
-    /// Returns the objects that a query finds.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
     /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
@@ -60,7 +55,6 @@ pub trait Wmi: Send + Sync {
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
-/// A machine that combines WMI with native calls.
 #[derive(Debug)]
 pub struct WmiHost<W, N> {
     wmi: W,
@@ -72,7 +66,6 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         Self { wmi, native }
     }
 
-    /// Runs a query, and reads all rows.
     fn all<T>(
         &self,
         class: Class,
@@ -83,7 +76,6 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         self.read(class, wql, object, &|rows| rows.iter().map(read).collect())
     }
 
-    /// Runs a query, and reads the first row.
     fn first<T>(
         &self,
         class: Class,
@@ -105,7 +97,6 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         read(&rows).map_err(|what| HostError::malformed(class.name(), object, what))
     }
 
-    /// Calls a method, and returns its output and its return code.
     fn exec(
         &self,
         on: On<'_>,

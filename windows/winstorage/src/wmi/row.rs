@@ -22,7 +22,6 @@ impl Row {
         self.values.insert(name.to_ascii_lowercase(), value);
     }
 
-    /// Returns `__PATH`.
     pub fn path(&self) -> Result<ObjectPath, String> {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
@@ -40,12 +39,10 @@ impl Row {
         number.ok_or_else(|| self.odd(name, "number"))
     }
 
-    /// Returns a number of at most 32 bits.
     pub fn number32(&self, name: &str) -> Result<u32, String> {
         u32::try_from(self.number(name)?).map_err(|_| self.odd(name, "32-bit number"))
     }
 
-    /// Returns a flag, false if it is not set.
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.value(name) {
             Value::Bool(flag) => Ok(*flag),
@@ -54,7 +51,6 @@ impl Row {
         }
     }
 
-    /// Returns a text, empty if it is not set.
     pub fn text(&self, name: &str) -> Result<&str, String> {
         match self.value(name) {
             Value::Text(text) => Ok(text),

@@ -39,7 +39,6 @@ fn replay(name: &str, operation: impl FnOnce(&Storage) -> String) -> String {
     answer
 }
 
-/// Formats an operation's result for comparison: the error's text, or the returned value.
 fn told<T: fmt::Debug>(result: Result<T, crate::StorageError>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -162,7 +161,6 @@ fn a_methods_result_is_an_error_with_class_method_and_code() {
     assert_eq!(odd, Err(format!("{text}unexpected reply: ReturnValue is Null, not a number")));
 }
 
-/// So a disk that is not known to be empty is never initialised.
 #[test]
 fn unknown_values_in_a_reply_are_an_error() {
     use crate::host::{DiskHost, VolumeHost};

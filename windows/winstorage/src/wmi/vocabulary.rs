@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::host::ObjectPath;
 
-/// Namespaces of WMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     Storage,
@@ -19,7 +18,6 @@ macro_rules! names {
         $visibility enum $enum { $($variant),* }
 
         impl $enum {
-            /// Returns its name in WMI.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
@@ -53,11 +51,9 @@ names! {
     }
 }
 
-/// Methods that are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     class: Class,
-    /// `MSFT_Disk.Initialize`
     name: &'static str,
 }
 
@@ -115,12 +111,10 @@ impl Class {
 }
 
 impl Call {
-    /// `MSFT_Disk.Initialize`
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// `MSFT_Disk`
     pub fn class(self) -> Class {
         self.class
     }
@@ -130,7 +124,6 @@ impl Call {
     }
 }
 
-/// Columns of one disk.
 const DISK: &str =
     "ObjectId, SerialNumber, PartitionStyle, IsOffline, OfflineReason, IsReadOnly, Size, IsBoot, IsSystem";
 const PARTITION: &str =

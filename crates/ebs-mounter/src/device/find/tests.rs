@@ -38,7 +38,6 @@ async fn hung_disk_affects_only_its_own_volume() {
     release.send(()).unwrap();
 }
 
-/// Maximum time to find an existing device on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Returns a search for a volume whose simulated device does not exist yet.

@@ -6,7 +6,6 @@ use rustix::fs::makedev;
 use super::*;
 use crate::device::fake::Machine;
 
-/// Maximum time of a check on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 fn disk() -> (LoopDevice, DeviceNumber) {
@@ -20,7 +19,6 @@ fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
     MountTable::parse(line.as_bytes()).entries()[0].clone()
 }
 
-/// Accessing a file system of another machine could hang.
 #[test]
 fn binds_are_examined_only_on_local_file_systems() {
     let (disk, number) = disk();
@@ -75,7 +73,6 @@ async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
     assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
 }
 
-/// An entry that leads nowhere, or that cannot be followed, proves nothing.
 #[tokio::test]
 async fn disk_is_gone_only_if_sysfs_does_not_list_it() {
     let machine = Machine::new();
@@ -91,7 +88,6 @@ async fn disk_is_gone_only_if_sysfs_does_not_list_it() {
     assert!(disk_directory(&config, number).is_err());
 }
 
-/// Its node was deleted, or its size is 0. An unreadable sysfs is an error.
 #[tokio::test]
 async fn disk_of_a_raw_bind_is_gone_if_its_size_is_zero() {
     let machine = Machine::new();

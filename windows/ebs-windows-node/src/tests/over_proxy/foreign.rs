@@ -30,7 +30,6 @@ async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::
     Ok(answered.await.unwrap_or_else(|error| Status::unavailable(error.to_string()).into_http()))
 }
 
-/// Returns the storage of a node with another project's csi-proxy.
 pub(crate) async fn over_foreign_proxy(
     host: &FakeHost,
     policy: Policy,

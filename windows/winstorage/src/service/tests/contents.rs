@@ -1,29 +1,12 @@
 //! The contents of disks, and the entries at paths.
 
 use super::*;
-use crate::StorageError;
-use crate::host::Answer;
 use crate::service::{Contents, Found};
 
 const SEED: &str = "vol-0123456789abcdef0";
 
 fn contents(storage: &Storage) -> Contents {
     storage.disk_contents(DiskNumber(1), SEED).unwrap()
-}
-
-/// A disk that Windows calls raw is blank only where its bytes are zero: a file system that Windows does not know is none of Windows'
-/// business, and never blank.
-#[test]
-fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
-    let (_, storage) = machine();
-    assert_eq!(contents(&storage), Contents::Blank);
-    // ext4's superblock, the first sector of an xfs, the last bytes of the disk.
-    for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 1, b"\x01")] {
-        let (host, storage) = machine();
-        host.write_disk(1, offset, bytes);
-        let found = contents(&storage);
-        assert!(matches!(&found, Contents::Foreign(what) if what.contains(&offset.to_string())), "{found:?}");
-    }
 }
 
 #[test]
@@ -48,19 +31,6 @@ fn interrupted_call_differs_from_a_foreign_partition() {
     assert_eq!(contents(&storage), Contents::FileSystem(volume));
 }
 
-#[test]
-fn failed_read_is_an_error_and_not_a_blank_disk() {
-    let (host, storage) = machine();
-    for skip in [0, 31, 500] {
-        host.inject("read_disk", skip, crate::fake::Effect::Fail(Answer::Win32(23)));
-        let error = storage.disk_contents(DiskNumber(1), SEED).unwrap_err();
-        assert!(matches!(error, StorageError::Host(_)), "{error}");
-    }
-    let error = storage.disk_contents(DiskNumber(0), SEED).unwrap_err();
-    assert!(matches!(error, StorageError::SystemStorage { .. }), "{error}");
-}
-
-/// Of several data partitions, the only one with a file system is used; otherwise the result is an error.
 #[test]
 fn data_partition_is_chosen_among_several() {
     let volume = |last: char| format!(r"\\?\Volume{{00000000-0000-0000-0000-00000000000{last}}}\");

@@ -69,32 +69,6 @@ fn odd_disk_does_not_hide_others() {
 }
 
 #[test]
-fn a_disk_in_the_wanted_state_is_not_touched() {
-    let (host, storage) = machine();
-    for (online, calls) in [(true, 0), (false, 1), (false, 1), (true, 2)] {
-        storage.set_disk_state(DiskNumber(1), online).unwrap();
-        assert_eq!(host.calls("set_online"), calls);
-        assert_eq!(storage.disk_state(DiskNumber(1)).unwrap(), online);
-    }
-}
-
-#[test]
-fn an_unknown_disk_is_named_as_not_found() {
-    let (_, storage) = machine();
-    let disk = DiskNumber(77);
-    let errors = [
-        storage.partition_disk(disk).unwrap_err(),
-        storage.disk_size(disk).unwrap_err(),
-        storage.disk_state(disk).unwrap_err(),
-        storage.set_disk_state(disk, true).unwrap_err(),
-        storage.list_volumes_on_disk(disk, None).unwrap_err(),
-    ];
-    for error in errors {
-        assert_eq!(error.text(), "disk 77 not found");
-    }
-}
-
-#[test]
 fn concurrent_changes_of_one_disk_are_rejected() {
     let (host, storage) = machine();
     host.add_disk(2, "vol2", GIB, true);

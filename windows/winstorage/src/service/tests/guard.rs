@@ -10,8 +10,6 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
     matches!(result, Err(StorageError::SystemStorage { .. }))
 }
 
-/// This covers the boot and system disks, their volumes, and volumes with a drive letter, in every operation that could
-/// destroy or hide them.
 #[test]
 fn windows_own_storage_is_protected() {
     let (host, storage) = machine();
@@ -61,7 +59,6 @@ fn drive_letter_protects_what_no_proof_protects() {
     storage.format_volume(&id).unwrap();
 }
 
-/// Windows reports neither the boot nor the system flag for this disk.
 #[test]
 fn disk_with_systemroot_is_protected_whatever_its_flags() {
     let (_, storage) = described(

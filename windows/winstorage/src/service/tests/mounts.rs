@@ -44,27 +44,6 @@ fn mount_that_another_client_made_meanwhile_is_a_success() {
 }
 
 #[test]
-fn a_volume_is_flushed_before_it_is_unmounted() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage);
-    let (id, target) = (volume.to_string(), at("stage"));
-    host.add_directory(&target);
-    storage.mount_volume(&id, &target).unwrap();
-    host.inject("flush", 0, Effect::Fail(Answer::Method(4)));
-    assert!(storage.unmount_volume(&id, &target).is_err());
-    assert_eq!((host.calls("unmount"), host.kind_at(&target)), (0, Some(EntryKind::MountPoint(volume))));
-
-    host.clear_log();
-    storage.unmount_volume(&id, &target).unwrap();
-    assert_eq!(host.kind_at(&target), Some(EntryKind::Directory));
-    let log = host.log();
-    let order: Vec<&str> = log.iter().filter_map(|line| line.split(' ').next()).collect();
-    let place = |step: &str| order.iter().position(|known| *known == step);
-    assert!(place("flush") < place("unmount"), "{order:?}");
-}
-
-/// A disk that Windows has made read-only meanwhile refuses the flush: it is made writable, flushed, and only then unmounted.
-#[test]
 fn volume_on_a_read_only_disk_is_unmounted() {
     let (host, storage) = machine();
     let volume = formatted(&storage);

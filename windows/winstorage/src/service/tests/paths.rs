@@ -7,7 +7,6 @@ use crate::fake::Effect;
 use crate::host::Answer;
 use crate::{StorageError, WayError};
 
-/// What current drivers take for "nothing is mounted".
 fn nothing_mounted() -> Regex {
     Regex::new(r"(Get-Item -Path \S+).Target, output: , error: <nil>|because it does not exist").unwrap()
 }
@@ -59,8 +58,6 @@ fn unmounted_path_has_the_error_text_that_drivers_match() {
     }
 }
 
-/// The closest mount point above the path counts, through a link in the last component, or else the drive. Errors have
-/// the reference's prefix.
 #[test]
 fn closest_volume_is_the_mount_point_above_or_the_drive() {
     let (host, storage, volume) = staged();
@@ -116,7 +113,6 @@ fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
     assert_eq!(first.closest_volume_of_path(&at("pods")).unwrap(), volume);
 }
 
-/// Mounts, look-ups of volumes and IsSymlink take allowed paths only, which the reference does not check.
 #[test]
 fn every_operation_checks_its_paths() {
     let (host, storage, volume) = staged();
@@ -149,7 +145,6 @@ fn every_operation_checks_its_paths() {
     assert_eq!(host.log(), Vec::<String>::new());
 }
 
-/// With legacy validation the operations that the reference does not check take any path, and links are followed.
 #[test]
 fn legacy_validation_reaches_where_the_reference_reaches() {
     let (host, _, volume) = staged();

@@ -5,14 +5,12 @@ use crate::StorageError;
 use crate::fake::Effect;
 use crate::host::Answer;
 
-/// Where a disk of 10 GiB has something, and what: an ext4 superblock, an xfs, a backup of a table, and a page in the middle.
 const DATA: [(u64, &[u8]); 3] = [(0x438, b"\x53\xef"), (0, b"XFSB"), (10 * GIB - 4096, b"x")];
 
 fn reformats(host: &FakeHost) -> Storage {
     Storage::new(Arc::new(host.clone()), Policy { allow_reformat: true, ..policy() })
 }
 
-/// A disk that Windows calls raw and that holds bytes gets no partition table, which would overwrite them.
 #[test]
 fn raw_disk_that_holds_data_is_not_initialised() {
     for (offset, bytes) in DATA {
@@ -24,7 +22,6 @@ fn raw_disk_that_holds_data_is_not_initialised() {
     }
 }
 
-/// The same of a disk whose table lists no partition: the data of a partition that was deleted may be there.
 #[test]
 fn disk_with_an_empty_table_and_data_gets_no_partition() {
     let (host, storage) = machine();
@@ -37,7 +34,6 @@ fn disk_with_an_empty_table_and_data_gets_no_partition() {
     assert_eq!(host.calls("create_data_partition"), 0);
 }
 
-/// A volume whose file system Windows does not recognise (damaged NTFS, a locked BitLocker volume) holds bytes and is not formatted.
 #[test]
 fn unrecognised_volume_that_holds_data_is_not_formatted() {
     let (host, storage) = machine();
@@ -64,9 +60,11 @@ fn volume_beside_other_partitions_is_not_formatted() {
 #[test]
 fn disk_that_cannot_be_read_is_not_written() {
     let (host, storage) = machine();
-    host.inject("read_disk", 40, Effect::Fail(Answer::Win32(23)));
-    let refused = storage.partition_disk(DiskNumber(1)).unwrap_err();
-    assert!(matches!(refused, StorageError::Host(_)), "{refused}");
+    for skip in [0, 31, 500] {
+        host.inject("read_disk", skip, Effect::Fail(Answer::Win32(23)));
+        let refused = storage.partition_disk(DiskNumber(1)).unwrap_err();
+        assert!(matches!(refused, StorageError::Host(_)), "{refused}");
+    }
     storage.partition_disk(DiskNumber(1)).unwrap();
     let volume = host.volumes_of(1).remove(0);
     host.inject("read_disk", 40, Effect::Fail(Answer::Win32(23)));
@@ -87,7 +85,6 @@ fn disk_that_is_replaced_while_it_is_read_is_not_written() {
     assert_eq!(host.calls("initialize_gpt"), 0);
 }
 
-/// The Go program does the same without the flag.
 #[test]
 fn allow_reformat_overwrites_existing_contents() {
     let (host, _) = machine();

@@ -40,8 +40,6 @@ fn states_and_start_modes_are_mapped_by_name() {
     assert_eq!(storage.service("none").unwrap_err().text(), "failed to get service none. error: not found");
 }
 
-/// A service is started and stopped, and waited for; one that is in that state is a success, one that does not get there in 30 s an error with
-/// the reference's text.
 #[test]
 fn a_service_is_started_and_stopped_within_thirty_seconds() {
     let (host, storage) = machine();
@@ -80,11 +78,4 @@ fn dependents_are_stopped_first_and_only_with_force() {
     let order =
         ["stop_service base", "stop_service base", "stop_service top", "stop_service middle", "stop_service base"];
     assert_eq!(stops, order);
-}
-
-#[test]
-fn firmware_serial_number_is_returned() {
-    let (_, storage) = described(r#"{"bios_serial": "ec2-1234"}"#);
-    assert_eq!(storage.bios_serial_number().unwrap(), "ec2-1234");
-    assert_eq!(machine().1.bios_serial_number().unwrap(), "");
 }

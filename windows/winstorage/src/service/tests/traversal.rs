@@ -9,8 +9,6 @@ fn is_stopped<T: std::fmt::Debug>(result: &Result<T, StorageError>) -> bool {
     matches!(result, Err(StorageError::Way(WayError::Link { .. })))
 }
 
-/// No component above the last may be a link or junction. A mount point may be crossed to ask whether a path exists or is a link, and for
-/// nothing else.
 #[test]
 fn a_link_above_the_last_component_is_not_followed() {
     let (host, storage) = machine();
@@ -106,8 +104,6 @@ fn a_mount_target_swapped_for_a_link_mounts_nothing_outside() {
     }
 }
 
-/// A link that a pod has put into its volume is not followed to find out what it leads to: it may name another machine, which would then see
-/// this one log in.
 #[test]
 fn link_inside_a_volume_is_not_followed_by_is_symlink() {
     let (host, storage) = machine();

@@ -29,26 +29,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
 }
 
 #[test]
-fn two_formats_at_once_are_one() {
-    let (host, storage) = machine();
-    storage.partition_disk(DiskNumber(1)).unwrap();
-    let volume = host.volumes_of(1).remove(0).to_string();
-    let gate = crate::fake::Gate::default();
-    host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| storage.format_volume(&volume));
-        assert!(gate.wait_reached());
-        let second = scope.spawn(|| storage.format_volume(&volume));
-        gate.open();
-        let results = [first.join().unwrap(), second.join().unwrap()];
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
-    });
-    assert_eq!(host.calls("format_ntfs"), 1);
-}
-
-/// A volume grows to the size asked for, or to all that there is for 0; less than 100 MiB of growth and every shrinkage are left undone, a
-/// negative size is refused with the reference's text.
-#[test]
 fn a_volume_grows_and_never_shrinks() {
     let (host, storage) = machine();
     let volume = formatted(&storage).to_string();
@@ -118,7 +98,6 @@ fn a_volume_on_several_disks_has_no_number() {
     assert!(matches!(error, StorageError::Spanned { .. }), "{error}");
 }
 
-/// Empty fields are refused with the reference's texts, and malformed ids, before the host hears anything.
 #[test]
 fn empty_and_malformed_fields_are_refused_before_any_call() {
     let (host, storage) = machine();

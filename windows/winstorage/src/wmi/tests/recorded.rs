@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::super::*;
 
-/// A query or a call, and its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recording {
@@ -35,7 +34,6 @@ impl Recorded {
         Self { operation: operation.to_owned(), ahead: Arc::new(Mutex::new(calls.into())) }
     }
 
-    /// All of it was sent.
     pub(super) fn finish(&self) {
         let left = self.ahead.lock().unwrap();
         assert!(left.is_empty(), "{} did not send {:?}", self.operation, left.front());
