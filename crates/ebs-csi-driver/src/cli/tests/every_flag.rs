@@ -58,7 +58,7 @@ struct Outcome {
 fn outcome(arguments: &[&str]) -> Result<(Outcome, Vec<String>), Refused> {
     let flags = Flags::read(std::iter::once(&NAME).chain(arguments).map(OsString::from))?;
     let log = format!("{:?}", flags.log(None)?);
-    let job = format!("{:?}", flags.check("v0")?);
+    let job = format!("{:?}", flags.check()?);
     Ok((
         Outcome { log, job, version: flags.asks_for_version(), traces: flags.traces() },
         checks::without_effect(&flags, Platform::HERE),
