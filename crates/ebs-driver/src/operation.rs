@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 pub use key::Key;
-use slot::{Plan, Running, Slots};
+use slot::{Running, Slots};
 
 use crate::status::{IntoStatus, Meaning, to_status};
 
@@ -149,12 +149,19 @@ enum Entry<T, E> {
 pub struct Operations {
     slots: Arc<Mutex<Slots>>,
     tasks: TaskTracker,
+    never_takes_over: bool,
 }
 
 impl Operations {
     /// Creates the table, without running operations.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the same operations for calls that never ask another operation to end: they are `Busy` while one holds
+    /// their key.
+    pub fn without_takeover(&self) -> Self {
+        Self { never_takes_over: true, ..self.clone() }
     }
 
     /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `timeout`.
@@ -184,48 +191,11 @@ impl Operations {
         F: Future<Output = Result<T, E>> + Send + 'static,
         W: FnOnce(Waiters) -> F + Clone + Send + 'static,
     {
-        self.run_or_join((key, timeout), (plan, true), work).await
-    }
-
-    /// Works like [`Operations::run`], but never asks another operation to end: it is `Busy` while one holds the key.
-    ///
-    /// # Errors
-    /// The errors of [`Operations::run`].
-    pub async fn run_exclusive<P, T, E, F, W>(
-        &self,
-        key: Key,
-        plan: P,
-        timeout: Duration,
-        work: W,
-    ) -> Result<T, OperationError<E>>
-    where
-        P: Content + Clone,
-        T: Clone + Send + Sync + 'static,
-        E: IntoStatus + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
-    {
-        self.run_or_join((key, timeout), (plan, false), work).await
-    }
-
-    async fn run_or_join<P, T, E, F, W>(
-        &self,
-        (key, timeout): (Key, Duration),
-        (plan, may_supersede): (P, bool),
-        work: W,
-    ) -> Result<T, OperationError<E>>
-    where
-        P: Content + Clone,
-        T: Clone + Send + Sync + 'static,
-        E: IntoStatus + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
-    {
         let start = Instant::now();
         let mut was_abandoned = false;
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            match self.enter(&key, plan.clone(), may_supersede, work.clone()) {
+            match self.enter(&key, plan.clone(), work.clone()) {
                 Entry::Wait(outcome, waiter) => match wait((&key, timeout), outcome, waiter, left).await {
                     Err(OperationError::Failed(error)) if error.is_abandoned() && !was_abandoned => {
                         was_abandoned = true
@@ -258,7 +228,7 @@ impl Operations {
     }
 
     /// Joins or starts an operation. Never waits.
-    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_supersede: bool, work: W) -> Entry<T, E>
+    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, work: W) -> Entry<T, E>
     where
         P: Content,
         T: Clone + Send + Sync + 'static,
@@ -270,16 +240,16 @@ impl Operations {
         if let Some(running) = slots.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
-                Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_in(&plan) => {
+                Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_other_in(&plan) => {
                     Entry::Wait(outcome.clone(), running.waiters.join())
                 }
-                _ if may_supersede && !running.waiters.any() && !running.plan.same(&plan) => {
+                _ if !self.never_takes_over && !running.waiters.any() && !running.plan.is_same(&plan) => {
                     Entry::Ending(running.ended.clone(), running.waiters.supersede())
                 }
                 _ => Entry::Busy(key.clone()),
             };
         }
-        if let Some(other) = excluded(&slots, key, may_supersede) {
+        if let Some(other) = excluded(&slots, key, !self.never_takes_over) {
             return other;
         }
         if slots.is_closing() {
@@ -290,7 +260,7 @@ impl Operations {
         let (send, outcome) = oneshot::channel();
         let (alive, ended) = oneshot::channel();
         let outcome = outcome.shared();
-        let running = Running::new(Plan::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
+        let running = Running::new(Box::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
         slots.insert(key.clone(), running);
         drop(slots);
         let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
@@ -313,13 +283,13 @@ impl Operations {
 }
 
 /// Finds a running operation that excludes `key`.
-fn excluded<T, E>(slots: &Slots, key: &Key, may_supersede: bool) -> Option<Entry<T, E>> {
+fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
     // An operation with callers comes first, then the order of the keys decides, so that the result does not depend on
     // a hash.
     in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
     let (held, running) = in_the_way.first()?;
-    Some(match may_supersede && !running.waiters.any() {
+    Some(match takes_over && !running.waiters.any() {
         true => Entry::Ending(running.ended.clone(), running.waiters.supersede()),
         false => Entry::Busy((*held).clone()),
     })

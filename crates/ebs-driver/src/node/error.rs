@@ -16,21 +16,13 @@ use crate::status::{IntoStatus, Meaning, into_status};
 pub enum NodeError {
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A step of the work failed, and the request names no path.
-    #[error("{rpc} of volume {volume} failed")]
-    Anywhere {
-        rpc: Rpc,
-        volume: Handle,
-        #[source]
-        cause: Cause,
-    },
     /// A step of the work failed.
-    #[error("{rpc} of volume {volume} at {path} failed")]
+    #[error("{rpc} of volume {volume}{} failed", path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default())]
     Work {
         rpc: Rpc,
         volume: Handle,
-        /// The path that the request names.
-        path: NodePath,
+        /// The path that the request names, if any.
+        path: Option<NodePath>,
         #[source]
         cause: Cause,
     },
@@ -38,8 +30,12 @@ pub enum NodeError {
 
 impl NodeError {
     /// Returns a closure for `map_err` at the end of an RPC's work.
-    pub(super) fn during(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
-        let (volume, path) = (volume.clone(), path.clone());
+    pub(super) fn during<'p>(
+        rpc: Rpc,
+        volume: &Handle,
+        path: impl Into<Option<&'p NodePath>>,
+    ) -> impl FnOnce(Cause) -> Self + use<> {
+        let (volume, path) = (volume.clone(), path.into().cloned());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
 }
@@ -220,22 +216,19 @@ impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => meaning(cause),
+            Self::Work { cause, .. } => meaning(cause),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
+            Self::Work { cause, .. } => next_step(cause),
         }
     }
 
     fn is_abandoned(&self) -> bool {
-        matches!(
-            self,
-            Self::Work { cause: Cause::Abandoned { .. }, .. } | Self::Anywhere { cause: Cause::Abandoned { .. }, .. }
-        )
+        matches!(self, Self::Work { cause: Cause::Abandoned { .. }, .. })
     }
 }
 

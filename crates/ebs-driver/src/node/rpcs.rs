@@ -60,7 +60,7 @@ impl NodeRpcs for LinuxNode {
             register(&shared, (&wanted.handle, &wanted.volume), &wanted.staging, wanted.attachment.device.as_deref());
             Ok(())
         };
-        node.operations.run_exclusive(key, plan, Rpc::NodeStageVolume.timeout(), work).await?;
+        node.operations.without_takeover().run(key, plan, Rpc::NodeStageVolume.timeout(), work).await?;
         Ok(csi::NodeStageVolumeResponse {})
     }
 
@@ -114,7 +114,7 @@ impl NodeRpcs for LinuxNode {
             register(&shared, (&wanted.handle, &wanted.volume), &wanted.target, wanted.device.as_deref());
             Ok(())
         };
-        node.operations.run_exclusive(key, plan, Rpc::NodePublishVolume.timeout(), work).await?;
+        node.operations.without_takeover().run(key, plan, Rpc::NodePublishVolume.timeout(), work).await?;
         Ok(csi::NodePublishVolumeResponse {})
     }
 
@@ -153,7 +153,7 @@ impl NodeRpcs for LinuxNode {
             };
             Box::pin(grow).await.map_err(NodeError::during(Rpc::NodeExpandVolume, &wanted.handle, &wanted.path))
         };
-        let size = node.operations.run_exclusive(key, plan, Rpc::NodeExpandVolume.timeout(), work).await?;
+        let size = node.operations.without_takeover().run(key, plan, Rpc::NodeExpandVolume.timeout(), work).await?;
         Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
     }
 
