@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::value::Value;
+
 /// The main template and the templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
@@ -59,18 +61,13 @@ pub(super) struct Command {
 #[derive(Debug)]
 pub(super) enum Operand {
     Dot,
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Str(String),
-    /// `.A.B`: fields of dot.
-    Field(Vec<String>),
-    /// `$x.A.B`: a variable and fields of it.
-    Variable(String, Vec<String>),
+    Constant(Value<'static>),
+    /// `$x`.
+    Variable(String),
     /// A function by name.
     Function(String),
     /// `(pipeline)`.
     Pipe(Box<Pipe>),
-    /// `(pipeline).A.B`, `function.A.B`.
-    Chain(Box<Operand>, Vec<String>),
+    /// `.A.B`, `$x.A.B`, `(pipeline).A.B`, `function.A.B`.
+    Fields(Box<Operand>, Vec<String>),
 }

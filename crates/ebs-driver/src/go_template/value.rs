@@ -3,7 +3,7 @@
 use super::Data;
 
 /// A value at run time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     /// `nil`, or no value at all.
     Nil,

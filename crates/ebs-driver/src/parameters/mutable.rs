@@ -17,9 +17,9 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
-    iops: Option<Option<NonZeroU32>>,
+    pub(super) iops: Option<Option<NonZeroU32>>,
     iops_per_gib: Option<Option<NonZeroU32>>,
-    throughput: Option<Option<NonZeroU32>>,
+    pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
     /// Kubernetes objects of the volume, for templates. Only the modification has them here, because at creation the
     /// provisioner adds them to the parameters.
@@ -53,21 +53,16 @@ impl MutableParameters {
 
     /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
     pub fn override_in(&self, parameters: &mut VolumeParameters) {
-        if let Some(volume_type) = &self.volume_type {
-            parameters.volume_type.clone_from(volume_type);
+        fn replace<T: Clone>(value: &mut T, with: Option<&T>) {
+            if let Some(with) = with {
+                value.clone_from(with);
+            }
         }
-        if let Some(iops) = self.iops {
-            parameters.iops = iops;
-        }
-        if let Some(ratio) = self.iops_per_gib {
-            parameters.iops_per_gib = ratio;
-        }
-        if let Some(throughput) = self.throughput {
-            parameters.throughput = throughput;
-        }
-        if let Some(auto) = self.auto_iops_on_modify {
-            parameters.auto_iops_on_modify = auto;
-        }
+        replace(&mut parameters.volume_type, self.volume_type.as_ref());
+        replace(&mut parameters.iops, self.iops.as_ref());
+        replace(&mut parameters.iops_per_gib, self.iops_per_gib.as_ref());
+        replace(&mut parameters.throughput, self.throughput.as_ref());
+        replace(&mut parameters.auto_iops_on_modify, self.auto_iops_on_modify.as_ref());
     }
 
     /// Returns the modification of an existing volume, without tags.
@@ -82,21 +77,6 @@ impl MutableParameters {
             throughput: self.throughput.flatten(),
             ..ModifySpec::default()
         })
-    }
-
-    /// Returns true when the class sets a number of IOPS.
-    pub(super) fn sets_iops(&self) -> bool {
-        self.iops.flatten().is_some()
-    }
-
-    /// Returns true when the class sets IOPS for each GiB.
-    pub(super) fn sets_iops_per_gib(&self) -> bool {
-        self.iops_per_gib.flatten().is_some()
-    }
-
-    /// Returns true when the class sets a throughput.
-    pub(super) fn sets_throughput(&self) -> bool {
-        self.throughput.flatten().is_some()
     }
 
     /// Returns the IOPS for each GiB, which a tag records.
