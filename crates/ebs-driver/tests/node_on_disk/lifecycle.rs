@@ -1,19 +1,12 @@
 //! Whole lifecycles of volumes: each file system with each format option of a StorageClass, used by several pods,
 //! unstaged and staged again, with the same data each time.
 
-use std::time::Duration;
-
-use crate::node::{MIB, Node, block, mount, options, refused};
-use csi_proto::csi;
 use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
-use ebs_driver::operation::Operations;
 use ebs_mounter::FsType;
-use ebs_testkit::content;
 use ebs_testkit::loop_device::LoopDevice;
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
-use tonic::Code;
+
+use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(30);
 /// The number of bytes that a pod writes.
@@ -215,8 +208,7 @@ fn several_pods_share_a_volume_independently() {
 /// From one publish to the next, also at several targets.
 #[test]
 fn raw_block_volume_keeps_its_data() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let stage = csi::NodeStageVolumeRequest { volume_capability: Some(block()), ..node.stage_request("", &[]) };
         let request = |target: &str| csi::NodePublishVolumeRequest {
             target_path: node.text(target),

@@ -26,7 +26,12 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 /// Runs a test in its own mount namespace, with a node that has a blank disk of 64 MiB.
 pub(crate) fn with_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
-    in_mount_namespace(move || async move { test(&Node::new(64 * MIB)).await });
+    with_node_of(64 * MIB, test);
+}
+
+/// Like [`with_node`], with a larger disk.
+pub(crate) fn with_node_of(bytes: u64, test: impl AsyncFnOnce(&Node) + Send + 'static) {
+    in_mount_namespace(move || async move { test(&Node::new(bytes)).await });
 }
 
 /// Like [`with_node`], with the volume staged as ext4.

@@ -1,20 +1,14 @@
 //! Damaged file systems: the repairs and the refusals of a stage.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::log::Log;
-use crate::node::{MIB, Node, mount, refused};
-use crate::release::another_namespace;
-use crate::traced_tools::TracedTools;
 use csi_proto::csi::VolumeHealthErrorType;
-use ebs_testkit::content;
 use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
-use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::MountFlags;
-use tonic::{Code, Status};
+use tonic::Status;
+
+use crate::prelude::*;
+use crate::release::another_namespace;
 
 const CLEAN: u16 = 1;
 const BOUND: Duration = Duration::from_secs(60);

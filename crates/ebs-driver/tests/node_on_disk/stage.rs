@@ -1,12 +1,8 @@
 //! Stage and unstage on real disks, each test in its own mount namespace.
 
-use std::time::Duration;
-
 use crate::growth::may_grow_mounted_ext;
-use crate::node::{MIB, Node, mount, refused, with_node, with_staged_node};
-use crate::traced_tools::{THAT_CHANGE, TracedTools, real};
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use tonic::Code;
+use crate::prelude::*;
+use crate::traced_tools::{THAT_CHANGE, real};
 
 const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
@@ -26,20 +22,6 @@ fn blank_volume_is_formatted_and_mounted_once() {
             assert_eq!(node.mounts_at("staging").await, mounts);
             assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
         }
-    });
-}
-
-/// The file system or the flags differ. The code is not final, so that the kubelet keeps the mount.
-#[test]
-fn stage_with_other_flags_than_the_mount_is_refused() {
-    with_node(async |node| {
-        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
-        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
-        let said =
-            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["noatime", " ro"]);
-        assert!(!said.contains('{') && !said.contains("NoAtime"), "{said}");
-        refused(node.stage(node.stage_request("xfs", &["noatime"])).await, Code::Unavailable, &["ext4", "xfs"]);
-        assert_eq!(node.mounts_at("staging").await.len(), 1);
     });
 }
 
@@ -116,29 +98,6 @@ fn next_stage_finishes_an_unfinished_growth() {
             assert_eq!(node.mounts_at("staging").await.len(), 1);
             assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
         }
-    });
-}
-
-/// For example a relative path, a path with `..`, a link or a full directory.
-#[test]
-fn invalid_staging_path_is_refused_without_a_change() {
-    with_node(async |node| {
-        std::fs::create_dir(node.path("full")).unwrap();
-        std::fs::write(node.path("full/file"), "mine").unwrap();
-        std::os::unix::fs::symlink("full", node.path("link")).unwrap();
-        let parent = format!("{}/../x", node.text("full"));
-        for (path, code, word) in [
-            ("staging".to_owned(), Code::InvalidArgument, "relative"),
-            (parent, Code::InvalidArgument, ".."),
-            (node.text("link"), Code::InvalidArgument, "symbolic link"),
-            (node.text("full"), Code::FailedPrecondition, "not empty"),
-        ] {
-            let mut request = node.stage_request("ext4", &[]);
-            request.staging_target_path = path;
-            refused(node.stage(request).await, code, &[word]);
-        }
-        assert!(node.is_untouched());
-        assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
     });
 }
 

@@ -1,8 +1,8 @@
 //! The tables in `docs/` that come from the code. The test below writes them when its environment has
 //! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
 //!
-//! **To add a table**: put its two marker lines into the page, [`begin`] and [`end`] of its name, give it a row in
-//! [`tables`], and run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from the tables
+//! **To add a table**: put its two marker lines into the page ([`doc_table::check`]), give it a row in [`tables`], and
+//! run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from the tables
 //! of the parsers ([`Described`] for each key), or from results of the code.
 
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use ebs_ec2::{DriverName, Tags};
 use ebs_metadata::{LimitFlags, attach_limit};
+use ebs_testkit::doc_table;
 
 use super::map;
 use crate::parameters::{
@@ -19,30 +20,20 @@ use crate::rpc::Rpc;
 use crate::status::Meaning;
 use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserved_prefixes};
 
-/// A table of a page.
-struct Table {
-    /// The path of the page, relative to the root of the repository.
-    page: &'static str,
-    /// The name, which is unique in the page.
-    name: &'static str,
-    /// The table in Markdown, as whole lines.
-    text: String,
-}
-
-fn tables() -> Vec<Table> {
-    let table = |page, name, text| Table { page, name, text };
+/// Returns each table with its page and its name, which is unique in the page.
+fn tables() -> [(&'static str, &'static str, String); 9] {
     let snapshots = SnapshotParameters::described().chain([TAG_SPECIFICATION]);
     let attributes = MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION]);
-    vec![
-        table("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
-        table("docs/parameters.md", "VolumeSnapshotClass", keys(snapshots)),
-        table("docs/modify-volume.md", "VolumeAttributesClass", keys(attributes)),
-        table("docs/tagging.md", "tags of the driver", own_tags()),
-        table("docs/tagging.md", "templates", templates()),
-        table("docs/tagging.md", "reserved keys", reserved_keys()),
-        table("docs/tagging.md", "limits", limits()),
-        table("docs/node.md", "attachment limits", attachment_limits()),
-        table("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
+    [
+        ("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
+        ("docs/parameters.md", "VolumeSnapshotClass", keys(snapshots)),
+        ("docs/modify-volume.md", "VolumeAttributesClass", keys(attributes)),
+        ("docs/tagging.md", "tags of the driver", own_tags()),
+        ("docs/tagging.md", "templates", templates()),
+        ("docs/tagging.md", "reserved keys", reserved_keys()),
+        ("docs/tagging.md", "limits", limits()),
+        ("docs/node.md", "attachment limits", attachment_limits()),
+        ("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
     ]
 }
 
@@ -158,36 +149,11 @@ pub(super) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn begin(name: &str) -> String {
-    format!("<!-- table of the code: {name} -->\n")
-}
-
-fn end(name: &str) -> String {
-    format!("<!-- end of {name} -->\n")
-}
-
-/// Returns the page with the table between its markers.
-fn with(page: &str, table: &Table) -> String {
-    let (begin, end) = (begin(table.name), end(table.name));
-    let missing = || panic!("{} has no table {}: put {begin}{end} into it", table.page, table.name);
-    let (before, rest) = page.split_once(&begin).unwrap_or_else(missing);
-    let (_, after) = rest.split_once(&end).unwrap_or_else(missing);
-    format!("{before}{begin}{}{end}{after}", table.text)
-}
-
 /// `EBS_WRITE_DOCS=1` writes them.
 #[test]
 fn tables_of_the_documentation_match_the_code() {
-    let write = std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1");
-    for table in tables() {
-        let path = repository().join(table.page);
-        let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", table.page));
-        let wanted = with(&page, &table);
-        if write {
-            std::fs::write(&path, wanted).expect("the page can be written");
-        } else {
-            assert!(page == wanted, "{} differs from the code: run this test with EBS_WRITE_DOCS=1", table.page);
-        }
+    for (page, name, table) in tables() {
+        doc_table::check(page, &[(name, table)]);
     }
 }
 
