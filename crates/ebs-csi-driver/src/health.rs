@@ -105,19 +105,7 @@ fn failure(kind: &CloudErrorKind) -> HealthFailure {
         CloudErrorKind::Unauthenticated => HealthFailure::Unauthenticated,
         CloudErrorKind::Unauthorized => HealthFailure::PermissionDenied,
         CloudErrorKind::Unavailable => HealthFailure::Unavailable,
-        CloudErrorKind::NotFound(_)
-        | CloudErrorKind::SourceNotFound(_)
-        | CloudErrorKind::AlreadyExists
-        | CloudErrorKind::InvalidArgument
-        | CloudErrorKind::OutOfRange
-        | CloudErrorKind::LimitExceeded
-        | CloudErrorKind::InsufficientCapacity
-        | CloudErrorKind::FailedPrecondition
-        | CloudErrorKind::InProgress
-        | CloudErrorKind::OutcomeUnknown
-        | CloudErrorKind::Abandoned
-        | CloudErrorKind::BadPageToken
-        | CloudErrorKind::Internal => HealthFailure::Internal,
+        _ => HealthFailure::Internal,
     }
 }
 

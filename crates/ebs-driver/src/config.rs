@@ -93,7 +93,6 @@ fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tags::TagPolicy;
 
     /// The tags of the deprecated flag are merged, and lose against extra tags.
     #[test]
@@ -102,17 +101,6 @@ mod tests {
         let tags = extra_tags(&extra, &["a=old,d=4".to_owned()]).expect("valid");
         let expected = [("a", "1"), ("b", "x=y"), ("c", ""), ("d", "4")];
         assert_eq!(tags, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
-    }
-
-    #[test]
-    fn reserved_or_valueless_extra_tag_prevents_the_start() {
-        for bad in
-            ["CSIVolumeName=x", "kubernetes.iosomething=x", "ebs.csi.aws.com/cluster=false", "aws:x=y", "novalue"]
-        {
-            let extra = extra_tags(&[bad.to_owned()], &[]);
-            let result = extra.map(|extra| TagPolicy { extra, ..TagPolicy::default() }.check_extra());
-            assert!(matches!(result, Err(ConfigError::ExtraTag(_)) | Ok(Err(_))), "{bad}: {result:?}");
-        }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use ebs_mounter::{DeviceQuery, MountEntry, MountTable, NodePath, PathKind};
 
 use super::LinuxNode;
 use super::dead_mounts;
-use super::error::{Cause, NodeError, NodeRefusal};
+use super::error::{Cause, NodeError};
 use super::growth;
-use super::owner::{self, Owner};
+use super::owner::{self, Owner, not_published};
 use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
@@ -56,8 +56,7 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
         None => match &plan.volume {
             Handle::Volume(volume) => problem_anywhere(node, volume).await?,
             Handle::NodeLocal(_) => {
-                let found = "a node-local volume needs a path in the request".to_owned();
-                return Err(NodeRefusal::NotPublished { found }.into());
+                return Err(not_published("a node-local volume needs a path in the request"));
             }
         },
     };
@@ -73,8 +72,7 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
 pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.kind().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
-    let not_published = || NodeRefusal::NotPublished { found: format!("{found}, where nothing is mounted") };
-    let entry = table.topmost(&at).ok_or_else(not_published)?;
+    let entry = table.topmost(&at).ok_or_else(|| not_published(format!("{found}, where nothing is mounted")))?;
     let owner = owner::of_handle(&node.mounter, entry, volume).await?;
     if let Some(ailment) = examine(node, entry, &owner, &found).await? {
         return Ok(Some(ailment));

@@ -219,7 +219,7 @@ fn file_system_that_e2fsck_cannot_check_is_staged() {
 
 /// A signal may end e2fsck in the middle of a repair: the driver mounts the file system only after a whole check.
 #[test]
-fn a_file_system_with_a_half_done_repair_is_not_mounted() {
+fn file_system_with_a_half_done_repair_is_not_mounted() {
     in_mount_namespace(|| async {
         for ending in ["kill -9 $$", "kill -SEGV $$"] {
             let (node, kept) = used_node().await;

@@ -115,9 +115,9 @@ fn unstage_removes_all_mounts_and_the_directory() {
         node.unstage().await.unwrap();
         assert!(!staging.exists());
         std::fs::create_dir(&staging).unwrap();
-        std::fs::write(staging.join("file"), "somebody's").unwrap();
+        std::fs::write(staging.join("file"), "of a person").unwrap();
         node.unstage().await.unwrap();
-        assert_eq!(std::fs::read_to_string(staging.join("file")).unwrap(), "somebody's");
+        assert_eq!(std::fs::read_to_string(staging.join("file")).unwrap(), "of a person");
     });
 }
 

@@ -91,7 +91,7 @@ pub(super) fn fate(mode: &str, flag: &Arg) -> Fate {
         Ok((seen, notes)) => match notes.into_iter().find(|note| note.starts_with(&format!("--{name} "))) {
             Some(note) => Fate::Said(note),
             None => {
-                assert!(seen != plain, "{mode} {given} changes nothing, and nobody says so");
+                assert!(seen != plain, "{mode} {given} changes nothing, and the log does not say so");
                 Fate::Effect
             }
         },

@@ -52,7 +52,7 @@ fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'st
     let is_of_the_request = matches!(code.as_str(), "InvalidArgument" | "OutOfRange");
     let is_named = || request.changed.iter().flat_map(|field| field.words()).any(|word| lower.contains(word));
     let rules = [
-        ("its code is none of CSI's", CODES.split(' ').any(|known| known == code)),
+        ("CSI does not permit its code", CODES.split(' ').any(|known| known == code)),
         ("it has no message", !message.trim().is_empty()),
         ("its message has control characters", !message.chars().any(char::is_control)),
         ("its message is too long", message.chars().count() <= 2_100),

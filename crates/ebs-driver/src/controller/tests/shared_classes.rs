@@ -152,7 +152,7 @@ async fn clone_is_created_with_the_class_of_its_source() {
     assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
 }
 
-/// Another key does not.
+/// The spelling of another key does not find it.
 #[tokio::test(start_paused = true)]
 async fn another_spelling_of_the_kms_key_finds_the_volume() {
     let mut world = world_with_keys().await;
