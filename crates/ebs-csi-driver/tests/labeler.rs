@@ -19,6 +19,8 @@ use serde_json::json;
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
+/// The RBAC objects of the labeler's account.
+const RIGHTS: &str = include_str!("labeler-rights.yaml");
 /// Timeout of steps that take some seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(180);
 
@@ -41,7 +43,7 @@ impl Place {
         let kube = KubeApi::shared().await?;
         let namespace = format!("labeler-{name}");
         kube.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await?;
-        kube.apply(&rights(&namespace)).await.context("the labeler's rights")?;
+        kube.apply(&RIGHTS.replace("NAME", &namespace)).await.context("the labeler's rights")?;
         let (kubeconfig, labelers) = (kube.kubeconfig(Who::Admin)?, kube.kubeconfig(Who::User(&namespace))?);
         Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
@@ -148,43 +150,6 @@ impl Place {
         self.sim.engine().least_rights().check().map_err(anyhow::Error::msg)?;
         self.sim.shutdown().await.context("stop the simulator")
     }
-}
-
-/// Returns the RBAC objects of the account that has the same name as its namespace.
-fn rights(name: &str) -> String {
-    format!(
-        r#"apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {name}
-rules:
-  - {{ apiGroups: [""], resources: [nodes], verbs: [list, watch, patch] }}
-  - {{ apiGroups: [""], resources: [persistentvolumes], verbs: [list, watch] }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {name}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name} }}
-subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: labeler
-  namespace: {name}
-rules:
-  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update] }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: labeler
-  namespace: {name}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: labeler }}
-subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
-"#
-    )
 }
 
 fn tail(path: &Path) -> String {

@@ -49,7 +49,6 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             shut_down(&node, "staging");
             read_only().await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{fs_type}");
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -65,7 +64,6 @@ fn stage_fails_while_a_dead_file_system_is_in_use() {
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
-        node.unstage().await.unwrap();
     });
 }
 
@@ -86,7 +84,6 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         }
         holder.kill().unwrap();
         node.staged("xfs").await;
-        node.unstage().await.unwrap();
     });
 }
 
@@ -99,7 +96,6 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
         shut_down(node, "staging");
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "x").unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
@@ -175,7 +171,6 @@ fn reattached_raw_volume_replaces_its_dead_bind() {
         assert_eq!(node.mounts_at("target").await.len(), 1);
         let shown = std::fs::metadata(node.path("target")).unwrap().rdev();
         assert_eq!(shown, std::fs::metadata(after.disk.path()).unwrap().rdev());
-        unmount(node.path("target")).await;
     });
 }
 
@@ -193,8 +188,6 @@ fn mount_of_an_unidentified_disk_is_kept() {
         let stage = after.calls.stage(node.stage_request("ext4", &[])).await;
         refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
     });
 }
 

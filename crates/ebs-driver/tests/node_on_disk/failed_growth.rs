@@ -102,7 +102,6 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
             &["CAP_SYS_RESOURCE", "bigalloc"],
         );
         assert!(!said.contains("unstage"), "only the capability helps: {said}");
-        node.unstage().await.unwrap();
     });
 }
 
@@ -125,7 +124,6 @@ fn file_system_at_its_block_limit_is_staged() {
         assert_eq!(health(&node).await, ["NotGrown"]);
         let words = ["64bit", "8796091973632"];
         refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
-        node.unstage().await.unwrap();
     });
 }
 
@@ -178,8 +176,6 @@ fn watch_reports_a_failed_growth_of_a_volume_in_use() {
         assert_eq!(node.service.volumes_not_grown(), []);
         node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
@@ -241,6 +237,5 @@ fn long_failed_growth_is_not_repeated() {
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);
-        node.unstage().await.unwrap();
     });
 }

@@ -105,11 +105,7 @@ fn volume_detached_while_powered_off_does_not_raise_the_limit() {
 #[test]
 fn node_local_volume_lowers_the_limit_after_a_reboot() {
     with_node(async |node| {
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_id = "local-ebs://dev/xvdbz".to_owned();
-        request.publish_context = context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())]);
-        request.volume_capability = Some(mount("ext4", &[]));
-        node.stage(request).await.unwrap();
+        node.stage(crate::node_local::stage_request(node, mount("ext4", &[]))).await.unwrap();
         assert_eq!(limit(&booted(node, "first", 1)).await, 25);
     });
 }

@@ -55,7 +55,6 @@ fn full_size_device_or_its_partition_is_staged() {
             let source = node.mounts_at("staging").await[0].source.clone();
             let device = if partition == "1" { node.disk.partition(1) } else { node.disk.path().to_owned() };
             assert_eq!(std::path::Path::new(&source), device);
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -209,7 +208,6 @@ fn rejected_mount_option_is_named_alone() {
             }
             assert!(node.mounts_at("staging").await.is_empty());
             node.stage(node.stage_request(fs_type, &right)).await.unwrap();
-            node.unstage().await.unwrap();
         }
     });
 }
