@@ -107,7 +107,6 @@ pub(crate) struct DriverSettings {
     pub(crate) common: Settings,
     /// The services of the process.
     pub(crate) mode: Mode,
-    /// The endpoint on which to listen.
     pub(crate) endpoint: Endpoint,
     /// The permission bits of the socket.
     pub(crate) endpoint_mode: u32,
@@ -129,7 +128,6 @@ pub(crate) struct HookSettings {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// Settings of the node service.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
     /// How to determine the attachment limit.
@@ -222,7 +220,6 @@ impl Flags {
         self.common.enable_otel_tracing
     }
 
-    /// Returns the log configuration.
     pub(crate) fn log(&self, rust_log: Option<String>) -> Result<LogConfig, Refused> {
         checks::log(&self.common, rust_log)
     }

@@ -48,7 +48,6 @@ pub(crate) struct Startup {
     background: JoinSet<()>,
 }
 
-/// A complete driver.
 pub(crate) struct Driver {
     /// All services except Identity.
     pub(crate) services: Routes,

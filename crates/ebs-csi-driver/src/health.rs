@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks whether EC2 responds and accepts the driver.
 pub(crate) trait HealthCheck: Send + Sync + 'static {
-    /// Makes one check.
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 

@@ -63,13 +63,11 @@ pub enum CapabilityError {
         /// `mount`, `block` or `unspecified`.
         access: &'static str,
     },
-    /// The access mode of a node-local volume is unsupported.
     #[error(
         "access mode {mode} of a node-local volume is not supported; use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
              if each node has its own device"
     )]
     UnsupportedLocally { mode: String },
-    /// Neither Linux nor Windows nodes can mount the file system.
     #[error(
         "volume_capability asks for file system {fs_type:?}, which no node can mount; use {ON_LINUX}, or {NTFS} for Windows nodes"
     )]

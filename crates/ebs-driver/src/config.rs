@@ -37,16 +37,12 @@ impl fmt::Display for Mode {
 /// An invalid option, because of which the process does not start (exit code 2).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// `--endpoint`.
     #[error("--endpoint is not valid")]
     Endpoint(#[source] EndpointError),
-    /// `--endpoint-mode`.
     #[error("--endpoint-mode is {0:?}, but must be an octal number from 0 to 0777")]
     EndpointMode(String),
-    /// An entry of `--extra-tags`.
     #[error("--extra-tags has the entry {0:?}, but entries must have the form key=value, separated by commas")]
     ExtraTag(String),
-    /// A tag that EC2 or the driver never accepts.
     #[error("--extra-tags has an entry that is not valid")]
     Tag(#[source] TagError),
 }

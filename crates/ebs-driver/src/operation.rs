@@ -54,7 +54,6 @@ pub enum OperationError<E> {
     /// The work panicked, so that its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
-    /// The process is shutting down. Nothing was started.
     #[error("the driver is shutting down and does not start the operation for {0}")]
     ShuttingDown(Key),
     /// The work ended with this error, which all waiting callers share.
@@ -328,7 +327,6 @@ async fn wait<T: Clone, E>(
     }
 }
 
-/// Returns the text of a panic, if it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("internal error: {}", text.unwrap_or("a panic without a message"))

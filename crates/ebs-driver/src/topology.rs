@@ -13,7 +13,6 @@ use crate::status::{IntoStatus, Meaning};
 /// An invalid topology. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// The value of a zone key is invalid.
     #[error("accessibility_requirements have an invalid value for {key}")]
     Zone {
         key: String,
@@ -21,27 +20,22 @@ pub enum TopologyError {
         #[source]
         cause: IdError,
     },
-    /// The term lacks keys of an Outpost, or its zone.
     #[error(
         "accessibility_requirements have a term with {given} and without {missing}; set the zone of the Outpost, and \
          either all of partition, region, account-id and outpost-id or its whole ARN in outpost-id"
     )]
     Incomplete { given: String, missing: String },
-    /// The value of an Outpost key is invalid.
     #[error("accessibility_requirements name an invalid Outpost")]
     Outpost(#[source] IdError),
-    /// A required term has a key or value that the driver does not know.
     #[error(
         "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not \
          support; use {known}"
     )]
     UnknownKey { key: String, known: String },
-    /// The two zone keys contradict each other.
     #[error(
         "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}; correct one of them"
     )]
     TwoZones { key: String, zone: String, other_key: String, other: String },
-    /// The ARN and another key of the term contradict each other.
     #[error(
         "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id has {arn:?}; correct one of them"
     )]

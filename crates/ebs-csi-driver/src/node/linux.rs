@@ -31,7 +31,6 @@ impl System {
     }
 }
 
-/// The node service of this platform.
 pub(crate) type Service = NodeService;
 
 /// How long shutdown waits, after the drain, until the register of volumes is written. The next stage of a volume

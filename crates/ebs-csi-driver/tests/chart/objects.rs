@@ -11,7 +11,6 @@ pub(crate) struct Rendered(Vec<Value>);
 /// The expected content of a field.
 #[derive(Debug)]
 pub(crate) enum Check {
-    /// An equal value.
     Is(Value),
     /// A list with this item, or a text with this part.
     Has(Value),

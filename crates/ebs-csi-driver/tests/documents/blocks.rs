@@ -14,7 +14,6 @@ const NOT_OURS: [&str; 3] = ["xtask", "target", "CHANGELOG.md"];
 const FENCE: &str = "```";
 const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
 
-/// A block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Number of its first line, from 1.

@@ -26,7 +26,6 @@ pub(super) async fn publish<E: Ec2>(
     Ok(ControllerPublishVolumeResponse { publish_context: context })
 }
 
-/// Checks the request and returns its node.
 fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;

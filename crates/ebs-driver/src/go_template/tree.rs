@@ -14,22 +14,20 @@ pub(super) struct Templates {
 /// A piece of a template.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Literal text.
     Text(String),
     /// `{{pipeline}}`.
     Action(Pipe),
-    /// `{{if}}`.
     If(Branch),
-    /// `{{with}}`.
     With(Branch),
-    /// `{{range}}`.
     Range(Branch),
-    /// `{{break}}`.
     Break,
-    /// `{{continue}}`.
     Continue,
     /// `{{template "name" pipeline}}`, also for a `{{block}}`.
-    Call { line: usize, name: String, argument: Option<Pipe> },
+    Call {
+        line: usize,
+        name: String,
+        argument: Option<Pipe>,
+    },
 }
 
 /// A condition or range with its two bodies.
@@ -64,7 +62,6 @@ pub(super) enum Operand {
     Constant(Value<'static>),
     /// `$x`.
     Variable(String),
-    /// A function by name.
     Function(String),
     /// `(pipeline)`.
     Pipe(Box<Pipe>),

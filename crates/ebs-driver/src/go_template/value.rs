@@ -10,7 +10,6 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Str(String),
-    /// The data of the template.
     Data(&'a Data),
 }
 

@@ -19,7 +19,6 @@ use crate::rpc::Rpc;
 pub(super) struct Ailment {
     /// `Inaccessible` when the data cannot be reached, `Degraded` when it can be read, but writes may fail.
     status: VolumeHealthErrorType,
-    /// One word.
     reason: &'static str,
     message: String,
 }

@@ -9,7 +9,6 @@ use super::decide::describe;
 use super::error::{Cause, NodeRefusal};
 use super::request::Handle;
 
-/// The owner of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The mount shows the volume.
@@ -90,7 +89,6 @@ pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<Vo
     }
 }
 
-/// Returns the owner of the block device with a number.
 pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
     let identity = mounter.identify(number).await?;
     Ok(owner_by_identity(mounter, identity, volume, || format!("device {number}")))

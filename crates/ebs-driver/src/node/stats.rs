@@ -17,7 +17,7 @@ pub(super) async fn run(
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, NodeError> {
     let plan = VolumePath::stats(request)?;
-    measure(node, &plan).await.map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+    measure(node, &plan).await.map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, Some(&plan.path)))
 }
 
 async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeStatsResponse, Cause> {

@@ -24,7 +24,6 @@ impl<P: Content> AnyPlan for P {
     }
 }
 
-/// A running operation.
 pub(super) struct Running {
     pub(super) plan: Box<dyn AnyPlan>,
     pub(super) waiters: Waiters,

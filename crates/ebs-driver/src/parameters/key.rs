@@ -7,11 +7,9 @@ use super::{Entry, ParameterError, Sorted};
 pub struct Described {
     /// The key in the spelling of the documentation. The parser accepts any case.
     pub key: &'static str,
-    /// The valid values.
     pub values: &'static str,
     /// The default, or an empty string when there is no default.
     pub default: &'static str,
-    /// The effect of the parameter.
     pub effect: &'static str,
     /// The conflicting parameters or options, or an empty string when nothing conflicts.
     pub conflicts: &'static str,

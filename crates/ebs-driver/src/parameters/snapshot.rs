@@ -17,7 +17,6 @@ pub struct SnapshotParameters {
     content_name: String,
     /// Fast restores and lock.
     pub features: SnapshotFeatures,
-    /// The ARN of the Outpost for the snapshot.
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
 }

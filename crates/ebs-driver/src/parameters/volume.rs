@@ -14,7 +14,6 @@ use super::{ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterE
 pub struct VolumeParameters {
     pub volume_type: Option<VolumeType>,
     pub iops: Option<NonZeroU32>,
-    /// IOPS for each GiB.
     pub iops_per_gib: Option<NonZeroU32>,
     /// Raise IOPS to the type's minimum.
     pub raise_iops_to_min: bool,
@@ -28,7 +27,6 @@ pub struct VolumeParameters {
     pub kms_key_id: Option<String>,
     /// Kubernetes objects of the volume.
     pub claim: ClaimNames,
-    /// Options for mkfs.
     pub format: FormatOptions,
     /// A blank volume from a snapshot or clone may be formatted.
     pub format_blank_restore: bool,

@@ -26,7 +26,6 @@ pub enum EndpointError {
     Scheme(String),
     #[error("{0:?} has no path of a socket file; use unix:///PATH")]
     NoPath(String),
-    /// The path is too long for the kernel's address.
     #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
     TooLong {
         path: PathBuf,

@@ -6,7 +6,6 @@ use rustix::mount::mount_bind;
 
 use crate::prelude::*;
 
-/// Returns requests that fail, with names.
 fn stages_that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodeStageVolumeRequest)| {
         let mut request = node.stage_request("ext4", &[]);

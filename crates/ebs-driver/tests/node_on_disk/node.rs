@@ -120,7 +120,6 @@ impl Calls {
         self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
     }
 
-    /// Returns the health of the volume at a path.
     pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
         let volume_id = self.handle.clone();
         let request = csi::NodeGetVolumeHealthRequest { volume_id, volume_publish_path, ..Default::default() };
@@ -201,7 +200,6 @@ impl Node {
         self.stage(self.stage_request(fs_type, &[])).await.expect("a staged volume");
     }
 
-    /// Returns a request to publish at `target`.
     pub(crate) fn publish_request(&self, capability: csi::VolumeCapability) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.volume.to_string(),

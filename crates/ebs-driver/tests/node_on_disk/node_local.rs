@@ -41,7 +41,6 @@ pub(crate) fn publish_request(
     }
 }
 
-/// Returns the calls with the node-local handle.
 pub(crate) fn as_local(node: &Node) -> Calls {
     Calls { handle: HANDLE.to_owned(), ..node.calls.clone() }
 }

@@ -215,7 +215,6 @@ fn volume_with_an_unreadable_disk_is_not_unstaged() {
     });
 }
 
-/// Creates a sysfs with one disk of this name and number.
 pub(crate) fn sysfs_with(node: &Node, name: &str, number: &str) -> std::path::PathBuf {
     let sys = node.path("sys");
     let disk = sys.join("devices").join(name);

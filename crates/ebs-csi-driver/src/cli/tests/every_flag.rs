@@ -5,7 +5,6 @@ use clap::Arg;
 
 use super::*;
 
-/// The names of all modes.
 pub(super) const ALL_MODES: [&str; 5] = ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"];
 
 /// A value that differs from the default, for each flag that takes a value.

@@ -133,7 +133,6 @@ fn keys(rows: impl Iterator<Item = Described>) -> String {
     markdown(["key", "value", "default", "what it does", "not with"], rows)
 }
 
-/// Returns rows as Markdown.
 fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let cell = |text: String| text.replace('|', "\\|");

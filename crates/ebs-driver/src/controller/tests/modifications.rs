@@ -61,7 +61,6 @@ async fn slow_world() -> (World, String) {
     (world, volume)
 }
 
-/// Returns a world with a volume.
 async fn world_with_volume() -> (World, String) {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;

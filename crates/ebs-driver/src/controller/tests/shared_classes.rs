@@ -13,7 +13,6 @@ fn of_class(name: &str, class: &[(&str, &str)]) -> CreateVolumeRequest {
     in_zone(with_parameters(named(name), class), HERE)
 }
 
-/// Returns a world with the permissions for keys.
 async fn world_with_keys() -> World {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);

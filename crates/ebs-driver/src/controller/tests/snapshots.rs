@@ -9,7 +9,6 @@ const FAST: (&str, &str) = ("fastSnapshotRestoreAvailabilityZones", "us-west-2a,
 const LOCK: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
 const BOTH: [(&str, &str); 3] = [FAST, LOCK[0], LOCK[1]];
 
-/// Returns a world with a volume.
 async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
