@@ -1,6 +1,6 @@
 //! Disks that must not be formatted because of an event, and not only because of their contents.
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::PathBuf;
 
 use csi_proto::csi::NodeStageVolumeRequest;
