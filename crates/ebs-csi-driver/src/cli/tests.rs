@@ -3,8 +3,6 @@ mod environment;
 mod every_flag;
 #[cfg(unix)]
 mod options_page;
-#[cfg(unix)]
-mod product_source;
 mod windows;
 
 use super::*;

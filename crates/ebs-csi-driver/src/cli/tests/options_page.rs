@@ -1,9 +1,8 @@
-//! Generates the tables of `docs/options.md` from the command and the table of variables.
+//! Generates the table of flags in `docs/options.md` from the command.
 
 use clap::Arg;
 use ebs_testkit::doc_table;
 
-use super::environment::{UNREAD, VARIABLES};
 use super::every_flag::{ALL_MODES, Fate, OURS, fate, flags_of};
 
 fn line(cells: &[&str]) -> String {
@@ -57,20 +56,8 @@ fn flags() -> String {
     text
 }
 
-fn variables() -> String {
-    let mut text = line(&["variable", "read by", "modes", "what it does"]) + "|---|---|---|---|\n";
-    for row in VARIABLES {
-        let names: Vec<String> = row.names.split_whitespace().map(|name| format!("`{name}`")).collect();
-        text.push_str(&line(&[&names.join(", "), row.reader.text(), row.modes, row.text]));
-    }
-    for (name, why) in UNREAD {
-        text.push_str(&line(&[&format!("`{name}`"), "not read", "–", why]));
-    }
-    text
-}
-
-/// `EBS_WRITE_DOCS=1` rewrites the tables.
+/// `EBS_WRITE_DOCS=1` rewrites the table.
 #[test]
 fn documented_options_match_the_code() {
-    doc_table::check("docs/options.md", &[("flags", flags()), ("variables", variables())]);
+    doc_table::check("docs/options.md", &[("flags", flags())]);
 }
