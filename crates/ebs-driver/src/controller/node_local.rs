@@ -31,7 +31,7 @@ fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, Controll
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
     capability::check_file_system(capability)?;
     capability::log_without_effect(std::slice::from_ref(capability));
-    capability::check_node_local(capability)?;
+    capability::of_node_local(capability)?;
     log_read_only(request);
     match handle::node(&request.node_id)? {
         NodeId::Instance(id) => Ok(id),
