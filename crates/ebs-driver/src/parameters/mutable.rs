@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use ebs_cloud::ModifySpec;
 use ebs_ec2::VolumeType;
 
-use super::key::{Described, Key, keys};
+use super::key::{Key, keys};
 use super::{
     ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate, VolumeParameters,
     iops_request,
@@ -46,9 +46,9 @@ impl MutableParameters {
         Ok(read)
     }
 
-    /// Returns every key with its documentation, without tags.
-    pub fn described() -> impl Iterator<Item = Described> {
-        KEYS.iter().map(|key| key.text)
+    /// Returns every key, without tags.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|key| key.name)
     }
 
     /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
@@ -90,28 +90,15 @@ impl MutableParameters {
     }
 }
 
-const COUNT: &str = "whole number; 0 or less: unset";
-const FROM_SIDECAR: &str = "text; added by the resizer (`--extra-modify-metadata`)";
-
 keys! { MutableParameters;
-    "type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type",
-        default "unchanged" => |p, e| p.volume_type = Some(e.volume_type());
+    "type" => |p, e| p.volume_type = Some(e.volume_type());
     // Parsed after `type`, because entries are sorted.
-    "volumeType", "as `type`", "deprecated alias of `type`, which takes precedence"
-        => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
-    "iops", COUNT, "IOPS of the volume; capped at the maximum of the type, with a warning in the log",
-        default "unchanged", not "`iopsPerGB`" => |p, e| p.iops = Some(e.positive()?);
-    "iopsPerGB", COUNT,
-        "IOPS for each GiB of the volume, recorded in the tag `ebs.csi.aws.com/IOPSPerGb`, within the type's limits",
-        not "`iops`" => |p, e| p.iops_per_gib = Some(e.positive()?);
-    "allowAutoIOPSIncreaseOnModify", "`true` or `false`",
-        "raise IOPS by the recorded `iopsPerGB` with each expansion and modification, recorded in the tag \
-         `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
-        default "as recorded" => |p, e| p.auto_iops_on_modify = Some(e.boolean()?);
-    "throughput", COUNT, "MiB/s of the volume; gp3 only",
-        default "unchanged" => |p, e| p.throughput = Some(e.positive()?);
-    PVC_NAME_KEY, FROM_SIDECAR, "`.PVCName` in templates" => |p, e| p.claim.pvc_name = e.value.to_owned();
-    PVC_NAMESPACE_KEY, FROM_SIDECAR, "`.PVCNamespace` in templates"
-        => |p, e| p.claim.pvc_namespace = e.value.to_owned();
-    PV_NAME_KEY, FROM_SIDECAR, "`.PVName` in templates" => |p, e| p.claim.pv_name = e.value.to_owned();
+    "volumeType" => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
+    "iops" => |p, e| p.iops = Some(e.positive()?);
+    "iopsPerGB" => |p, e| p.iops_per_gib = Some(e.positive()?);
+    "allowAutoIOPSIncreaseOnModify" => |p, e| p.auto_iops_on_modify = Some(e.boolean()?);
+    "throughput" => |p, e| p.throughput = Some(e.positive()?);
+    PVC_NAME_KEY => |p, e| p.claim.pvc_name = e.value.to_owned();
+    PVC_NAMESPACE_KEY => |p, e| p.claim.pvc_namespace = e.value.to_owned();
+    PV_NAME_KEY => |p, e| p.claim.pv_name = e.value.to_owned();
 }

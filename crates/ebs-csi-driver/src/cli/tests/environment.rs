@@ -42,16 +42,6 @@ fn product_files() -> Vec<PathBuf> {
     files
 }
 
-/// Returns the names in the first column of the table.
-fn documented() -> BTreeSet<String> {
-    let page = read_text(&repository().join("docs/options.md"));
-    let (_, rest) = page.split_once("<!-- variables -->\n").expect("the table begins");
-    let (table, _) = rest.split_once("<!-- end of variables -->\n").expect("the table ends");
-    let names =
-        table.lines().filter_map(|row| row.split(" | ").next()).flat_map(|cell| cell.split('`').skip(1).step_by(2));
-    names.map(str::to_owned).collect()
-}
-
 /// Returns the string literals of the product code that look like names of variables.
 fn names_in(text: &str) -> BTreeSet<String> {
     const BEGINNINGS: [&str; 13] = [
@@ -79,7 +69,7 @@ fn names_in(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_variable_read_is_documented() {
-    let documented = documented();
+    let documented = ebs_testkit::doc_table::names("docs/options.md", "variables");
     let mut read = BTreeSet::new();
     for path in product_files() {
         for name in names_in(&read_text(&path)) {

@@ -2,8 +2,7 @@
 //! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
 //!
 //! **To add a table**: put its two marker lines into the page ([`doc_table::check`]), give it a row in [`tables`], and
-//! run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from the tables
-//! of the parsers ([`Described`] for each key), or from results of the code.
+//! run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from results of the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,21 +12,14 @@ use ebs_metadata::{LimitFlags, attach_limit};
 use ebs_testkit::doc_table;
 
 use super::map;
-use crate::parameters::{
-    ClaimNames, Described, MutableParameters, SnapshotParameters, TAG_DELETION, TAG_SPECIFICATION, VolumeParameters,
-};
+use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
 use crate::rpc::Rpc;
 use crate::status::Meaning;
 use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserved_prefixes};
 
 /// Returns each table with its page and its name, which is unique in the page.
-fn tables() -> [(&'static str, &'static str, String); 9] {
-    let snapshots = SnapshotParameters::described().chain([TAG_SPECIFICATION]);
-    let attributes = MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION]);
+fn tables() -> [(&'static str, &'static str, String); 6] {
     [
-        ("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
-        ("docs/parameters.md", "VolumeSnapshotClass", keys(snapshots)),
-        ("docs/modify-volume.md", "VolumeAttributesClass", keys(attributes)),
         ("docs/tagging.md", "tags of the driver", own_tags()),
         ("docs/tagging.md", "templates", templates()),
         ("docs/tagging.md", "reserved keys", reserved_keys()),
@@ -123,16 +115,6 @@ fn limits() -> String {
     markdown(["what", "at most"], rows.into_iter().map(|(what, most)| [what.to_owned(), most.to_string()]))
 }
 
-/// Returns a table of keys with their values, default, effect and conflicts.
-fn keys(rows: impl Iterator<Item = Described>) -> String {
-    let or_dash = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
-    let rows = rows.map(|row| {
-        let key = format!("`{}`", row.key);
-        [key, row.values.to_owned(), or_dash(row.default), row.effect.to_owned(), or_dash(row.conflicts)]
-    });
-    markdown(["key", "value", "default", "what it does", "not with"], rows)
-}
-
 fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let cell = |text: String| text.replace('|', "\\|");
@@ -159,20 +141,20 @@ fn tables_of_the_documentation_match_the_code() {
 /// The parser also supports every documented key.
 #[test]
 fn every_key_is_documented_once() {
-    let all: [Vec<Described>; 3] = [
-        VolumeParameters::described().collect(),
-        SnapshotParameters::described().collect(),
-        MutableParameters::described().collect(),
-    ];
-    for keys in all {
-        for (at, row) in keys.iter().enumerate() {
-            let twin = keys[..at].iter().find(|other| other.key.eq_ignore_ascii_case(row.key));
-            assert_eq!(twin, None, "documented twice");
-        }
+    let (class, of_tag) = (VolumeParameters::keys(), "tagSpecification*");
+    for (page, table, keys) in [
+        ("docs/parameters.md", "StorageClass", class.chain([of_tag]).collect::<Vec<_>>()),
+        ("docs/parameters.md", "VolumeSnapshotClass", SnapshotParameters::keys().chain([of_tag]).collect()),
+        (
+            "docs/modify-volume.md",
+            "VolumeAttributesClass",
+            MutableParameters::keys().chain([of_tag, "tagDeletion*"]).collect(),
+        ),
+    ] {
+        assert_eq!(doc_table::names(page, table), keys, "{page}");
     }
     for key in crate::context::FormatKey::ALL {
-        let documented = VolumeParameters::described().any(|row| row.key.eq_ignore_ascii_case(key.as_str()));
-        assert!(documented, "{key}");
+        assert!(VolumeParameters::keys().any(|known| known.eq_ignore_ascii_case(key.as_str())), "{key}");
     }
 }
 
