@@ -7,8 +7,6 @@ use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use ebs_mounter::{FsType, MountOptions, OptionsError};
 
-use crate::status::{IntoStatus, Meaning};
-
 /// How a workload uses the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
@@ -80,12 +78,6 @@ pub enum CapabilityError {
     OtherSystem { fs_type: String, os: &'static str, possible: &'static str },
     #[error("volume_capability has mount flags that no node can use")]
     MountFlags(#[source] OptionsError),
-}
-
-impl IntoStatus for CapabilityError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
 }
 
 impl TryFrom<&VolumeCapability> for Capability {

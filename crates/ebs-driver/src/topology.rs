@@ -8,8 +8,6 @@ use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
 use ebs_cloud::{Term, Topology, Volume};
 use ebs_ec2::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
-use crate::status::{IntoStatus, Meaning};
-
 /// An invalid topology. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
@@ -40,12 +38,6 @@ pub enum TopologyError {
         "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id has {arn:?}; correct one of them"
     )]
     Contradiction { key: String, value: String, arn: String },
-}
-
-impl IntoStatus for TopologyError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
 }
 
 /// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and terms are never mixed. A term

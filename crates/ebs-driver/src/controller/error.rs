@@ -108,15 +108,16 @@ impl IntoStatus for ControllerError {
             | Self::NodeLocalOnHyperPod { .. }
             | Self::EmptySource
             | Self::NotMultiAttach { published: false, .. }
-            | Self::MaxEntries(_) => Meaning::InvalidArgument,
+            | Self::MaxEntries(_)
+            | Self::Parameter(_)
+            | Self::Tag(_)
+            | Self::Capability(_)
+            | Self::Topology(_) => Meaning::InvalidArgument,
             Self::NotMultiAttach { published: true, .. } => Meaning::AlreadyExists,
             Self::NoSuchId { .. } | Self::NoSuchSnapshot { .. } => Meaning::NotFound,
             Self::NoSuchToken(_) => Meaning::BadPageToken,
             Self::ZoneUnknown { .. } | Self::OutpostUnknown { .. } => Meaning::InProgress,
-            Self::Parameter(_) | Self::Tag(_) => Meaning::InvalidArgument,
-            Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
-            Self::Topology(error) => error.meaning(),
             Self::Cloud { rpc, error } => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
         }
     }

@@ -293,25 +293,7 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
         NodeRefusal::NotPublished { .. } => Meaning::NotFound,
         NodeRefusal::FormatLeft { .. } => Meaning::Internal,
         NodeRefusal::NotYetLarge { .. } => Meaning::Unavailable,
-        NodeRefusal::OtherMount { .. }
-        | NodeRefusal::TooSmall { .. }
-        | NodeRefusal::OtherFileSystem { .. }
-        | NodeRefusal::NotBlank { .. }
-        | NodeRefusal::BlankRestore { .. }
-        | NodeRefusal::BlankReadOnly
-        | NodeRefusal::BoundRaw { .. }
-        | NodeRefusal::MountedToo { .. }
-        | NodeRefusal::HeldBeforeRaw { .. }
-        | NodeRefusal::InUse { .. }
-        | NodeRefusal::Held { .. }
-        | NodeRefusal::DeadFileSystem { .. }
-        | NodeRefusal::ReadOnlyAfterErrors { .. }
-        | NodeRefusal::DamagedReadOnly { .. }
-        | NodeRefusal::InTheWay { .. }
-        | NodeRefusal::NotStaged { .. }
-        | NodeRefusal::GrowthNeedsPrivilege { .. }
-        | NodeRefusal::AtItsLimit { .. }
-        | NodeRefusal::CannotGrowReadOnly { .. } => Meaning::FailedPrecondition,
+        _ => Meaning::FailedPrecondition,
     }
 }
 

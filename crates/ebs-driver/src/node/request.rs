@@ -53,14 +53,7 @@ impl IntoStatus for RequestError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::NoSuchVolume(_) | Self::NoSuchPath(_) => Meaning::NotFound,
-            Self::Missing { .. }
-            | Self::NoLocalVolume { .. }
-            | Self::Path { .. }
-            | Self::Capability(_)
-            | Self::AccessTypeUnset
-            | Self::FsType(_)
-            | Self::Options(_)
-            | Self::Context(_) => Meaning::InvalidArgument,
+            _ => Meaning::InvalidArgument,
         }
     }
 }
