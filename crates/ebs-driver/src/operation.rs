@@ -77,34 +77,19 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
     }
 
     fn next_step(&self) -> Option<String> {
-        match self {
-            Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
-            Self::StillRunning { .. } => Some("call again with the same request to continue waiting".to_owned()),
-            Self::OutcomeUnknown { .. } => {
-                Some("call again with the same request: the driver checks the outcome first".to_owned())
-            }
-            Self::ShuttingDown(_) => Some("call again after the driver has restarted".to_owned()),
-            Self::Failed(error) => error.next_step(),
-        }
+        let step = match self {
+            Self::Busy(_) => "call again when that operation has ended",
+            Self::StillRunning { .. } => "call again with the same request to continue waiting",
+            Self::OutcomeUnknown { .. } => "call again with the same request: the driver checks the outcome first",
+            Self::ShuttingDown(_) => "call again after the driver has restarted",
+            Self::Failed(error) => return error.next_step(),
+        };
+        Some(step.to_owned())
     }
 }
 
-/// The outcome of an operation for all its waiters.
-enum Outcome<T, E> {
-    Done(T),
-    Failed(Arc<E>),
-    Panicked(String),
-}
-
-impl<T: Clone, E> Clone for Outcome<T, E> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Done(value) => Self::Done(value.clone()),
-            Self::Failed(error) => Self::Failed(Arc::clone(error)),
-            Self::Panicked(cause) => Self::Panicked(cause.clone()),
-        }
-    }
-}
+/// The result of an operation for all its waiters, or the text of a panic.
+type Outcome<T, E> = Result<Result<T, Arc<E>>, String>;
 
 /// Wakes the waiters in the order in which they came, so that a run on paused time is repeatable.
 type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
@@ -266,11 +251,8 @@ impl Operations {
         let future = async move { work(waiters).await };
         let task = async move {
             let release = release;
-            let ended = match AssertUnwindSafe(future).catch_unwind().await {
-                Ok(Ok(value)) => Outcome::Done(value),
-                Ok(Err(error)) => Outcome::Failed(Arc::new(error)),
-                Err(panic) => Outcome::Panicked(panic_text(panic.as_ref())),
-            };
+            let ended = AssertUnwindSafe(future).catch_unwind().await;
+            let ended = ended.map(|result| result.map_err(Arc::new)).map_err(|panic| panic_text(panic.as_ref()));
             // The key is freed before any caller gets the result, so that an immediate next call is not Busy.
             drop(release);
             // The send fails when no caller waits any more.
@@ -321,9 +303,8 @@ async fn wait<T: Clone, E>(
     match waited {
         Err(_elapsed) => Err(OperationError::StillRunning { key, waited: timeout }),
         Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was aborted".to_owned() }),
-        Ok(Ok(Outcome::Done(value))) => Ok(value),
-        Ok(Ok(Outcome::Failed(error))) => Err(OperationError::Failed(error)),
-        Ok(Ok(Outcome::Panicked(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
+        Ok(Ok(Ok(result))) => result.map_err(OperationError::Failed),
+        Ok(Ok(Err(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
     }
 }
 
