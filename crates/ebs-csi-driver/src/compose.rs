@@ -18,7 +18,7 @@ use tonic::service::Routes;
 
 use crate::cli::{DriverSettings, HttpSettings};
 use crate::environment::environment;
-use crate::health::{self, HealthPages};
+use crate::health;
 use crate::kubernetes;
 use crate::machine::{Location, Sources};
 use crate::node::{self, NodeParts, System};
@@ -146,13 +146,12 @@ impl Startup {
 
     /// Reports readiness by the health of EC2. A driver that does not call EC2 is ready.
     fn follow_health(&mut self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
-        let Pages { metrics, readiness } = self.pages.clone();
         match cloud {
             Some(cloud) => {
                 let in_doubt = Arc::clone(&self.counting.health_in_doubt);
-                self.background.spawn(health::watch(cloud, HealthPages { readiness, metrics }, in_doubt));
+                self.background.spawn(health::watch(cloud, self.pages.clone(), in_doubt));
             }
-            None => readiness.set_ready(),
+            None => self.pages.readiness.set_ready(),
         }
     }
 
