@@ -4,6 +4,8 @@
 //! without a meaning for the requested volume is left out, with one line in the log. The driver refuses a class that
 //! contradicts itself, and a VolumeAttributesClass that asks for properties that the type does not have.
 
+use std::num::NonZeroU32;
+
 use ebs_ec2::VolumeType;
 use ebs_mounter::FormatOptions;
 
@@ -47,31 +49,26 @@ impl VolumeParameters {
     fn drop_performance(&mut self, attributes: &MutableParameters, volume_type: &VolumeType) -> Vec<String> {
         let mut left_out = Vec::new();
         let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
-        let of_type = |key| format!("{key} (the type is {volume_type})");
         let [by_number, by_gib] = [attributes.iops.flatten(), attributes.iops_per_gib()].map(|set| set.is_some());
         // A class with both parameters contradicts itself, for every type.
         let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
-        if self.iops.is_some() && !by_number && is_clear {
-            if by_gib {
-                self.iops = None;
-                left_out.push("iops (the VolumeAttributesClass has iopsPerGB)".to_owned());
-            } else if !has_iops {
-                self.iops = None;
-                left_out.push(of_type("iops"));
-            }
-        }
-        if self.iops_per_gib.is_some() && !by_gib && is_clear {
-            if by_number {
-                self.iops_per_gib = None;
-                left_out.push("iopsPerGB (the VolumeAttributesClass has iops)".to_owned());
-            } else if !has_iops {
-                self.iops_per_gib = None;
-                left_out.push(of_type("iopsPerGB"));
-            }
-        }
+        let mut drop_iops =
+            |set: &mut Option<NonZeroU32>, key: &str, overridden: bool, (by_other, other): (bool, &str)| {
+                let why = if by_other {
+                    format!("the VolumeAttributesClass has {other}")
+                } else {
+                    format!("the type is {volume_type}")
+                };
+                if set.is_some() && !overridden && is_clear && (by_other || !has_iops) {
+                    *set = None;
+                    left_out.push(format!("{key} ({why})"));
+                }
+            };
+        drop_iops(&mut self.iops, "iops", by_number, (by_gib, "iopsPerGB"));
+        drop_iops(&mut self.iops_per_gib, "iopsPerGB", by_gib, (by_number, "iops"));
         if self.throughput.is_some() && attributes.throughput.flatten().is_none() && !has_throughput {
             self.throughput = None;
-            left_out.push(of_type("throughput"));
+            left_out.push(format!("throughput (the type is {volume_type})"));
         }
         left_out
     }

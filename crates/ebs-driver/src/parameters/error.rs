@@ -3,8 +3,6 @@
 use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
 
-use crate::status::{IntoStatus, Meaning};
-
 /// A refused parameter, with its key, its value and the rule. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
@@ -47,10 +45,4 @@ pub enum ParameterError {
         /// Which parameter is wrong, why, and what to do.
         rule: &'static str,
     },
-}
-
-impl IntoStatus for ParameterError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
 }
