@@ -14,7 +14,9 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use component_base::flags::{as_in_go, given, value as values};
 use component_base::http::HttpEndpoint;
-use ebs_driver::config::{DriverConfig, Mode};
+use ebs_driver::config::Mode;
+use ebs_driver::controller::ControllerOptions;
+use ebs_driver::server::Endpoint;
 use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{LogConfig, TlsFiles};
@@ -66,9 +68,9 @@ pub(crate) struct Flags {
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
     /// Modes `all`, `controller` and `node`.
-    Serve(Box<Settings>),
+    Serve(Box<DriverSettings>),
     /// Mode `metadataLabeler`.
-    LabelNodes(LabelerSettings),
+    LabelNodes(Settings),
     /// Mode `pre-stop-hook`.
     AwaitDetachments(HookSettings),
 }
@@ -81,44 +83,15 @@ pub(crate) struct HttpSettings {
     pub(crate) tls: Option<TlsFiles>,
 }
 
-/// What a driver that serves CSI needs to know.
+/// Settings of the labeler, and of a driver that serves CSI, which has more.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Socket, services, tags.
-    pub(crate) driver: DriverConfig,
-    /// Where to serve metrics and health, if anywhere.
-    pub(crate) http: Option<HttpSettings>,
-    /// Batch describe requests to EC2.
-    pub(crate) batching: bool,
-    /// How long changes of one volume are collected before they are sent to EC2.
-    pub(crate) modification_window: Duration,
-    /// Allow publishing node-local volumes.
-    pub(crate) node_local_volumes: bool,
-    /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
-    pub(crate) deprecated_metrics: bool,
-    /// Sources of the machine's metadata to try, in order.
-    pub(crate) metadata_sources: Vec<SourceKind>,
-    /// Suffix of the user agent.
-    pub(crate) user_agent_extra: Option<String>,
-    /// Log requests to AWS and replies with their bodies.
-    pub(crate) log_aws_bodies: bool,
-    /// How long a shutdown waits for running mutations.
-    pub(crate) shutdown_timeout: Duration,
-    /// A kubeconfig file. `None`: use the service account of the pod.
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Settings of the node service only.
-    pub(crate) node: Option<NodeSettings>,
-}
-
-/// Settings of the metadata labeler, which serves no CSI.
-#[derive(Debug, Clone)]
-pub(crate) struct LabelerSettings {
     pub(crate) driver: DriverName,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpSettings>,
     /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Sources of the machine's metadata to try, in order, when the region is not configured.
+    /// Sources of the machine's metadata to try, in order.
     pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
@@ -126,6 +99,25 @@ pub(crate) struct LabelerSettings {
     pub(crate) log_aws_bodies: bool,
     /// How long a shutdown waits for running work.
     pub(crate) shutdown_timeout: Duration,
+}
+
+/// Settings of a driver that serves CSI.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverSettings {
+    pub(crate) common: Settings,
+    /// The services of the process.
+    pub(crate) mode: Mode,
+    pub(crate) endpoint: Endpoint,
+    /// The permission bits of the socket.
+    pub(crate) endpoint_mode: u32,
+    /// Settings of the controller service. Without one, the defaults.
+    pub(crate) controller: ControllerOptions,
+    /// Batch describe requests to EC2.
+    pub(crate) batching: bool,
+    /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
+    pub(crate) deprecated_metrics: bool,
+    /// Settings of the node service only.
+    pub(crate) node: Option<NodeSettings>,
 }
 
 /// Settings of the pre-stop hook, which serves nothing and exits by itself.
@@ -136,7 +128,6 @@ pub(crate) struct HookSettings {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// Settings of the node service.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
     /// How to determine the attachment limit.
@@ -229,14 +220,13 @@ impl Flags {
         self.common.enable_otel_tracing
     }
 
-    /// Returns the log configuration.
     pub(crate) fn log(&self, rust_log: Option<String>) -> Result<LogConfig, Refused> {
         checks::log(&self.common, rust_log)
     }
 
     /// Checks all flags together. Logs a warning for each flag that is accepted but has no effect.
-    pub(crate) fn check(&self, version: &str) -> Result<Job, Refused> {
-        checks::job(self, version, Platform::HERE)
+    pub(crate) fn check(&self) -> Result<Job, Refused> {
+        checks::job(self, Platform::HERE)
     }
 }
 

@@ -6,18 +6,19 @@ use anyhow::Context;
 use ebs_aws::{AwsConfig, AwsEc2};
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::config::Mode;
-use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{IdentityService, Readiness, Starting};
+use ebs_driver::controller::ControllerService;
+use ebs_driver::identity::IdentityService;
 use ebs_driver::not_ec2::NotEc2;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver, StartupGate};
 use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use crate::cli::{HttpSettings, Settings};
+use crate::cli::{DriverSettings, HttpSettings};
 use crate::environment::environment;
-use crate::health::{self, HealthPages};
+use crate::health;
 use crate::kubernetes;
 use crate::machine::{Location, Sources};
 use crate::node::{self, NodeParts, System};
@@ -35,7 +36,7 @@ pub(crate) struct Listener {
     /// Receives the other services.
     pub(crate) opening: StartupGate,
     /// Makes Probe report ready once the services are available.
-    pub(crate) starting: Starting,
+    pub(crate) serves: watch::Sender<bool>,
 }
 
 /// A driver that serves Identity and the pages, and has to build its other services.
@@ -47,7 +48,6 @@ pub(crate) struct Startup {
     background: JoinSet<()>,
 }
 
-/// A complete driver.
 pub(crate) struct Driver {
     /// All services except Identity.
     pub(crate) services: Routes,
@@ -66,11 +66,10 @@ pub(crate) struct Driver {
 ///
 /// # Errors
 /// The socket cannot be bound, or the certificate of the pages cannot be used.
-pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Listener, Startup)> {
-    let driver = &settings.driver;
-    let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("listen for CSI requests")?;
+pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener, Startup)> {
+    let bound = server::bind(&settings.endpoint, settings.endpoint_mode).context("listen for CSI requests")?;
     let (controller_operations, node_operations) = (Operations::new(), Operations::new());
-    let has_controller = driver.mode.has_controller();
+    let has_controller = settings.mode.has_controller();
     let config = MetricsConfig {
         version: VERSION,
         commit: COMMIT,
@@ -79,13 +78,14 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Listener, Start
         checks_health: has_controller,
     };
     let mut background = JoinSet::new();
-    let pages = serve_pages(settings.http.as_ref(), config, "the driver is starting", &mut background).await?;
+    let pages = serve_pages(settings.common.http.as_ref(), config, "the driver is starting", &mut background).await?;
     let operations = [controller_operations.clone(), node_operations.clone()];
     pages.metrics.set_operations(move || operations.iter().flat_map(Operations::ages).collect());
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
-    let (readiness, starting) = Readiness::starting();
-    let (routes, opening) = server::startup_gate(IdentityService::new(driver, readiness));
-    let listener = Listener { bound, routes, observer: Arc::clone(&counting) as _, opening, starting };
+    let serves = watch::Sender::new(false);
+    let identity = IdentityService::new(settings.mode, VERSION, serves.subscribe());
+    let (routes, opening) = server::startup_gate(identity);
+    let listener = Listener { bound, routes, observer: Arc::clone(&counting) as _, opening, serves };
     Ok((listener, Startup { pages, controller_operations, node_operations, counting, background }))
 }
 
@@ -93,21 +93,23 @@ impl Startup {
     /// Determines where the driver runs and builds its services.
     ///
     /// Cancellation: safe at any time; nothing has to be undone.
-    pub(crate) async fn build(mut self, settings: &Settings, system: System) -> anyhow::Result<Driver> {
-        let driver = &settings.driver;
-        let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
-        kubernetes::log_connection(&cluster, settings.kubeconfig.is_some(), driver.mode);
-        let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
-        let location = match driver.mode {
+    pub(crate) async fn build(mut self, settings: &DriverSettings, system: System) -> anyhow::Result<Driver> {
+        let common = &settings.common;
+        let cluster = kubernetes::connect(common.kubeconfig.as_ref()).await;
+        kubernetes::log_connection(&cluster, common.kubeconfig.is_some(), settings.mode);
+        let sources = Sources { kinds: common.metadata_sources.clone(), driver: common.driver.clone(), cluster };
+        let location = match settings.mode {
             Mode::Controller => sources.region().await?,
             Mode::Node | Mode::All => sources.node().await?,
         };
-        let has_controller = driver.mode.has_controller();
+        let has_controller = settings.mode.has_controller();
         let cloud = if has_controller { Some(self.cloud(settings, &location).await?) } else { None };
-        let controller = cloud.clone().map(|cloud| self.controller(settings, cloud));
+        let controller = cloud.clone().map(|cloud| {
+            ControllerService::new(cloud, settings.controller.clone(), self.controller_operations.clone())
+        });
         let node = self.node(settings, &location, system).await?;
         if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
-            kubernetes::remove_taints(cluster, &driver.name, &mut self.background);
+            kubernetes::remove_taints(cluster, &common.driver, &mut self.background);
         }
         self.follow_health(cloud);
         let mut fatal = JoinSet::new();
@@ -123,8 +125,8 @@ impl Startup {
     }
 
     /// Returns the EC2 client and the policy over it.
-    async fn cloud(&self, settings: &Settings, location: &Location) -> anyhow::Result<Arc<Cloud<AwsEc2>>> {
-        let config = aws_config(location, settings.user_agent_extra.clone(), settings.log_aws_bodies)?;
+    async fn cloud(&self, settings: &DriverSettings, location: &Location) -> anyhow::Result<Arc<Cloud<AwsEc2>>> {
+        let config = aws_config(location, settings.common.user_agent_extra.clone(), settings.common.log_aws_bodies)?;
         for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
             tracing::warn!(
                 "{name} has no effect: the rate limiter of the driver and the time limit of each request determine the retries"
@@ -134,7 +136,7 @@ impl Startup {
         let ec2 = AwsEc2::connect(&config, observer).await.context("create the EC2 client")?;
         // Log the endpoint only here: one with a password has been rejected by now and must not reach the log.
         tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2 client created");
-        let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
+        let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.common.driver.clone()) };
         let observer = Arc::clone(&self.counting);
         let cloud = Arc::new(Cloud::observed(Arc::new(ec2), config, observer));
         let of_metrics = Arc::clone(&cloud);
@@ -142,38 +144,27 @@ impl Startup {
         Ok(cloud)
     }
 
-    fn controller(&self, settings: &Settings, cloud: Arc<Cloud<AwsEc2>>) -> ControllerService<AwsEc2> {
-        let options = ControllerOptions {
-            driver: settings.driver.name.clone(),
-            tags: settings.driver.tags.clone(),
-            modification_window: settings.modification_window,
-            node_local_volumes: settings.node_local_volumes,
-        };
-        ControllerService::new(cloud, options, self.controller_operations.clone())
-    }
-
     /// Reports readiness by the health of EC2. A driver that does not call EC2 is ready.
     fn follow_health(&mut self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
-        let Pages { metrics, readiness } = self.pages.clone();
         match cloud {
             Some(cloud) => {
                 let in_doubt = Arc::clone(&self.counting.health_in_doubt);
-                self.background.spawn(health::watch(cloud, HealthPages { readiness, metrics }, in_doubt));
+                self.background.spawn(health::watch(cloud, self.pages.clone(), in_doubt));
             }
-            None => readiness.set_ready(),
+            None => self.pages.readiness.set_ready(),
         }
     }
 
     /// Builds the node service, if the mode has one and this machine is an EC2 instance.
     async fn node(
         &mut self,
-        settings: &Settings,
+        settings: &DriverSettings,
         location: &Location,
         system: System,
     ) -> anyhow::Result<Option<node::Service>> {
         let (Some(node), Location::Instance(machine)) = (&settings.node, location) else { return Ok(None) };
         let parts = NodeParts {
-            driver: settings.driver.name.clone(),
+            driver: settings.common.driver.clone(),
             machine: Arc::clone(machine),
             operations: self.node_operations.clone(),
             metrics: Arc::clone(&self.pages.metrics),

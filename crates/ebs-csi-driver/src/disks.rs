@@ -7,7 +7,6 @@ use ebs_driver::status::chain;
 use ebs_mounter::{Exceeded, LatencyBin, Mounter, NvmeStatistics, Transfers, VolumeStatistics};
 use ebs_telemetry::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 
-/// The disks of this node.
 pub(crate) struct NodeDisks {
     pub(crate) mounter: Mounter,
     pub(crate) instance_id: String,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2};
 use ebs_driver::status::chain;
-use ebs_telemetry::{HealthFailure, Metrics};
+use ebs_telemetry::{HealthFailure, Pages};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks whether EC2 responds and accepts the driver.
 pub(crate) trait HealthCheck: Send + Sync + 'static {
-    /// Makes one check.
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 
@@ -31,17 +30,10 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
     }
 }
 
-/// Where the result is published.
-#[derive(Clone)]
-pub(crate) struct HealthPages {
-    pub(crate) readiness: ebs_telemetry::Readiness,
-    pub(crate) metrics: Arc<Metrics>,
-}
-
 /// Checks EC2 until dropped, the first time at once, and publishes the results on `pages`. `in_doubt` is notified when
 /// a call to EC2 failed in a way that affects other calls, too. The next check then follows at once, but at least 10 s
 /// after the previous one.
-pub(crate) async fn watch(check: impl HealthCheck, pages: HealthPages, in_doubt: Arc<Notify>) {
+pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<Notify>) {
     pages.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
     loop {
@@ -53,7 +45,7 @@ pub(crate) async fn watch(check: impl HealthCheck, pages: HealthPages, in_doubt:
                 format!("EC2 could not be reached, or did not respond, within {PATIENCE:?}"),
             )),
         };
-        let now = pages.publish(answer, before);
+        let now = publish(&pages, answer, before);
         let due = asked + if now.is_ok() { CALM } else { TROUBLE };
         before = Some(now);
         tokio::select! {
@@ -66,27 +58,25 @@ pub(crate) async fn watch(check: impl HealthCheck, pages: HealthPages, in_doubt:
 /// The result of the last check.
 type Outcome = Result<(), HealthFailure>;
 
-impl HealthPages {
-    /// Publishes a result. Logs it when it differs from the previous one.
-    fn publish(&self, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
-        let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
-        self.metrics.note_health_check(now);
-        match now {
-            Ok(()) => self.readiness.set_ready(),
-            Err(failure) => self.readiness.set_not_ready(reason(failure)),
-        }
-        if before == Some(now) {
-            return now;
-        }
-        match answer {
-            Ok(()) if before.is_none() => tracing::info!("first health check of EC2 succeeded"),
-            Ok(()) => tracing::info!("health check of EC2 succeeded again"),
-            Err((_, error)) => {
-                tracing::error!(error, "health check of EC2 failed: volumes cannot be changed until it succeeds")
-            }
-        }
-        now
+/// Publishes a result. Logs it when it differs from the previous one.
+fn publish(pages: &Pages, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
+    let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
+    pages.metrics.note_health_check(now);
+    match now {
+        Ok(()) => pages.readiness.set_ready(),
+        Err(failure) => pages.readiness.set_not_ready(reason(failure)),
     }
+    if before == Some(now) {
+        return now;
+    }
+    match answer {
+        Ok(()) if before.is_none() => tracing::info!("first health check of EC2 succeeded"),
+        Ok(()) => tracing::info!("health check of EC2 succeeded again"),
+        Err((_, error)) => {
+            tracing::error!(error, "health check of EC2 failed: volumes cannot be changed until it succeeds")
+        }
+    }
+    now
 }
 
 /// The text that `/readyz` shows to any client.
@@ -105,19 +95,7 @@ fn failure(kind: &CloudErrorKind) -> HealthFailure {
         CloudErrorKind::Unauthenticated => HealthFailure::Unauthenticated,
         CloudErrorKind::Unauthorized => HealthFailure::PermissionDenied,
         CloudErrorKind::Unavailable => HealthFailure::Unavailable,
-        CloudErrorKind::NotFound(_)
-        | CloudErrorKind::SourceNotFound(_)
-        | CloudErrorKind::AlreadyExists
-        | CloudErrorKind::InvalidArgument
-        | CloudErrorKind::OutOfRange
-        | CloudErrorKind::LimitExceeded
-        | CloudErrorKind::InsufficientCapacity
-        | CloudErrorKind::FailedPrecondition
-        | CloudErrorKind::InProgress
-        | CloudErrorKind::OutcomeUnknown
-        | CloudErrorKind::Abandoned
-        | CloudErrorKind::BadPageToken
-        | CloudErrorKind::Internal => HealthFailure::Internal,
+        _ => HealthFailure::Internal,
     }
 }
 
@@ -125,7 +103,7 @@ fn failure(kind: &CloudErrorKind) -> HealthFailure {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use ebs_telemetry::MetricsConfig;
+    use ebs_telemetry::{Metrics, MetricsConfig};
     use tokio::task::JoinSet;
     use tokio::time::sleep;
 
@@ -147,7 +125,7 @@ mod tests {
     /// A watch over an EC2 that can be switched off.
     struct Watched {
         works: Arc<AtomicBool>,
-        pages: HealthPages,
+        pages: Pages,
         in_doubt: Arc<Notify>,
         _task: JoinSet<()>,
     }
@@ -159,7 +137,7 @@ mod tests {
 
         fn refusing(works: bool, words: Option<&'static str>) -> Self {
             let works = Arc::new(AtomicBool::new(works));
-            let pages = HealthPages {
+            let pages = Pages {
                 readiness: ebs_telemetry::Readiness::starting("starting"),
                 metrics: Arc::new(Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() })),
             };

@@ -9,7 +9,7 @@ use ebs_kubernetes::{Connections, LabelerOptions, Times};
 use ebs_telemetry::MetricsConfig;
 use tokio::task::JoinSet;
 
-use crate::cli::LabelerSettings;
+use crate::cli::Settings;
 use crate::environment::environment;
 use crate::machine::Sources;
 use crate::observers::Counting;
@@ -26,7 +26,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 ///
 /// # Errors
 /// The mode cannot work, or the process has lost its lease.
-pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let mut background = JoinSet::new();
     let config = MetricsConfig { version: VERSION, commit: COMMIT, ..MetricsConfig::default() };
@@ -52,7 +52,7 @@ pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> any
 }
 
 async fn build(
-    settings: &LabelerSettings,
+    settings: &Settings,
     counting: Arc<Counting>,
 ) -> anyhow::Result<(Connections, Arc<AwsEc2>, LabelerOptions)> {
     let connect = async || kubernetes::connect(settings.kubeconfig.as_ref()).await;

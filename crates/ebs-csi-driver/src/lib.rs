@@ -30,7 +30,7 @@ mod pre_stop_hook;
 mod supervise;
 mod version;
 
-use cli::{Flags, Job, Refused, Settings};
+use cli::{DriverSettings, Flags, Job, Refused};
 
 pub use node::System;
 
@@ -54,7 +54,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> Ex
         Ok(prepared) => prepared,
         Err(refused) => return ExitCode::from(refused.report()),
     };
-    let job = match flags.check(version::VERSION) {
+    let job = match flags.check() {
         Ok(job) => job,
         Err(refused) => return ExitCode::from(refused.report()),
     };
@@ -133,17 +133,17 @@ async fn perform(job: &Job, signals: Signals, system: System) -> anyhow::Result<
     }
 }
 
-async fn serve(settings: &Settings, signals: Signals, system: System) -> anyhow::Result<()> {
+async fn serve(settings: &DriverSettings, signals: Signals, system: System) -> anyhow::Result<()> {
     tracing::info!(
         version = version::VERSION,
-        mode = %settings.driver.mode,
-        endpoint = %settings.driver.endpoint,
+        mode = %settings.mode,
+        endpoint = %settings.endpoint,
         "starting"
     );
     let (listener, startup) = compose::open(settings).await?;
     let cloned = settings.clone();
     let building = async move { startup.build(&cloned, system).await };
-    Box::pin(supervise::run(listener, building, signals, settings.shutdown_timeout)).await
+    Box::pin(supervise::run(listener, building, signals, settings.common.shutdown_timeout)).await
 }
 
 #[cfg(test)]

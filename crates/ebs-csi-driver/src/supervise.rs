@@ -23,7 +23,7 @@ pub(crate) async fn run(
     mut signals: Signals,
     limit: Duration,
 ) -> anyhow::Result<()> {
-    let Listener { bound, routes, observer, opening, starting } = listener;
+    let Listener { bound, routes, observer, opening, serves } = listener;
     let endpoint = bound.endpoint().clone();
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     };
     let Driver { services, operations, node, mut background, mut fatal } = driver;
     opening.open(services);
-    starting.end();
+    serves.send_replace(true);
     tracing::info!(%endpoint, "serving CSI");
     let signal = tokio::select! {
         served = &mut serving => return ended_unasked(served),

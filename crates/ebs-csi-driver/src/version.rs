@@ -1,7 +1,5 @@
 //! Version and build information.
 
-use std::fmt::Write;
-
 /// The driver's version, `v1.2.3`, as in GetPluginInfo and the user agent.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
@@ -24,13 +22,8 @@ pub(crate) fn json() -> String {
         ("compiler", "rustc"),
         ("platform", platform.as_str()),
     ];
-    let mut text = String::from("{");
-    for (at, (key, value)) in rows.iter().enumerate() {
-        let comma = if at == 0 { "" } else { "," };
-        // Writing to a string cannot fail.
-        let _infallible = write!(text, "{comma}\n  {}: {}", serde_json::json!(key), serde_json::json!(value));
-    }
-    text + "\n}\n"
+    let rows = rows.map(|(key, value)| format!("  {}: {}", serde_json::json!(key), serde_json::json!(value)));
+    format!("{{\n{}\n}}\n", rows.join(",\n"))
 }
 
 /// Returns the platform as Go names it.

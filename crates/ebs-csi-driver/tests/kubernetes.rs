@@ -82,7 +82,6 @@ async fn process_without_kubernetes_logs_disabled_features_once() -> anyhow::Res
     world.finish().await
 }
 
-/// The hook as a process.
 struct Hook {
     process: Process,
     _dir: OwnDir,

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use csi_proto::csi;
-use ebs_sim::api::{AttachVolume, BlockDeviceMapping, Call, CreateVolume, Reply, RunInstances, TerminateInstances};
+use ebs_sim::api::{AttachVolume, Call, CreateVolume, Reply};
 use ebs_sim::{Server, ServerConfig};
 use ebs_testkit::csi_client::CsiClient;
 use ebs_testkit::kube_api::{KubeApi, SharedKubeApi, Who};
 use ebs_testkit::process::{Ending, Process, ProcessSpec};
 use ebs_testkit::world::{READY_BOUND, STOP_BOUND};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
+/// The RBAC objects of the labeler's account.
+const RIGHTS: &str = include_str!("labeler-rights.yaml");
 /// Timeout of steps that take some seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(180);
 
@@ -41,7 +43,7 @@ impl Place {
         let kube = KubeApi::shared().await?;
         let namespace = format!("labeler-{name}");
         kube.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await?;
-        kube.apply(&rights(&namespace)).await.context("the labeler's rights")?;
+        kube.apply(&RIGHTS.replace("NAME", &namespace)).await.context("the labeler's rights")?;
         let (kubeconfig, labelers) = (kube.kubeconfig(Who::Admin)?, kube.kubeconfig(Who::User(&namespace))?);
         Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
@@ -67,29 +69,8 @@ impl Place {
         self.spawn(name, &["metadataLabeler"], &[("AWS_REGION", "us-west-2")])
     }
 
-    /// Creates an instance with this number of network interfaces and a second disk.
-    async fn instance(&self, interfaces: u32) -> anyhow::Result<String> {
-        let run = RunInstances {
-            image_id: Some("ami-12345678".to_owned()),
-            instance_type: Some("m5.large".to_owned()),
-            min_count: Some(1),
-            max_count: Some(1),
-            network_interfaces: interfaces,
-            block_device_mappings: vec![BlockDeviceMapping {
-                device_name: "/dev/sdf".to_owned(),
-                volume_size: Some(1),
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        match self.sim.engine().call(Call::RunInstances(run)).await? {
-            Reply::RunInstances(started) => Ok(started.first().context("an instance")?.id.clone()),
-            other => bail!("{other:?}"),
-        }
-    }
-
     /// Creates a volume that is attached to the instance, but not by Kubernetes.
-    async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<String> {
+    async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<()> {
         let create = CreateVolume {
             availability_zone: Some("us-west-2a".to_owned()),
             size: Some(1),
@@ -100,13 +81,13 @@ impl Place {
             bail!("no volume")
         };
         let attach = AttachVolume {
-            volume_id: volume.id.clone(),
+            volume_id: volume.id,
             instance_id: instance.to_owned(),
             device: Some(device.to_owned()),
             ..Default::default()
         };
         self.sim.engine().call(Call::AttachVolume(attach)).await?;
-        Ok(volume.id)
+        Ok(())
     }
 
     async fn node(&self, name: &str, provider_id: &str) -> anyhow::Result<()> {
@@ -117,13 +98,6 @@ impl Place {
         });
         let node = json!({ "metadata": { "name": name, "labels": labels }, "spec": { "providerID": provider_id } });
         self.kube.create("/api/v1/nodes", &node).await?;
-        Ok(())
-    }
-
-    async fn persistent(&self, name: &str, source: Value) -> anyhow::Result<()> {
-        let mut spec = json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"] });
-        spec.as_object_mut().context("an object")?.extend(source.as_object().context("an object")?.clone());
-        self.kube.create("/api/v1/persistentvolumes", &json!({ "metadata": { "name": name }, "spec": spec })).await?;
         Ok(())
     }
 
@@ -171,53 +145,11 @@ impl Place {
         logs.map(|path| format!("{}:\n{}", path.display(), tail(&path))).collect()
     }
 
-    async fn finish(self, nodes: &[&str], volumes: &[&str]) -> anyhow::Result<()> {
-        for node in nodes {
-            self.kube.delete(&format!("/api/v1/nodes/{node}")).await?;
-        }
-        for volume in volumes {
-            self.kube.delete(&format!("/api/v1/persistentvolumes/{volume}")).await?;
-        }
+    async fn finish(self, node: &str) -> anyhow::Result<()> {
+        self.kube.delete(&format!("/api/v1/nodes/{node}")).await?;
         self.sim.engine().least_rights().check().map_err(anyhow::Error::msg)?;
         self.sim.shutdown().await.context("stop the simulator")
     }
-}
-
-/// Returns the RBAC objects of the account that has the same name as its namespace.
-fn rights(name: &str) -> String {
-    format!(
-        r#"apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {name}
-rules:
-  - {{ apiGroups: [""], resources: [nodes], verbs: [list, watch, patch] }}
-  - {{ apiGroups: [""], resources: [persistentvolumes], verbs: [list, watch] }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {name}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name} }}
-subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: labeler
-  namespace: {name}
-rules:
-  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update] }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: labeler
-  namespace: {name}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: labeler }}
-subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
-"#
-    )
 }
 
 fn tail(path: &Path) -> String {
@@ -231,50 +163,6 @@ async fn stopped(mut process: Process) -> anyhow::Result<()> {
         Ending::Ended(status) if status.success() => Ok(()),
         other => bail!("the labeler did not end cleanly: {other:?}\n{}", process.output()?),
     }
-}
-
-/// The labels count the network interfaces of the node's instance, and its volumes that are neither the root nor a
-/// PersistentVolume, including PersistentVolumes of the in-tree plug-in. A terminated instance does not affect other
-/// nodes. The labeler does not write to nodes that EC2 does not describe, or whose labels are right.
-#[tokio::test]
-async fn labels_count_interfaces_and_foreign_volumes() -> anyhow::Result<()> {
-    let place = Place::new("labels").await?;
-    let (one, two, ended) = (place.instance(3).await?, place.instance(1).await?, place.instance(2).await?);
-    let csi = place.attached_volume(&one, "/dev/xvdba").await?;
-    let in_tree = place.attached_volume(&one, "/dev/xvdbb").await?;
-    place.attached_volume(&one, "/dev/xvdbc").await?;
-    place.persistent("labels-csi", json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": csi } })).await?;
-    let in_tree = format!("aws://us-west-2a/{in_tree}");
-    place.persistent("labels-in-tree", json!({ "awsElasticBlockStore": { "volumeID": in_tree } })).await?;
-    let terminate = TerminateInstances { instance_ids: vec![ended.clone()], ..Default::default() };
-    place.sim.engine().call(Call::TerminateInstances(terminate)).await?;
-    place.node("labels-one", &format!("aws:///us-west-2a/{one}")).await?;
-    place.node("labels-two", &format!("aws:///us-west-2a/{two}")).await?;
-    place.node("labels-ended", &format!("aws:///us-west-2a/{ended}")).await?;
-    place.node("labels-hyperpod", &format!("aws:///usw2-az2/sagemaker/cluster/hyperpod-abc-{two}")).await?;
-    place.node("labels-fargate", "aws:///us-west-2a/0123-4567/fargate-ip-10-0-0-1.us-west-2.compute.internal").await?;
-
-    let first = place.labeler("first")?;
-    // The instance's second disk and the third volume are counted. The root and the two PersistentVolumes are not.
-    let version = place.until_labelled("labels-one", "3", "2").await?;
-    place.until_labelled("labels-two", "1", "1").await?;
-    for other in ["labels-ended", "labels-hyperpod", "labels-fargate"] {
-        let (enis, volumes, _) = place.labels(other).await?;
-        ensure!((enis.as_deref(), volumes.as_deref()) == (None, None), "{other}: {enis:?} {volumes:?}");
-    }
-    // A node that is added later is labelled soon.
-    let late = place.instance(2).await?;
-    place.node("labels-late", &format!("aws:///us-west-2a/{late}")).await?;
-    place.until_labelled("labels-late", "2", "1").await?;
-    stopped(first).await?;
-
-    // The next leader reads all nodes and writes to none.
-    let second = place.labeler("second")?;
-    place.until_logged("second", "nodes checked").await?;
-    ensure!(place.labels("labels-one").await?.2 == version, "a label that was right was written again");
-    stopped(second).await?;
-    let nodes = ["labels-one", "labels-two", "labels-ended", "labels-hyperpod", "labels-fargate", "labels-late"];
-    place.finish(&nodes, &["labels-csi", "labels-in-tree"]).await
 }
 
 /// A driver that serves a node with that name, using these metadata sources.
@@ -302,7 +190,7 @@ impl Served {
 }
 
 /// The driver reports the same id, zone and attachment limit from labels as from the metadata service, and follows
-/// changes of the labels.
+/// changes of the labels. The labeler does not write to nodes whose labels are right.
 #[tokio::test]
 async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     let place = Place::new("node").await?;
@@ -321,12 +209,17 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     place.attached_volume(&machine, "/dev/xvdbc").await?;
     let gone = json!({ "metadata": { "labels": { VOLUMES: null } } });
     place.kube.merge("/api/v1/nodes/node-one", &gone).await?;
-    place.until_labelled("node-one", "1", "1").await?;
+    let version = place.until_labelled("node-one", "1", "1").await?;
     let now = by_labels.info().await?.max_volumes_per_node;
     ensure!(now == expected.max_volumes_per_node - 1, "{now} after {}", expected.max_volumes_per_node);
     stopped(by_labels.process).await?;
     stopped(labeler).await?;
-    place.finish(&["node-one"], &[]).await
+    // The next leader reads all nodes and writes to none.
+    let next = place.labeler("next")?;
+    place.until_logged("next", "nodes checked").await?;
+    ensure!(place.labels("node-one").await?.2 == version, "a label that was right was written again");
+    stopped(next).await?;
+    place.finish("node-one").await
 }
 
 /// Its Node object shows that the machine is not an EC2 instance, and there is no metadata service. The driver serves
@@ -335,15 +228,15 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
 async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;
     place.node("foreign-one", "eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0").await?;
-    let nobody = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")];
-    let served = Served::start(&place, "foreign-one", "imds,kubernetes", &nobody).await?;
+    let closed = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")];
+    let served = Served::start(&place, "foreign-one", "imds,kubernetes", &closed).await?;
     ensure!(served.client.probe().await?, "not ready");
     let info = served.info().await?;
     ensure!(info.accessible_topology.is_none() && info.node_id.contains("foreign-one"), "{info:?}");
     let output = served.process.output()?;
     ensure!(output.contains("not an EC2 instance") && output.contains("mi-0123456789abcdef0"), "{output}");
     stopped(served.process).await?;
-    place.finish(&["foreign-one"], &[]).await
+    place.finish("foreign-one").await
 }
 
 /// The Node object does not show an instance, and the metadata service becomes available later. The driver then exits
@@ -367,5 +260,5 @@ async fn driver_exits_when_machine_proves_to_be_an_instance() -> anyhow::Result<
         "{status:?}\n{output}"
     );
     comes.shutdown().await?;
-    place.finish(&["late-one"], &[]).await
+    place.finish("late-one").await
 }

@@ -24,7 +24,6 @@ fn promtool() -> anyhow::Result<String> {
     std::env::var("EBS_TEST_PROMTOOL").context("EBS_TEST_PROMTOOL is not set; run eval \"$(scripts/setup test)\"")
 }
 
-/// Returns the metrics of a page.
 fn metrics_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).map(|(name, _)| name).collect()
 }

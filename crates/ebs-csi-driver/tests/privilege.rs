@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, new_volume, refused};
+use ebs_testkit::doc_table;
 use ebs_testkit::node_pod::{NodePod, Rights, run_in_pod};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::run_tool;
@@ -231,7 +232,7 @@ fn profile_is_allow_list_with_reasons_and_no_duplicates() {
         assert!(group["comment"].as_str().is_some_and(|why| why.len() > 20), "a group without a reason: {group}");
         let conditional = group.get("args").is_some();
         for name in group["names"].as_array().unwrap() {
-            assert!(seen.insert(name.as_str().unwrap().to_owned()) || conditional, "{name} stands twice");
+            assert!(seen.insert(name.as_str().unwrap().to_owned()) || conditional, "{name} is listed twice");
         }
     }
     for never in [
@@ -297,14 +298,5 @@ fn table_of_calls() -> String {
 /// `EBS_WRITE_DOCS=1` rewrites the documentation.
 #[test]
 fn documented_calls_match_the_profile() {
-    let page = repository().join("docs/security.md");
-    let text = std::fs::read_to_string(&page).unwrap();
-    let (begin, end) = ("<!-- table of the code: system calls -->\n", "<!-- end of system calls -->\n");
-    let (head, rest) = text.split_once(begin).unwrap();
-    let (_, tail) = rest.split_once(end).unwrap();
-    let wanted = format!("{head}{begin}{}{end}{tail}", table_of_calls());
-    if std::env::var_os("EBS_WRITE_DOCS").is_some() {
-        std::fs::write(&page, &wanted).unwrap();
-    }
-    assert_eq!(std::fs::read_to_string(&page).unwrap(), wanted, "EBS_WRITE_DOCS=1 writes the table");
+    doc_table::check("docs/security.md", &[("system calls", table_of_calls())]);
 }

@@ -111,7 +111,7 @@ async fn starting_driver_serves_identity_and_stops_at_once() -> anyhow::Result<(
     });
     let (code, output) = ended?;
     ensure!(code == Some(0), "{code:?}\n{output}");
-    let status = early.err().context("nobody could have answered")?;
+    let status = early.err().context("no service could have answered")?;
     ensure!(status.code() == tonic::Code::Unavailable, "{status:?}");
     ensure!(!socket.exists(), "the socket is left");
     world.finish().await

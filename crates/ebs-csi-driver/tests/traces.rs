@@ -108,7 +108,7 @@ async fn collector_over_tls_needs_trusted_certificate() -> anyhow::Result<()> {
     let world = traced(&endpoint).start().await?;
     let said = "failed to export trace spans";
     world.until_logged(said, |log| log.contains(said)).await?;
-    ensure!(collector.messages()?.is_empty(), "nobody vouches for it");
+    ensure!(collector.messages()?.is_empty(), "no authority vouches for it");
     world.finish().await?;
     let world = traced(&endpoint).env("OTEL_EXPORTER_OTLP_CERTIFICATE", &cert).start().await?;
     world.client().identity().get_plugin_info(csi::GetPluginInfoRequest {}).await?;

@@ -7,8 +7,6 @@ use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use ebs_mounter::{FsType, MountOptions, OptionsError};
 
-use crate::status::{IntoStatus, Meaning};
-
 /// How a workload uses the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
@@ -63,13 +61,11 @@ pub enum CapabilityError {
         /// `mount`, `block` or `unspecified`.
         access: &'static str,
     },
-    /// The access mode of a node-local volume is unsupported.
     #[error(
         "access mode {mode} of a node-local volume is not supported; use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
              if each node has its own device"
     )]
     UnsupportedLocally { mode: String },
-    /// Neither Linux nor Windows nodes can mount the file system.
     #[error(
         "volume_capability asks for file system {fs_type:?}, which no node can mount; use {ON_LINUX}, or {NTFS} for Windows nodes"
     )]
@@ -84,35 +80,15 @@ pub enum CapabilityError {
     MountFlags(#[source] OptionsError),
 }
 
-impl IntoStatus for CapabilityError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
-}
-
 impl TryFrom<&VolumeCapability> for Capability {
     type Error = CapabilityError;
 
     fn try_from(wire: &VolumeCapability) -> Result<Self, CapabilityError> {
-        let (access, name) = access(wire);
-        let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
-        let mode = Mode::try_from(number);
+        let ((access, name), (mode, mode_name)) = (access(wire), mode(wire));
         match mode {
-            Ok(Mode::SingleNodeWriter) => Ok(Self { access, multi_node: false }),
-            Ok(Mode::MultiNodeMultiWriter) if access == Access::Block => Ok(Self { access, multi_node: true }),
-            Ok(
-                Mode::MultiNodeMultiWriter
-                | Mode::Unknown
-                | Mode::SingleNodeReaderOnly
-                | Mode::MultiNodeReaderOnly
-                | Mode::MultiNodeSingleWriter
-                | Mode::SingleNodeSingleWriter
-                | Mode::SingleNodeMultiWriter,
-            )
-            | Err(_) => {
-                let mode = mode.map_or_else(|_| number.to_string(), |m| m.as_str_name().to_owned());
-                Err(CapabilityError::Unsupported { mode, access: name })
-            }
+            Some(Mode::SingleNodeWriter) => Ok(Self { access, multi_node: false }),
+            Some(Mode::MultiNodeMultiWriter) if access == Access::Block => Ok(Self { access, multi_node: true }),
+            _ => Err(CapabilityError::Unsupported { mode: mode_name, access: name }),
         }
     }
 }
@@ -126,31 +102,25 @@ fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     }
 }
 
-/// Refuses access modes that a node-local volume does not support. Each node has its own volume for the handle. So it
-/// supports one writer on one node, or one writer on each of several nodes, with or without a file system.
+/// Returns the access mode, with its name for messages.
+fn mode(wire: &VolumeCapability) -> (Option<Mode>, String) {
+    let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
+    let mode = Mode::try_from(number).ok();
+    (mode, mode.map_or_else(|| number.to_string(), |mode| mode.as_str_name().to_owned()))
+}
+
+/// Converts a capability for a node-local volume. Each node has its own volume for the handle. So it supports one
+/// writer on one node, or one writer on each of several nodes, with or without a file system.
 ///
 /// # Errors
 /// [`CapabilityError::UnsupportedLocally`].
-pub fn check_node_local(wire: &VolumeCapability) -> Result<(), CapabilityError> {
-    let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
-    match Mode::try_from(number) {
-        Ok(Mode::SingleNodeWriter | Mode::MultiNodeMultiWriter) => Ok(()),
-        mode => {
-            let mode = mode.map_or_else(|_| number.to_string(), |m| m.as_str_name().to_owned());
-            Err(CapabilityError::UnsupportedLocally { mode })
-        }
-    }
-}
-
-/// Converts a capability for a node-local volume.
-///
-/// # Errors
-/// The errors of [`check_node_local`].
 pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
-    check_node_local(wire)?;
-    let (access, _) = access(wire);
-    let multi_node = wire.access_mode.as_ref().is_some_and(|mode| mode.mode() == Mode::MultiNodeMultiWriter);
-    Ok(Capability { access, multi_node })
+    let multi_node = match mode(wire) {
+        (Some(Mode::SingleNodeWriter), _) => false,
+        (Some(Mode::MultiNodeMultiWriter), _) => true,
+        (_, mode) => return Err(CapabilityError::UnsupportedLocally { mode }),
+    };
+    Ok(Capability { access: access(wire).0, multi_node })
 }
 
 /// Returns all capabilities of a request, of which each must be supported.
@@ -256,7 +226,7 @@ mod tests {
                 [None, Some(AccessType::Block(BlockVolume {})), Some(AccessType::Mount(MountVolume::default()))]
             {
                 let possible = [Mode::SingleNodeWriter.into(), Mode::MultiNodeMultiWriter.into()].contains(&mode);
-                assert_eq!(check_node_local(&wire(access, mode)).is_ok(), possible, "{mode}");
+                assert_eq!(of_node_local(&wire(access, mode)).is_ok(), possible, "{mode}");
             }
         }
     }

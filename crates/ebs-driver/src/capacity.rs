@@ -15,7 +15,6 @@ const DEFAULT_SIZE: Gib = Gib(100);
 /// An invalid size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
-    /// The number is not a valid size.
     #[error("capacity_range.{field} is not valid")]
     NoSize {
         /// `required_bytes` or `limit_bytes`.
@@ -23,19 +22,15 @@ pub enum CapacityError {
         #[source]
         cause: SizeError,
     },
-    /// The range has no limits.
     #[error("capacity_range has neither required_bytes nor limit_bytes; set one of them above 0")]
     Empty,
-    /// The required range is missing.
     #[error("the request has no capacity_range")]
     Missing,
-    /// The range contains no whole number of GiB.
     #[error(
         "capacity_range.limit_bytes is {limit}, but the volume would have {size}, because EBS sizes are whole GiB; raise \
              limit_bytes, or request less"
     )]
     AboveLimit { size: Gib, limit: u64 },
-    /// The file system cannot be as large as the volume.
     #[error(
         "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes has at most {most}; use ext4 or xfs, or request \
              less"

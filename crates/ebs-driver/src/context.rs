@@ -15,19 +15,12 @@ use ebs_mounter::PartitionError;
 /// A value that the node cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// A required key of the publish context is missing.
     #[error("the publish context has no key {key}")]
     Missing { key: &'static str },
-    /// A value of the publish context is invalid.
     #[error("publish context key {key} is {value:?}, but must be {wanted}")]
     PublishValue { key: String, value: String, wanted: &'static str },
     #[error("volume context key {key} is not valid: {rule}")]
-    Format {
-        key: FormatKey,
-        /// The rule for the value.
-        rule: String,
-    },
-    /// The number of the partition is invalid.
+    Format { key: FormatKey, rule: String },
     #[error("volume context key {} is not valid", volume_context::PARTITION)]
     Partition(#[from] PartitionError),
 }

@@ -59,7 +59,6 @@ const CAPABILITIES: [rpc::Type; 9] = [
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
     pub driver: DriverName,
-    /// The tags that the driver sets.
     pub tags: TagPolicy,
     /// `--enable-node-local-volumes`: handles `local-ebs://…` can be published.
     pub node_local_volumes: bool,

@@ -18,12 +18,10 @@ pub use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
 pub struct CsiNode<N>(Arc<N>);
 
 impl<N> CsiNode<N> {
-    /// Creates the service.
     pub fn wrap(implementation: N) -> Self {
         Self(Arc::new(implementation))
     }
 
-    /// Returns the implementation.
     pub fn implementation(&self) -> &Arc<N> {
         &self.0
     }

@@ -63,7 +63,6 @@ impl Data {
 /// Why a template cannot be rendered. `line` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// The syntax is invalid.
     #[error("parse template, line {line}: {message}")]
     Parse { line: usize, message: String },
     /// The template is valid in Go, but uses an unsupported feature.

@@ -1,6 +1,6 @@
 //! The Identity service.
 
-mod readiness;
+use std::time::Duration;
 
 use csi_proto::csi::identity_server::Identity;
 use csi_proto::csi::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
@@ -8,25 +8,33 @@ use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     PluginCapability, ProbeRequest, ProbeResponse,
 };
+use ebs_ec2::DriverName;
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
-pub use readiness::{Readiness, Starting};
+use crate::config::Mode;
 
-use crate::config::{DriverConfig, Mode};
+/// The time for which a probe waits for the end of the start. A probe that is a moment too early would otherwise report
+/// that the driver is not ready, and a sidecar would repeat it only a second later. Sidecars wait one second for the
+/// response.
+const PATIENCE: Duration = Duration::from_millis(800);
 
 /// Reports the identity and the readiness of the driver.
+///
+/// Readiness does not depend on other systems: an orchestrator restarts a driver that is not ready for long, which does
+/// not help in an outage. Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 #[derive(Debug)]
 pub struct IdentityService {
-    name: String,
     version: String,
     mode: Mode,
-    readiness: Readiness,
+    serves: watch::Receiver<bool>,
 }
 
 impl IdentityService {
-    /// Creates the service, which reports `readiness`.
-    pub fn new(config: &DriverConfig, readiness: Readiness) -> Self {
-        Self { name: config.name.to_string(), version: config.version.clone(), mode: config.mode, readiness }
+    /// Creates the service of a driver whose other services are available once `serves` is true.
+    pub fn new(mode: Mode, version: &str, serves: watch::Receiver<bool>) -> Self {
+        Self { version: version.to_owned(), mode, serves }
     }
 }
 
@@ -54,7 +62,7 @@ impl Identity for IdentityService {
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         tracing::debug!(name: "v6", "request");
         Ok(Response::new(GetPluginInfoResponse {
-            name: self.name.clone(),
+            name: DriverName::default().to_string(),
             vendor_version: self.version.clone(),
             manifest: std::collections::HashMap::new(),
         }))
@@ -69,7 +77,9 @@ impl Identity for IdentityService {
     }
 
     async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.ask().await) }))
+        let mut serves = self.serves.clone();
+        let started = timeout(PATIENCE, serves.wait_for(|serves| *serves)).await;
+        Ok(Response::new(ProbeResponse { ready: Some(matches!(started, Ok(Ok(_)))) }))
     }
 }
 

@@ -39,7 +39,6 @@ use backlog::Backlog;
 pub use error::{Cause, NodeError, NodeRefusal};
 pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
-pub use watch::{NotGrownVolume, UnhealthyVolume};
 
 /// The settings of the node service, which do not change after start.
 #[derive(Debug, Clone)]

@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 pub use key::Key;
-use slot::{Plan, Running, Slots};
+use slot::{Running, Slots};
 
 use crate::status::{IntoStatus, Meaning, to_status};
 
@@ -54,7 +54,6 @@ pub enum OperationError<E> {
     /// The work panicked, so that its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
-    /// The process is shutting down. Nothing was started.
     #[error("the driver is shutting down and does not start the operation for {0}")]
     ShuttingDown(Key),
     /// The work ended with this error, which all waiting callers share.
@@ -78,34 +77,19 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
     }
 
     fn next_step(&self) -> Option<String> {
-        match self {
-            Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
-            Self::StillRunning { .. } => Some("call again with the same request to continue waiting".to_owned()),
-            Self::OutcomeUnknown { .. } => {
-                Some("call again with the same request: the driver checks the outcome first".to_owned())
-            }
-            Self::ShuttingDown(_) => Some("call again after the driver has restarted".to_owned()),
-            Self::Failed(error) => error.next_step(),
-        }
+        let step = match self {
+            Self::Busy(_) => "call again when that operation has ended",
+            Self::StillRunning { .. } => "call again with the same request to continue waiting",
+            Self::OutcomeUnknown { .. } => "call again with the same request: the driver checks the outcome first",
+            Self::ShuttingDown(_) => "call again after the driver has restarted",
+            Self::Failed(error) => return error.next_step(),
+        };
+        Some(step.to_owned())
     }
 }
 
-/// The outcome of an operation for all its waiters.
-enum Outcome<T, E> {
-    Done(T),
-    Failed(Arc<E>),
-    Panicked(String),
-}
-
-impl<T: Clone, E> Clone for Outcome<T, E> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Done(value) => Self::Done(value.clone()),
-            Self::Failed(error) => Self::Failed(Arc::clone(error)),
-            Self::Panicked(cause) => Self::Panicked(cause.clone()),
-        }
-    }
-}
+/// The result of an operation for all its waiters, or the text of a panic.
+type Outcome<T, E> = Result<Result<T, Arc<E>>, String>;
 
 /// Wakes the waiters in the order in which they came, so that a run on paused time is repeatable.
 type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
@@ -149,12 +133,19 @@ enum Entry<T, E> {
 pub struct Operations {
     slots: Arc<Mutex<Slots>>,
     tasks: TaskTracker,
+    never_takes_over: bool,
 }
 
 impl Operations {
     /// Creates the table, without running operations.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the same operations for calls that never ask another operation to end: they are `Busy` while one holds
+    /// their key.
+    pub fn without_takeover(&self) -> Self {
+        Self { never_takes_over: true, ..self.clone() }
     }
 
     /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `timeout`.
@@ -184,48 +175,11 @@ impl Operations {
         F: Future<Output = Result<T, E>> + Send + 'static,
         W: FnOnce(Waiters) -> F + Clone + Send + 'static,
     {
-        self.run_or_join((key, timeout), (plan, true), work).await
-    }
-
-    /// Works like [`Operations::run`], but never asks another operation to end: it is `Busy` while one holds the key.
-    ///
-    /// # Errors
-    /// The errors of [`Operations::run`].
-    pub async fn run_exclusive<P, T, E, F, W>(
-        &self,
-        key: Key,
-        plan: P,
-        timeout: Duration,
-        work: W,
-    ) -> Result<T, OperationError<E>>
-    where
-        P: Content + Clone,
-        T: Clone + Send + Sync + 'static,
-        E: IntoStatus + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
-    {
-        self.run_or_join((key, timeout), (plan, false), work).await
-    }
-
-    async fn run_or_join<P, T, E, F, W>(
-        &self,
-        (key, timeout): (Key, Duration),
-        (plan, may_supersede): (P, bool),
-        work: W,
-    ) -> Result<T, OperationError<E>>
-    where
-        P: Content + Clone,
-        T: Clone + Send + Sync + 'static,
-        E: IntoStatus + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
-    {
         let start = Instant::now();
         let mut was_abandoned = false;
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            match self.enter(&key, plan.clone(), may_supersede, work.clone()) {
+            match self.enter(&key, plan.clone(), work.clone()) {
                 Entry::Wait(outcome, waiter) => match wait((&key, timeout), outcome, waiter, left).await {
                     Err(OperationError::Failed(error)) if error.is_abandoned() && !was_abandoned => {
                         was_abandoned = true
@@ -258,7 +212,7 @@ impl Operations {
     }
 
     /// Joins or starts an operation. Never waits.
-    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_supersede: bool, work: W) -> Entry<T, E>
+    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, work: W) -> Entry<T, E>
     where
         P: Content,
         T: Clone + Send + Sync + 'static,
@@ -270,16 +224,16 @@ impl Operations {
         if let Some(running) = slots.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
-                Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_in(&plan) => {
+                Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_other_in(&plan) => {
                     Entry::Wait(outcome.clone(), running.waiters.join())
                 }
-                _ if may_supersede && !running.waiters.any() && !running.plan.same(&plan) => {
+                _ if !self.never_takes_over && !running.waiters.any() && !running.plan.is_same(&plan) => {
                     Entry::Ending(running.ended.clone(), running.waiters.supersede())
                 }
                 _ => Entry::Busy(key.clone()),
             };
         }
-        if let Some(other) = excluded(&slots, key, may_supersede) {
+        if let Some(other) = excluded(&slots, key, !self.never_takes_over) {
             return other;
         }
         if slots.is_closing() {
@@ -290,18 +244,15 @@ impl Operations {
         let (send, outcome) = oneshot::channel();
         let (alive, ended) = oneshot::channel();
         let outcome = outcome.shared();
-        let running = Running::new(Plan::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
+        let running = Running::new(Box::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
         slots.insert(key.clone(), running);
         drop(slots);
         let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
         let future = async move { work(waiters).await };
         let task = async move {
             let release = release;
-            let ended = match AssertUnwindSafe(future).catch_unwind().await {
-                Ok(Ok(value)) => Outcome::Done(value),
-                Ok(Err(error)) => Outcome::Failed(Arc::new(error)),
-                Err(panic) => Outcome::Panicked(panic_text(panic.as_ref())),
-            };
+            let ended = AssertUnwindSafe(future).catch_unwind().await;
+            let ended = ended.map(|result| result.map_err(Arc::new)).map_err(|panic| panic_text(panic.as_ref()));
             // The key is freed before any caller gets the result, so that an immediate next call is not Busy.
             drop(release);
             // The send fails when no caller waits any more.
@@ -313,13 +264,13 @@ impl Operations {
 }
 
 /// Finds a running operation that excludes `key`.
-fn excluded<T, E>(slots: &Slots, key: &Key, may_supersede: bool) -> Option<Entry<T, E>> {
+fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
     // An operation with callers comes first, then the order of the keys decides, so that the result does not depend on
     // a hash.
     in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
     let (held, running) = in_the_way.first()?;
-    Some(match may_supersede && !running.waiters.any() {
+    Some(match takes_over && !running.waiters.any() {
         true => Entry::Ending(running.ended.clone(), running.waiters.supersede()),
         false => Entry::Busy((*held).clone()),
     })
@@ -352,13 +303,11 @@ async fn wait<T: Clone, E>(
     match waited {
         Err(_elapsed) => Err(OperationError::StillRunning { key, waited: timeout }),
         Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was aborted".to_owned() }),
-        Ok(Ok(Outcome::Done(value))) => Ok(value),
-        Ok(Ok(Outcome::Failed(error))) => Err(OperationError::Failed(error)),
-        Ok(Ok(Outcome::Panicked(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
+        Ok(Ok(Ok(result))) => result.map_err(OperationError::Failed),
+        Ok(Ok(Err(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
     }
 }
 
-/// Returns the text of a panic, if it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("internal error: {}", text.unwrap_or("a panic without a message"))

@@ -18,7 +18,6 @@ use std::num::NonZeroU32;
 
 pub use error::ParameterError;
 pub use formatting::{block_size, check_format_options};
-pub use key::Described;
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
@@ -29,23 +28,8 @@ use crate::go_template::Data;
 
 /// Prefix of the keys that set a tag, case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
-/// The documentation of the keys with that prefix.
-pub const TAG_SPECIFICATION: Described = Described {
-    key: "tagSpecification*",
-    values: "`key=value`; the prefix is case-sensitive and takes any suffix",
-    default: "",
-    effect: "a tag; the value is a template, see [tagging](tagging.md)",
-    conflicts: "[reserved keys](tagging.md#reserved-keys)",
-};
 /// Prefix of the keys that name a tag to delete, case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
-/// The documentation of the keys with that prefix.
-pub const TAG_DELETION: Described = Described {
-    key: "tagDeletion*",
-    values: "the key of a tag; the prefix is case-sensitive and takes any suffix",
-    effect: "delete a tag, unless another entry sets it",
-    ..TAG_SPECIFICATION
-};
 
 /// One entry in the user's spelling.
 struct Entry<'a> {

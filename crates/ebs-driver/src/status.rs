@@ -66,25 +66,6 @@ meanings! {
     Internal => Internal,
 }
 
-/// A meaning after which the caller assumes that its request may have had an effect. The codes of both are not final
-/// for the kubelet either.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsettled {
-    /// [`Meaning::InProgress`].
-    InProgress,
-    /// [`Meaning::Unavailable`].
-    Unavailable,
-}
-
-impl From<Unsettled> for Meaning {
-    fn from(unsettled: Unsettled) -> Self {
-        match unsettled {
-            Unsettled::InProgress => Self::InProgress,
-            Unsettled::Unavailable => Self::Unavailable,
-        }
-    }
-}
-
 /// An error of an RPC.
 pub trait IntoStatus: Error {
     /// Returns the meaning, which depends on the type of the error and never on its text.

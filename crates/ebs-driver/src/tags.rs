@@ -32,23 +32,19 @@ pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
 /// An invalid tag, with its key. Always InvalidArgument. For `--extra-tags`, the driver does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
-    /// The key is reserved for the driver or for Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
              kubernetes.io… and the driver's own {driver}/… may not be set; choose another key"
     )]
     Reserved { key: String, driver: DriverName },
-    /// The value is not a valid template, or its evaluation failed.
     #[error("the value of tag {key:?} is not valid")]
     Template {
         key: String,
         #[source]
         cause: TemplateError,
     },
-    /// EC2 rejects the key.
     #[error("tag key {key:?} is not valid: EC2 accepts keys of 1 to {MAX_KEY} characters that do not start with aws:")]
     Key { key: String },
-    /// EC2 rejects the value.
     #[error("the value of tag {key:?} has {length} characters, but EC2 accepts at most {MAX_VALUE}")]
     Value {
         key: String,

@@ -8,12 +8,9 @@ use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
 use ebs_cloud::{Term, Topology, Volume};
 use ebs_ec2::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
-use crate::status::{IntoStatus, Meaning};
-
 /// An invalid topology. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// The value of a zone key is invalid.
     #[error("accessibility_requirements have an invalid value for {key}")]
     Zone {
         key: String,
@@ -21,37 +18,26 @@ pub enum TopologyError {
         #[source]
         cause: IdError,
     },
-    /// The term lacks keys of an Outpost, or its zone.
     #[error(
         "accessibility_requirements have a term with {given} and without {missing}; set the zone of the Outpost, and \
          either all of partition, region, account-id and outpost-id or its whole ARN in outpost-id"
     )]
     Incomplete { given: String, missing: String },
-    /// The value of an Outpost key is invalid.
     #[error("accessibility_requirements name an invalid Outpost")]
     Outpost(#[source] IdError),
-    /// A required term has a key or value that the driver does not know.
     #[error(
         "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not \
          support; use {known}"
     )]
     UnknownKey { key: String, known: String },
-    /// The two zone keys contradict each other.
     #[error(
         "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}; correct one of them"
     )]
     TwoZones { key: String, zone: String, other_key: String, other: String },
-    /// The ARN and another key of the term contradict each other.
     #[error(
         "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id has {arn:?}; correct one of them"
     )]
     Contradiction { key: String, value: String, arn: String },
-}
-
-impl IntoStatus for TopologyError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
 }
 
 /// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and terms are never mixed. A term

@@ -11,7 +11,6 @@ pub(crate) const NODE_LOCAL: &str = "local-ebs://";
 /// The volume of a handle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeHandle {
-    /// An EC2 volume.
     Volume(VolumeId),
     /// The volume at a device of each node, which is another volume on each node. The text is the whole handle.
     NodeLocal(String),

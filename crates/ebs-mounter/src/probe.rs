@@ -12,7 +12,8 @@ mod ext;
 mod ext_geometry;
 mod header;
 mod journal;
-
+#[cfg(test)]
+mod odds;
 mod places;
 mod reach;
 mod read;

@@ -9,7 +9,8 @@
 //! [`loop_device`] and [`mount_namespace`] provide separate disks and mounts, [`ext_damage`] damaged file systems,
 //! and [`replaced_tool`] a fake tool. [`node_pod`] runs the node service in a
 //! container, [`kube_api`] a Kubernetes API server, and [`collector`] a collector of traces. [`pages`] reads the driver's
-//! metrics, and [`kubelet`] knows after which responses the kubelet forgets a mount.
+//! metrics, [`kubelet`] knows after which responses the kubelet forgets a mount, and [`doc_table`] compares the tables of
+//! the documents with the code.
 //!
 //! The crate uses only the driver's command line, socket and environment. Product crates must not depend on it; only
 //! tests and `xtask` do.
@@ -18,6 +19,7 @@ pub mod collector;
 pub mod content;
 pub mod control;
 pub mod csi_client;
+pub mod doc_table;
 pub mod ext_damage;
 pub mod kube_api;
 pub mod kubelet;

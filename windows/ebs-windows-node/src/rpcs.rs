@@ -116,7 +116,7 @@ impl<P: Content + Clone, T: Clone + Send + Sync + 'static> Mutation<P, T> {
         };
         Ok(match supersedes {
             true => node.operations.run(key, plan, rpc.timeout(), work).await?,
-            false => node.operations.run_exclusive(key, plan, rpc.timeout(), work).await?,
+            false => node.operations.without_takeover().run(key, plan, rpc.timeout(), work).await?,
         })
     }
 }

@@ -1,41 +1,36 @@
 //! Turns flags into settings: rejects invalid flags, and warns about flags without effect.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
+use ebs_driver::config::{self, ConfigError, Mode};
+use ebs_driver::controller::ControllerOptions;
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
+use ebs_driver::tags::TagPolicy;
 use ebs_ec2::DriverName;
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{LogConfig, TlsFiles};
 
-use super::flags::{CommonFlags, NodeFlags};
+use super::flags::{CommonFlags, ControllerFlags, NodeFlags};
 use super::system::Platform;
-use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
+use super::{DriverSettings, Flags, HookSettings, HttpSettings, Job, NodeSettings, Refused, Role, Settings};
 
 pub(super) fn log(common: &CommonFlags, directives: Option<String>) -> Result<LogConfig, Refused> {
     let settings = common.log.settings(common.logging_format, common.verbosity, &common.vmodule);
     Ok(LogConfig { settings: settings.map_err(Refused::new)?, directives })
 }
 
-pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
+pub(super) fn job(flags: &Flags, platform: Platform) -> Result<Job, Refused> {
     // With `--version` the process only prints its version, so the mode may be one that the platform does not support.
     if let Some(reason) = platform.refuses(flags.role).filter(|_| !flags.common.version) {
         return Err(Refused::new(reason));
     }
-    // Check values that the mode does not use, too, so that a mistake is reported where it was made.
-    let http = http(&flags.common)?;
-    let metadata_sources = metadata_sources(&flags.common.metadata_sources)?;
+    let common = common(flags)?;
     let job = match flags.role {
-        Role::Driver(mode) => {
-            let driver = driver_options(flags, mode, version);
-            let driver = DriverConfig::new(&driver).map_err(|error| Refused::new(chain(&error)))?;
-            Job::Serve(Box::new(settings(flags, driver, Common { http, metadata_sources, platform })?))
-        }
-        Role::Labeler => Job::LabelNodes(labeler(flags, http, metadata_sources)),
+        Role::Driver(mode) => Job::Serve(Box::new(driver(flags, mode, common, platform)?)),
+        Role::Labeler => Job::LabelNodes(common),
         Role::PreStopHook => {
-            Job::AwaitDetachments(HookSettings { driver: DriverName::default(), kubeconfig: kubeconfig(flags) })
+            Job::AwaitDetachments(HookSettings { driver: common.driver, kubeconfig: common.kubeconfig })
         }
     };
     for note in without_effect(flags, platform) {
@@ -44,73 +39,52 @@ pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Jo
     Ok(job)
 }
 
-/// Settings that do not depend on the mode.
-struct Common {
-    http: Option<HttpSettings>,
-    metadata_sources: Vec<SourceKind>,
-    platform: Platform,
-}
-
-fn settings(flags: &Flags, driver: DriverConfig, common: Common) -> Result<Settings, Refused> {
-    let Common { http, metadata_sources, platform } = common;
-    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint, platform)).transpose()?;
-    let (user_agent_extra, log_aws_bodies) = aws(flags);
+/// Checks values that the mode does not use, too, so that a mistake is reported where it was made.
+fn common(flags: &Flags) -> Result<Settings, Refused> {
+    let CommonFlags { kubeconfig, shutdown_timeout, .. } = &flags.common;
+    let user_agent_extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone());
     Ok(Settings {
-        driver,
-        http,
-        batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
-        modification_window: modification_window(flags),
-        node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
-        deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
-        metadata_sources,
-        log_aws_bodies,
-        user_agent_extra,
-        shutdown_timeout: flags.common.shutdown_timeout,
-        kubeconfig: kubeconfig(flags),
-        node,
+        driver: DriverName::default(),
+        http: http(&flags.common)?,
+        kubeconfig: Some(kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
+        metadata_sources: metadata_sources(&flags.common.metadata_sources)?,
+        user_agent_extra: user_agent_extra.filter(|extra| !extra.is_empty()),
+        log_aws_bodies: flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log),
+        shutdown_timeout: *shutdown_timeout,
     })
 }
 
-fn labeler(flags: &Flags, http: Option<HttpSettings>, metadata_sources: Vec<SourceKind>) -> LabelerSettings {
-    let (user_agent_extra, log_aws_bodies) = aws(flags);
-    LabelerSettings {
-        driver: DriverName::default(),
-        http,
-        kubeconfig: kubeconfig(flags),
-        metadata_sources,
-        user_agent_extra,
-        log_aws_bodies,
-        shutdown_timeout: flags.common.shutdown_timeout,
-    }
-}
-
-/// Returns the suffix of the user agent, and whether to log bodies.
-fn aws(flags: &Flags) -> (Option<String>, bool) {
-    let extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty());
-    (extra, flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log))
-}
-
-fn kubeconfig(flags: &Flags) -> Option<PathBuf> {
-    Some(&flags.common.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from)
-}
-
-/// Returns zero without a controller.
-fn modification_window(flags: &Flags) -> Duration {
-    flags.controller.as_ref().map_or(Duration::ZERO, |controller| controller.modify_volume_request_handler_timeout)
-}
-
-fn driver_options(flags: &Flags, mode: Mode, version: &str) -> DriverOptions {
-    let controller = flags.controller.as_ref();
-    DriverOptions {
+fn driver(flags: &Flags, mode: Mode, common: Settings, platform: Platform) -> Result<DriverSettings, Refused> {
+    let invalid = |error| Refused::new(chain(&error));
+    let endpoint = Endpoint::parse(&flags.common.endpoint).map_err(ConfigError::Endpoint).map_err(invalid)?;
+    let endpoint_mode = config::endpoint_mode(&flags.common.endpoint_mode).map_err(invalid)?;
+    let controller = flags.controller.as_ref().map(controller).transpose().map_err(invalid)?;
+    Ok(DriverSettings {
+        common,
         mode,
-        version: version.to_owned(),
-        endpoint: flags.common.endpoint.clone(),
-        endpoint_mode: flags.common.endpoint_mode.clone(),
-        extra_tags: controller.map(|flags| flags.extra_tags.clone()).unwrap_or_default(),
-        extra_volume_tags: controller.map(|flags| flags.extra_volume_tags.clone()).unwrap_or_default(),
-        cluster_id: controller.map(|flags| flags.k8s_tag_cluster_id.clone()).unwrap_or_default(),
-        warn_on_invalid_tag: controller.is_some_and(|flags| flags.warn_on_invalid_tag),
-    }
+        node: flags.node.as_ref().map(|node| node_settings(node, &endpoint, platform)).transpose()?,
+        endpoint,
+        endpoint_mode,
+        controller: controller.unwrap_or_default(),
+        batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
+        deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
+    })
+}
+
+fn controller(flags: &ControllerFlags) -> Result<ControllerOptions, ConfigError> {
+    let tags = TagPolicy {
+        cluster_id: Some(flags.k8s_tag_cluster_id.clone()).filter(|id| !id.is_empty()),
+        extra: config::extra_tags(&flags.extra_tags, &flags.extra_volume_tags)?,
+        warn_on_invalid: flags.warn_on_invalid_tag,
+        ..TagPolicy::default()
+    };
+    tags.check_extra().map_err(ConfigError::Tag)?;
+    Ok(ControllerOptions {
+        tags,
+        node_local_volumes: flags.enable_node_local_volumes,
+        modification_window: flags.modify_volume_request_handler_timeout,
+        ..ControllerOptions::default()
+    })
 }
 
 fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {

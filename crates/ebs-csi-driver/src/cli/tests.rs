@@ -1,7 +1,8 @@
+#[cfg(unix)]
 mod environment;
 mod every_flag;
+#[cfg(unix)]
 mod options_page;
-mod product_source;
 mod windows;
 
 use super::*;
@@ -13,11 +14,11 @@ fn read(line: &str) -> Result<Flags, Refused> {
 fn job(line: &str) -> Result<Job, Refused> {
     let flags = read(line)?;
     flags.log(None)?;
-    flags.check("v0")
+    flags.check()
 }
 
 /// Settings of a mode that serves CSI.
-fn checked(line: &str) -> Result<Settings, Refused> {
+fn checked(line: &str) -> Result<DriverSettings, Refused> {
     match job(line)? {
         Job::Serve(settings) => Ok(*settings),
         other => panic!("{line} serves no CSI: {other:?}"),
@@ -104,9 +105,9 @@ fn defaults_equal_reference_except_batching() {
     let node = flags.node.unwrap();
     assert_eq!((node.volume_attach_limit, node.reserved_volume_attachments), (-1, -1));
     let settings = checked("all").unwrap();
-    assert_eq!(settings.driver.endpoint.to_string(), "unix:///tmp/csi.sock");
+    assert_eq!(settings.endpoint.to_string(), "unix:///tmp/csi.sock");
     assert_eq!(settings.node.unwrap().state_dir.as_deref(), Some(std::path::Path::new("/tmp")));
-    assert!(settings.http.is_none());
+    assert!(settings.common.http.is_none());
 }
 
 #[test]
@@ -126,9 +127,9 @@ fn metrics_tls_needs_endpoint_certificate_and_key() {
         refused(&format!("{mode} {certificate} {key}"), "needs --http-endpoint");
         refused(&format!("{mode} {key}"), "--metrics-key-file");
         let settings = checked(&format!("{mode} {certificate} {key} {address}")).unwrap();
-        let files = settings.http.and_then(|http| http.tls).unwrap();
+        let files = settings.common.http.and_then(|http| http.tls).unwrap();
         assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("/c"), Some("/k")));
-        assert!(checked(&format!("{mode} {address}")).unwrap().http.unwrap().tls.is_none());
+        assert!(checked(&format!("{mode} {address}")).unwrap().common.http.unwrap().tls.is_none());
     }
 }
 
@@ -144,7 +145,7 @@ fn relative_or_empty_mount_point_prefix_is_ignored() {
 #[test]
 fn metadata_sources_keep_order_and_ignore_case() {
     use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
-    let sources = |line: &str| checked(line).unwrap().metadata_sources;
+    let sources = |line: &str| checked(line).unwrap().common.metadata_sources;
     assert_eq!(sources("node"), [Imds, Kubernetes]);
     assert_eq!(sources("node --metadata-sources=IMDS"), [Imds]);
     let split = "node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes,imds";

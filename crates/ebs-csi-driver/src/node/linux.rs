@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_ec2::VolumeId;
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_telemetry::{Metrics, NotGrownVolume, UnhealthyVolume};
@@ -30,7 +31,6 @@ impl System {
     }
 }
 
-/// The node service of this platform.
 pub(crate) type Service = NodeService;
 
 /// How long shutdown waits, after the drain, until the register of volumes is written. The next stage of a volume
@@ -94,15 +94,9 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
 /// Shows unhealthy volumes and volumes that have not grown on the page of metrics.
 fn show_volumes(node: &NodeService, metrics: &Metrics) {
     let (unhealthy, not_grown) = (node.clone(), node.clone());
-    let ill = |volume: ebs_driver::node::UnhealthyVolume| UnhealthyVolume {
-        volume_id: volume.volume.to_string(),
-        status: volume.status,
-        reason: volume.reason,
-    };
-    let behind = |volume: ebs_driver::node::NotGrownVolume| NotGrownVolume {
-        volume_id: volume.volume.to_string(),
-        missing: volume.missing,
-    };
+    let ill =
+        |(volume, status, reason): (VolumeId, _, _)| UnhealthyVolume { volume_id: volume.to_string(), status, reason };
+    let behind = |(volume, missing): (VolumeId, _)| NotGrownVolume { volume_id: volume.to_string(), missing };
     metrics.set_volumes(
         move || unhealthy.unhealthy_volumes().into_iter().map(ill).collect(),
         move || not_grown.volumes_not_grown().into_iter().map(behind).collect(),

@@ -44,7 +44,6 @@ impl System {
     }
 }
 
-/// The node service of this platform.
 pub(crate) type Service = CsiNode<WindowsNode>;
 
 /// Does nothing: the node service has no background work.

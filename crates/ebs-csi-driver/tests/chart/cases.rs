@@ -83,7 +83,7 @@ fn read(line: &str, number: usize, cases: &mut Vec<Case>) -> anyhow::Result<()> 
             "kubernetes" => case.kubernetes = Some(text.to_owned()),
             "release" => case.release = Some(text.to_owned()),
             "refused" => case.refused = Some(text.to_owned()),
-            _ => bail!("{key:?} is no key"),
+            _ => bail!("{key:?} is not a key"),
         }
         return Ok(());
     }

@@ -58,7 +58,7 @@ async fn reference_upgrade_on_real_api_server_replaces_nothing() -> anyhow::Resu
     release.helm(&["upgrade", RELEASE, &ours, "--reset-then-reuse-values"]).await?;
     let now = objects(&release).await?;
     for path in &paths {
-        ensure!(now.contains(path), "{path} is no object of the chart");
+        ensure!(now.contains(path), "the chart has no object {path}");
     }
     ensure!(identities(&release, &paths).await? == before, "objects were replaced");
     let again = release.get("/api/v1/namespaces/kube-system/services/ebs-csi-node").await?;

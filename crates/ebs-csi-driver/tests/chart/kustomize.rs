@@ -10,12 +10,10 @@ use crate::cases::Case;
 use crate::objects::Rendered;
 use crate::{chart, render, run};
 
-/// The purpose of an overlay.
 struct Overlay {
     /// Path below `overlays/stable`.
     path: &'static str,
     kubernetes: &'static str,
-    /// The registry of its sidecars.
     registry: &'static str,
 }
 

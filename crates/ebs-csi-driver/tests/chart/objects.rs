@@ -11,7 +11,6 @@ pub(crate) struct Rendered(Vec<Value>);
 /// The expected content of a field.
 #[derive(Debug)]
 pub(crate) enum Check {
-    /// An equal value.
     Is(Value),
     /// A list with this item, or a text with this part.
     Has(Value),
@@ -31,14 +30,14 @@ pub(crate) struct Container {
 impl Check {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let (verb, value) = text.split_once(' ').unwrap_or((text, ""));
-        let json = || serde_json::from_str(value).with_context(|| format!("{value:?} is no JSON"));
+        let json = || serde_json::from_str(value).with_context(|| format!("{value:?} is not JSON"));
         Ok(match verb {
             "=" => Self::Is(json()?),
             "has" => Self::Has(json()?),
             "lacks" => Self::Lacks(json()?),
             "absent" => Self::Absent,
             "exists" => Self::Exists,
-            _ => bail!("{verb:?} is none of =, has, lacks, absent, exists"),
+            _ => bail!("{verb:?} must be one of =, has, lacks, absent, exists"),
         })
     }
 }
@@ -48,7 +47,7 @@ impl Rendered {
     /// Invalid YAML, a duplicate object, or a duplicate key in a map.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let objects: Vec<Value> =
-            serde_saphyr::from_multiple(text).map_err(|error| anyhow::anyhow!("no YAML: {error}"))?;
+            serde_saphyr::from_multiple(text).map_err(|error| anyhow::anyhow!("not YAML: {error}"))?;
         let rendered = Self(objects.into_iter().filter(|object| !object.is_null()).collect());
         let mut names: Vec<String> = rendered.0.iter().map(id).collect();
         names.sort();

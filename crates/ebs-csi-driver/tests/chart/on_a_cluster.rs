@@ -38,7 +38,7 @@ async fn minor(api: &KubeApi) -> anyhow::Result<u32> {
     let version = api.get("/version").await?.context("no version")?;
     let text = version["gitVersion"].as_str().unwrap_or_default();
     let minor = text.split('.').nth(1).and_then(|minor| minor.parse().ok());
-    minor.with_context(|| format!("{text:?} is no version"))
+    minor.with_context(|| format!("{text:?} is not a version"))
 }
 
 /// Checks that the API server accepts an object in a strict dry run. With `may_lack`, the server may also reject the object for missing fields, by their names.

@@ -14,7 +14,6 @@ const NOT_OURS: [&str; 3] = ["xtask", "target", "CHANGELOG.md"];
 const FENCE: &str = "```";
 const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
 
-/// A block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Number of its first line, from 1.
@@ -93,10 +92,14 @@ fn every_block_has_language_and_every_skip_has_reason() -> anyhow::Result<()> {
             let place = format!("{}:{}", page.path, block.line);
             ensure!(
                 LANGUAGES.contains(&block.language.as_str()),
-                "{place}: {:?} is none of {LANGUAGES:?}",
+                "{place}: {:?} must be one of {LANGUAGES:?}",
                 block.language
             );
-            ensure!(block.not_run.is_none() || block.language == "sh", "{place}: nobody runs {}", block.language);
+            ensure!(
+                block.not_run.is_none() || block.language == "sh",
+                "{place}: the tests do not run {}",
+                block.language
+            );
             ensure!(block.not_run.as_ref().is_none_or(|why| why.len() >= 10), "{place}: say why it is not run");
         }
     }

@@ -186,7 +186,7 @@ async fn every_dashboard_query_is_valid_promql() -> anyhow::Result<()> {
     for (title, expression, _) in &queries {
         let named = expression.split('$').skip(1).map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_'));
         let unknown = named.filter_map(|mut words| words.next()).find(|name| !choices.contains(name));
-        ensure!(unknown.is_none(), "{title}: nobody can choose ${unknown:?}");
+        ensure!(unknown.is_none(), "{title}: it uses ${unknown:?}, which is not a variable of the dashboard");
     }
     let panels = dashboard["panels"].as_array().context("panels")?;
     let ids: BTreeSet<String> = panels.iter().map(|panel| panel["id"].to_string()).collect();

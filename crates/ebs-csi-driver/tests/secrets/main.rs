@@ -38,6 +38,27 @@ fn secrets() -> HashMap<String, String> {
     [("key", "csi-key"), ("password", "csi-password")].map(|(key, kind)| (key.to_owned(), canary(kind))).into()
 }
 
+/// Starts a collector in its own directory below `dir`. Configures a controller with all of its output enabled that
+/// takes its credentials from these variables.
+async fn controller_with(
+    dir: &Path,
+    name: &str,
+    variables: &[(&str, &str)],
+) -> anyhow::Result<(Collector, WorldBuilder)> {
+    let own = dir.join(name);
+    std::fs::create_dir(&own)?;
+    let collector = Collector::start(&own, &[]).await?;
+    let mut world = talkative("controller", &collector);
+    let is_set = |key: &&str| variables.iter().any(|(name, _)| name == key);
+    for key in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].into_iter().filter(|key| !is_set(key)) {
+        world = world.without_env(key);
+    }
+    for (name, value) in variables {
+        world = world.env(name, value);
+    }
+    Ok((collector, world))
+}
+
 /// Configures a driver with all of its output enabled.
 fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
     let mut world = World::builder(DRIVER).mode(mode);
@@ -52,18 +73,6 @@ fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{}", collector.address))
         .env("OTEL_EXPORTER_OTLP_HEADERS", &format!("authorization=Bearer {}", canary("otlp-header")))
         .env("OTEL_BSP_SCHEDULE_DELAY", "50")
-}
-
-/// Adds keys to the environment.
-fn with_keys(world: WorldBuilder) -> WorldBuilder {
-    world
-        .env("AWS_ACCESS_KEY_ID", &format!("AKIA{CANARY}0000000000"))
-        .env("AWS_SECRET_ACCESS_KEY", &canary("secret-key"))
-        .env("AWS_SESSION_TOKEN", &canary("session-token"))
-}
-
-fn without_keys(world: WorldBuilder) -> WorldBuilder {
-    world.without_env("AWS_ACCESS_KEY_ID").without_env("AWS_SECRET_ACCESS_KEY")
 }
 
 /// Everything that the driver has written or answered.
@@ -202,8 +211,10 @@ async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let request = csi::ControllerPublishVolumeRequest { secrets: secrets(), ..on_node.attach_request() };
     let published = said.answer("ControllerPublish", controller.controller_publish_volume(request).await);
     on_node.publish_context = published.context("attached")?.into_inner().publish_context;
-    said.answer("NodeStage", stage(world.client(), &on_node, "ext2").await);
-    said.answer("NodeStage", stage(world.client(), &on_node, "ext4").await).context("staged")?;
+    let request = csi::NodeStageVolumeRequest { secrets: secrets(), ..on_node.stage_request() };
+    let invalid = csi::NodeStageVolumeRequest { staging_target_path: "nowhere".to_owned(), ..request.clone() };
+    said.answer("NodeStage", world.client().stage(invalid).await);
+    said.answer("NodeStage", world.client().stage(request).await).context("staged")?;
     let request = csi::NodePublishVolumeRequest { secrets: secrets(), ..on_node.publish_request() };
     said.answer("NodePublish", node.clone().node_publish_volume(request).await).context("published")?;
     let request = csi::ControllerExpandVolumeRequest {
@@ -233,25 +244,6 @@ async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let request = csi::DeleteVolumeRequest { volume_id: id, secrets: secrets() };
     said.answer("DeleteVolume", controller.delete_volume(request).await).context("deleted")?;
     Ok(())
-}
-
-async fn stage(
-    client: &CsiClient,
-    volume: &ebs_testkit::on_node::VolumeOnNode,
-    fs_type: &str,
-) -> Result<(), tonic::Status> {
-    let capability = Access::Mount(fs_type.to_owned()).capability();
-    let request = csi::NodeStageVolumeRequest {
-        secrets: secrets(),
-        volume_capability: Some(capability),
-        ..volume.stage_request()
-    };
-    // The first request is invalid because of its path.
-    let request = match fs_type {
-        "ext2" => csi::NodeStageVolumeRequest { staging_target_path: "nowhere".to_owned(), ..request },
-        _ => request,
-    };
-    client.stage(request).await
 }
 
 async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> anyhow::Result<()> {
@@ -305,7 +297,10 @@ fn secrets_of_requests_and_environment_are_not_written() {
         let collector = Collector::start(dir.path(), &[]).await?;
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_with_token())?;
-        let world = with_keys(talkative("all", &collector))
+        let world = talkative("all", &collector)
+            .env("AWS_ACCESS_KEY_ID", &format!("AKIA{CANARY}0000000000"))
+            .env("AWS_SECRET_ACCESS_KEY", &canary("secret-key"))
+            .env("AWS_SESSION_TOKEN", &canary("session-token"))
             .loop_devices()
             .arg(&format!("--kubeconfig={}", kubeconfig.display()))
             .start()
@@ -411,13 +406,7 @@ async fn secrets_of_other_credential_sources_are_not_written() -> anyhow::Result
         (pod_identity, &container, "container-token"),
         (instance_role, &imds, "imds-token"),
     ] {
-        let own = dir.path().join(shown);
-        std::fs::create_dir(&own)?;
-        let collector = Collector::start(&own, &[]).await?;
-        let mut world = without_keys(talkative("controller", &collector));
-        for (name, value) in variables {
-            world = world.env(name, value);
-        }
+        let (collector, world) = controller_with(dir.path(), shown, variables).await?;
         let world = world.start().await?;
         let mut said = Said::default();
         a_few_calls(&world, &mut said).await?;
@@ -470,21 +459,9 @@ async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Res
         ],
     ];
     for (case, variables) in cases.into_iter().enumerate() {
-        let own = dir.path().join(case.to_string());
-        std::fs::create_dir(&own)?;
-        let collector = Collector::start(&own, &[]).await?;
-        let mut world = talkative("controller", &collector);
-        if !variables.iter().any(|(name, _)| *name == "AWS_ACCESS_KEY_ID") {
-            world = without_keys(world);
-        }
-        for (name, value) in variables {
-            world = world.env(name, value);
-        }
-        let mut world = world
-            .env("AWS_REGION", "us-west-2")
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .start_without_driver()
-            .await?;
+        let (collector, world) = controller_with(dir.path(), &case.to_string(), variables).await?;
+        let world = world.env("AWS_REGION", "us-west-2").env("AWS_EC2_METADATA_DISABLED", "true");
+        let mut world = world.start_without_driver().await?;
         world.spawn_driver()?;
         let failed = "health check of EC2 failed";
         world.until_logged(failed, |log| log.contains(failed)).await?;

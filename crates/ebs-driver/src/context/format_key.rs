@@ -15,9 +15,7 @@ pub enum FormatKey {
     BlockSize,
     /// The size of an inode in bytes.
     InodeSize,
-    /// The number of bytes for each inode.
     BytesPerInode,
-    /// The number of inodes.
     NumberOfInodes,
     /// ext4 allocates clusters of blocks.
     Bigalloc,
@@ -75,7 +73,6 @@ impl FormatKey {
         }
     }
 
-    /// Returns true when the option is set.
     pub fn is_set(self, options: &FormatOptions) -> bool {
         self.value(options).is_some()
     }

@@ -21,7 +21,6 @@ const TRUE: &str = "true";
 pub enum VolumeOrigin {
     /// No source: its blocks were zero when it was created.
     Blank,
-    /// A snapshot.
     Snapshot,
     /// Another volume.
     Clone,
@@ -37,7 +36,6 @@ pub struct PublishContext {
     pub device: Option<PathBuf>,
     /// The volume of a node-local handle, or `None` when the handle names the volume.
     pub local_volume: Option<VolumeId>,
-    /// The source of the volume.
     pub origin: Option<VolumeOrigin>,
     /// The size of the volume at its attachment. The volume cannot be smaller now.
     pub size: Option<Gib>,

@@ -15,20 +15,17 @@ use crate::topology::TopologyError;
 /// An error of a controller RPC.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// A required field is empty.
     #[error("the request has no {field}")]
     Missing {
         /// The name of the field in the protocol.
         field: &'static str,
     },
-    /// The ID does not have the form of an EC2 ID, so the object cannot exist.
     #[error("{kind} {id:?} does not exist: this is not a valid EC2 id")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
         id: String,
     },
-    /// EC2 does not list the snapshot.
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
     /// Another program attaches and detaches the volume, and the driver only mounts it.
@@ -36,15 +33,12 @@ pub enum ControllerError {
         "{handle} is a node-local volume: the driver publishes it on its node, but cannot expand, modify, snapshot or clone it"
     )]
     NodeLocal { handle: String },
-    /// The feature is switched off.
     #[error(
         "{handle} is a node-local volume, but this feature is disabled; start the controller with --enable-node-local-volumes=true"
     )]
     NodeLocalOff { handle: String },
-    /// The handle has no device.
     #[error("{handle} names no device; use the handle of a node-local volume, such as local-ebs://dev/xvdbz")]
     NodeLocalHandle { handle: String },
-    /// EC2 does not describe the attachments of such a node to this account.
     #[error("publish {handle} to {node}: EC2 does not describe the instances of HyperPod nodes to this account")]
     NodeLocalOnHyperPod { handle: String, node: String },
     /// The source has no ID. Ignoring it would silently create a blank volume.
@@ -52,7 +46,6 @@ pub enum ControllerError {
         "volume_content_source has neither a snapshot nor a volume; set the id of one, or omit the field for a blank volume"
     )]
     EmptySource,
-    /// The request publishes a single-node volume for several nodes.
     #[error("volume {volume} was not created for several nodes (multi-attach); {why}")]
     NotMultiAttach {
         volume: String,
@@ -60,16 +53,13 @@ pub enum ControllerError {
         /// The volume is already attached to this node, so that the request contradicts an earlier one.
         published: bool,
     },
-    /// The number of entries is negative.
     #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
-    /// The page token is invalid.
     #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
     /// The description of the volume has no zone, without which the orchestrator cannot choose a node.
     #[error("EC2 returned no zone for volume {volume}")]
     ZoneUnknown { volume: String },
-    /// EC2 named the volume's Outpost by an invalid ARN.
     #[error("EC2 returned an invalid Outpost for volume {volume}")]
     OutpostUnknown {
         volume: String,
@@ -118,15 +108,16 @@ impl IntoStatus for ControllerError {
             | Self::NodeLocalOnHyperPod { .. }
             | Self::EmptySource
             | Self::NotMultiAttach { published: false, .. }
-            | Self::MaxEntries(_) => Meaning::InvalidArgument,
+            | Self::MaxEntries(_)
+            | Self::Parameter(_)
+            | Self::Tag(_)
+            | Self::Capability(_)
+            | Self::Topology(_) => Meaning::InvalidArgument,
             Self::NotMultiAttach { published: true, .. } => Meaning::AlreadyExists,
             Self::NoSuchId { .. } | Self::NoSuchSnapshot { .. } => Meaning::NotFound,
             Self::NoSuchToken(_) => Meaning::BadPageToken,
             Self::ZoneUnknown { .. } | Self::OutpostUnknown { .. } => Meaning::InProgress,
-            Self::Parameter(_) | Self::Tag(_) => Meaning::InvalidArgument,
-            Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
-            Self::Topology(error) => error.meaning(),
             Self::Cloud { rpc, error } => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
         }
     }

@@ -37,17 +37,14 @@ pub(super) fn node_local_device(
     Ok(Some(DeviceName::new(format!("/{}", device.trim_start_matches('/')))))
 }
 
-/// Parses the handle of a volume.
 pub(super) fn volume(handle: &str) -> Result<VolumeId, ControllerError> {
     VolumeId::from_handle(handle).map_err(|_| ControllerError::NoSuchId { kind: "volume", id: handle.to_owned() })
 }
 
-/// Parses the handle of a snapshot.
 pub(super) fn snapshot(handle: &str) -> Result<SnapshotId, ControllerError> {
     SnapshotId::from_handle(handle).map_err(|_| ControllerError::NoSuchId { kind: "snapshot", id: handle.to_owned() })
 }
 
-/// Parses the ID of a node.
 pub(super) fn node(id: &str) -> Result<NodeId, ControllerError> {
     NodeId::parse(id).map_err(|_| ControllerError::NoSuchId { kind: "node", id: id.to_owned() })
 }

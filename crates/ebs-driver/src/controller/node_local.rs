@@ -26,13 +26,12 @@ pub(super) async fn publish<E: Ec2>(
     Ok(ControllerPublishVolumeResponse { publish_context: context })
 }
 
-/// Checks the request and returns its node.
 fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
     capability::check_file_system(capability)?;
     capability::log_without_effect(std::slice::from_ref(capability));
-    capability::check_node_local(capability)?;
+    capability::of_node_local(capability)?;
     log_read_only(request);
     match handle::node(&request.node_id)? {
         NodeId::Instance(id) => Ok(id),

@@ -95,7 +95,6 @@ impl World {
         self.ec2.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).map(|c| c.action).collect()
     }
 
-    /// Returns the number of snapshots.
     async fn snapshots(&self) -> usize {
         self.ec2.engine().snapshot_of_state().await.snapshots.len()
     }

@@ -22,7 +22,7 @@ pub(super) async fn run<E: Ec2>(
     let mountable = capability::check_mounts(wanted, None);
     let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
         // The node decides which volume it is, and the request does not name the node.
-        wanted.iter().try_for_each(capability::check_node_local)
+        wanted.iter().try_for_each(|wanted| capability::of_node_local(wanted).map(drop))
     } else {
         let volume = handle::volume(&request.volume_id)?;
         service.cloud.volumes.get(&volume).await.map_err(ControllerError::during(Rpc::ValidateVolumeCapabilities))?;

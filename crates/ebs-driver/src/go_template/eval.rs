@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         if !arguments.is_empty() || piped.is_some() {
             return error(command.line, "arguments are valid for functions only");
         }
-        if matches!(first, Operand::Nil) {
+        if matches!(first, Operand::Constant(Value::Nil)) {
             return error(command.line, "nil is not a command");
         }
         self.operand(at, first)
@@ -248,27 +248,22 @@ impl<'a> Run<'a> {
         self.fuel.spend(0)?;
         match operand {
             Operand::Dot => Ok(dot.clone()),
-            Operand::Nil => Ok(Value::Nil),
-            Operand::Bool(b) => Ok(Value::Bool(*b)),
-            Operand::Int(n) => Ok(Value::Int(*n)),
-            Operand::Str(s) => {
-                self.fuel.spend(s.len())?;
-                Ok(Value::Str(s.clone()))
-            }
-            Operand::Field(path) => fields(line, dot.clone(), path),
-            Operand::Variable(name, path) => {
-                let value = self.variables.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-                match value {
-                    Some(value) => {
-                        self.fuel.spend(value.cost())?;
-                        fields(line, value, path)
-                    }
-                    None => error(line, format!("variable {name} is not defined")),
+            Operand::Constant(value) => {
+                if let Value::Str(text) = value {
+                    self.fuel.spend(text.len())?;
                 }
+                Ok(value.clone())
             }
+            Operand::Variable(name) => match self.variables.iter().rev().find(|(n, _)| n == name) {
+                Some((_, value)) => {
+                    self.fuel.spend(value.cost())?;
+                    Ok(value.clone())
+                }
+                None => error(line, format!("variable {name} is not defined")),
+            },
             Operand::Function(name) => self.function(at, name, &[], None),
             Operand::Pipe(pipe) => self.nested(|run| run.pipe(pipe, dot)),
-            Operand::Chain(inner, path) => {
+            Operand::Fields(inner, path) => {
                 let value = self.operand(at, inner)?;
                 fields(line, value, path)
             }

@@ -4,7 +4,6 @@ use super::compare;
 use super::printf;
 use super::value::Value;
 
-/// Names of functions.
 const NAMES: &str = "and or not eq ne lt le gt ge len print printf println slice index lastIndex toUpper toLower contains \
                      field substring html js call urlquery";
 

@@ -1,6 +1,7 @@
 //! Splits text into tokens.
 
 use super::literals;
+use super::value::Value;
 use super::{Result, TemplateError};
 
 /// A lexical element of the text.
@@ -23,10 +24,7 @@ pub(super) enum Token {
     Assign,
     Comma,
     Dot,
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Str(String),
+    Constant(Value<'static>),
     /// `.Name`, without the dot.
     Field(String),
     /// `$name`, with the dollar sign.
@@ -229,7 +227,7 @@ impl<'t> Lexer<'t> {
         let rest = self.rest();
         let length = rest[1..].find(|c| !(is_name(c) || c == '.')).map_or(rest.len(), |end| end + 1);
         match literals::integer(&rest[..length]) {
-            Ok(number) => self.take(length, Token::Int(number)),
+            Ok(number) => self.take(length, Token::Constant(Value::Int(number))),
             Err(message) => self.error(message),
         }
     }
@@ -246,7 +244,7 @@ impl<'t> Lexer<'t> {
             return self.error("unclosed quoted constant");
         };
         match literals::unescape(&body[..end]) {
-            Ok(text) => self.take(end + 2, Token::Str(text)),
+            Ok(text) => self.take(end + 2, Token::Constant(Value::Str(text))),
             Err(message) => self.error(message),
         }
     }
@@ -254,7 +252,7 @@ impl<'t> Lexer<'t> {
     fn raw_string(&mut self) -> Result<()> {
         let body = &self.rest()[1..];
         let Some(end) = body.find('`') else { return self.error("unclosed raw string") };
-        self.take(end + 2, Token::Str(body[..end].to_owned()))
+        self.take(end + 2, Token::Constant(Value::Str(body[..end].to_owned())))
     }
 }
 
@@ -278,8 +276,8 @@ fn is_name(c: char) -> bool {
 
 fn word(name: &str) -> Token {
     match name {
-        "nil" => Token::Nil,
-        "true" | "false" => Token::Bool(name == "true"),
+        "nil" => Token::Constant(Value::Nil),
+        "true" | "false" => Token::Constant(Value::Bool(name == "true")),
         name => match KEYWORDS.into_iter().find(|keyword| *keyword == name) {
             Some(keyword) => Token::Keyword(keyword),
             None => Token::Identifier(name.to_owned()),

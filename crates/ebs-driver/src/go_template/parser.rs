@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::lexer::{PlacedToken, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
+use super::value::Value;
 use super::{Result, TemplateError, functions, limits, printf};
 
 /// Parses a whole template.
@@ -162,7 +163,7 @@ impl Parser {
 
     fn name(&mut self, what: &str) -> Result<String> {
         match self.peek_word() {
-            Some(Token::Str(name)) => {
+            Some(Token::Constant(Value::Str(name))) => {
                 let name = name.clone();
                 self.at += 1;
                 Ok(name)
@@ -287,7 +288,7 @@ impl Parser {
         }
         match operands.as_slice() {
             [] => return self.error("empty command"),
-            [Operand::Function(name), Operand::Str(format), ..] if name == "printf" => {
+            [Operand::Function(name), Operand::Constant(Value::Str(format)), ..] if name == "printf" => {
                 printf::check(format).map_err(|message| TemplateError::Unsupported { line, message })?;
             }
             _ => {}
@@ -296,7 +297,9 @@ impl Parser {
     }
 
     fn operand(&mut self) -> Result<Option<Operand>> {
-        let Some(operand) = self.term()? else { return Ok(None) };
+        let is_of_dot = matches!(self.peek(), Some(Token::Field(_)));
+        let operand = if is_of_dot { Some(Operand::Dot) } else { self.term()? };
+        let Some(operand) = operand else { return Ok(None) };
         let mut fields = Vec::new();
         while let Some(Token::Field(name)) = self.peek() {
             fields.push(name.clone());
@@ -305,27 +308,19 @@ impl Parser {
         if fields.is_empty() {
             return Ok(Some(operand));
         }
-        Ok(Some(match operand {
-            Operand::Field(mut path) => {
-                path.extend(fields);
-                Operand::Field(path)
-            }
-            Operand::Variable(name, _) => Operand::Variable(name, fields),
-            Operand::Function(_) | Operand::Pipe(_) => Operand::Chain(Box::new(operand), fields),
-            _ => return self.error("a constant has no fields"),
-        }))
+        match operand {
+            Operand::Constant(_) => self.error("a constant has no fields"),
+            Operand::Dot if !is_of_dot => self.error("unexpected field after dot"),
+            operand => Ok(Some(Operand::Fields(Box::new(operand), fields))),
+        }
     }
 
     fn term(&mut self) -> Result<Option<Operand>> {
         let Some(token) = self.peek().cloned() else { return self.error("unclosed action") };
         let operand = match token {
             Token::Dot => Operand::Dot,
-            Token::Nil => Operand::Nil,
-            Token::Bool(b) => Operand::Bool(b),
-            Token::Int(n) => Operand::Int(n),
-            Token::Str(s) => Operand::Str(s),
-            Token::Field(name) => Operand::Field(vec![name]),
-            Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name, Vec::new()),
+            Token::Constant(value) => Operand::Constant(value),
+            Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name),
             Token::Variable(name) => return self.error(format!("variable {name} is not defined")),
             Token::Identifier(name) if functions::exists(&name) => Operand::Function(name),
             Token::Identifier(name) => return self.error(format!("function {name:?} is not defined")),
@@ -343,10 +338,7 @@ impl Parser {
 
 /// Returns whether the command can receive a piped value: only a function, a variable or a field can.
 fn can_be_given_a_value(command: &Command) -> bool {
-    !matches!(
-        command.operands.first(),
-        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Str(_))
-    )
+    !matches!(command.operands.first(), Some(Operand::Dot | Operand::Constant(_)))
 }
 
 /// Returns whether a body has only white space.

@@ -30,7 +30,6 @@ pub(super) fn check(format: &str) -> Result<(), String> {
     pieces(format).map(drop)
 }
 
-/// Formats the values.
 pub(super) fn format(format: &str, values: &[Value<'_>]) -> Result<String, String> {
     let mut values = values.iter();
     let mut out = String::new();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::value::Value;
+
 /// The main template and the templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
@@ -12,22 +14,20 @@ pub(super) struct Templates {
 /// A piece of a template.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Literal text.
     Text(String),
     /// `{{pipeline}}`.
     Action(Pipe),
-    /// `{{if}}`.
     If(Branch),
-    /// `{{with}}`.
     With(Branch),
-    /// `{{range}}`.
     Range(Branch),
-    /// `{{break}}`.
     Break,
-    /// `{{continue}}`.
     Continue,
     /// `{{template "name" pipeline}}`, also for a `{{block}}`.
-    Call { line: usize, name: String, argument: Option<Pipe> },
+    Call {
+        line: usize,
+        name: String,
+        argument: Option<Pipe>,
+    },
 }
 
 /// A condition or range with its two bodies.
@@ -59,18 +59,12 @@ pub(super) struct Command {
 #[derive(Debug)]
 pub(super) enum Operand {
     Dot,
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Str(String),
-    /// `.A.B`: fields of dot.
-    Field(Vec<String>),
-    /// `$x.A.B`: a variable and fields of it.
-    Variable(String, Vec<String>),
-    /// A function by name.
+    Constant(Value<'static>),
+    /// `$x`.
+    Variable(String),
     Function(String),
     /// `(pipeline)`.
     Pipe(Box<Pipe>),
-    /// `(pipeline).A.B`, `function.A.B`.
-    Chain(Box<Operand>, Vec<String>),
+    /// `.A.B`, `$x.A.B`, `(pipeline).A.B`, `function.A.B`.
+    Fields(Box<Operand>, Vec<String>),
 }

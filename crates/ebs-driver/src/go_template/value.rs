@@ -3,14 +3,13 @@
 use super::Data;
 
 /// A value at run time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     /// `nil`, or no value at all.
     Nil,
     Bool(bool),
     Int(i64),
     Str(String),
-    /// The data of the template.
     Data(&'a Data),
 }
 

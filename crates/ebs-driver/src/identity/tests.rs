@@ -3,20 +3,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::config::DriverOptions;
 
-fn config(mode: Mode) -> DriverConfig {
-    DriverConfig::new(&DriverOptions {
-        mode,
-        version: "v0.1.0".to_owned(),
-        endpoint: "unix:///tmp/csi.sock".to_owned(),
-        endpoint_mode: "0600".to_owned(),
-        extra_tags: Vec::new(),
-        extra_volume_tags: Vec::new(),
-        cluster_id: String::new(),
-        warn_on_invalid_tag: false,
-    })
-    .expect("valid")
+fn identity(mode: Mode, serves: &watch::Sender<bool>) -> IdentityService {
+    IdentityService::new(mode, "v0.1.0", serves.subscribe())
 }
 
 async fn probe(service: &IdentityService) -> Option<bool> {
@@ -27,10 +16,10 @@ async fn probe(service: &IdentityService) -> Option<bool> {
 #[tokio::test(start_paused = true)]
 async fn probe_is_ready_once_all_services_are_available() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {
-        let (readiness, starting) = Readiness::starting();
-        let service = IdentityService::new(&config(mode), readiness);
+        let starting = watch::Sender::new(false);
+        let service = identity(mode, &starting);
         assert_eq!(probe(&service).await, Some(false), "{mode}");
-        starting.end();
+        starting.send_replace(true);
         assert_eq!(probe(&service).await, Some(true), "{mode}");
     }
 }
@@ -38,14 +27,14 @@ async fn probe_is_ready_once_all_services_are_available() {
 /// The wait is shorter than the timeout of a sidecar.
 #[tokio::test(start_paused = true)]
 async fn probe_waits_for_a_start_that_is_about_to_end() {
-    let (readiness, starting) = Readiness::starting();
-    let service = IdentityService::new(&config(Mode::Controller), readiness);
+    let starting = watch::Sender::new(false);
+    let service = identity(Mode::Controller, &starting);
     let began = Instant::now();
     assert_eq!(probe(&service).await, Some(false));
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let soon = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        starting.end();
+        starting.send_replace(true);
     };
     let (ready, ()) = tokio::join!(probe(&service), soon);
     assert_eq!(ready, Some(true));
@@ -54,8 +43,8 @@ async fn probe_waits_for_a_start_that_is_about_to_end() {
 /// It stops before it could serve.
 #[tokio::test]
 async fn driver_that_never_served_is_not_ready() {
-    let (readiness, starting) = Readiness::starting();
-    let service = IdentityService::new(&config(Mode::All), readiness);
+    let starting = watch::Sender::new(false);
+    let service = identity(Mode::All, &starting);
     drop(starting);
     assert_eq!(probe(&service).await, Some(false));
 }
@@ -63,7 +52,7 @@ async fn driver_that_never_served_is_not_ready() {
 /// It has no manifest.
 #[tokio::test]
 async fn plugin_info_has_name_and_version() {
-    let service = IdentityService::new(&config(Mode::All), Readiness::serving());
+    let service = identity(Mode::All, &watch::Sender::new(true));
     let info = service.get_plugin_info(Request::new(GetPluginInfoRequest {})).await.expect("no error").into_inner();
     assert_eq!((info.name.as_str(), info.vendor_version.as_str()), ("ebs.csi.aws.com", "v0.1.0"));
     assert!(info.manifest.is_empty());
@@ -72,7 +61,7 @@ async fn plugin_info_has_name_and_version() {
 #[tokio::test]
 async fn capabilities_depend_on_mode_and_include_online_expansion() {
     for (mode, controller) in [(Mode::Controller, true), (Mode::All, true), (Mode::Node, false)] {
-        let service = IdentityService::new(&config(mode), Readiness::serving());
+        let service = identity(mode, &watch::Sender::new(true));
         let answer = service.get_plugin_capabilities(Request::new(GetPluginCapabilitiesRequest {})).await;
         let got: Vec<Type> =
             answer.expect("no error").into_inner().capabilities.into_iter().filter_map(|c| c.r#type).collect();

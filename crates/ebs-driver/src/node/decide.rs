@@ -173,7 +173,6 @@ pub(super) enum Plan {
 /// The facts on which the decision about a device depends.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
-    /// The contents of the device.
     pub(super) contents: &'a Contents,
     /// The partitions that the kernel knows on it.
     pub(super) partitions: &'a [u8],

@@ -16,21 +16,12 @@ use crate::status::{IntoStatus, Meaning, into_status};
 pub enum NodeError {
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A step of the work failed, and the request names no path.
-    #[error("{rpc} of volume {volume} failed")]
-    Anywhere {
-        rpc: Rpc,
-        volume: Handle,
-        #[source]
-        cause: Cause,
-    },
-    /// A step of the work failed.
-    #[error("{rpc} of volume {volume} at {path} failed")]
+    #[error("{rpc} of volume {volume}{} failed", path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default())]
     Work {
         rpc: Rpc,
         volume: Handle,
-        /// The path that the request names.
-        path: NodePath,
+        /// The path that the request names, if any.
+        path: Option<NodePath>,
         #[source]
         cause: Cause,
     },
@@ -38,8 +29,8 @@ pub enum NodeError {
 
 impl NodeError {
     /// Returns a closure for `map_err` at the end of an RPC's work.
-    pub(super) fn during(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
-        let (volume, path) = (volume.clone(), path.clone());
+    pub(super) fn during(rpc: Rpc, volume: &Handle, path: Option<&NodePath>) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.clone(), path.cloned());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
 }
@@ -49,14 +40,12 @@ impl NodeError {
 pub enum Cause {
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device of a mount could not be identified.
     #[error("identify the volume that is mounted there")]
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The record of a format could not be read or written.
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -69,14 +58,12 @@ pub enum Cause {
     Unmount(#[from] UnmountError),
     #[error(transparent)]
     Table(#[from] MountTableError),
-    /// A plain system call on a path or a device failed.
     #[error("{step}")]
     Io { step: &'static str, source: std::io::Error },
     #[error(transparent)]
     Implausible(#[from] Implausible),
     #[error(transparent)]
     Refused(#[from] NodeRefusal),
-    /// No client waits for the result any more, so the driver stopped.
     #[error("the client no longer waits, so the driver stopped before {before}")]
     Abandoned {
         /// The step that was not started.
@@ -94,47 +81,37 @@ impl Cause {
 /// A request that a rule forbids. The driver has changed nothing, except where a variant documents it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRefusal {
-    /// Another volume or file system is mounted at the path.
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
-    /// The volume is mounted there with other options.
     #[error("the volume is already mounted there with {found}, but the request asks for {wanted}")]
     MountedDifferently {
         found: String,
         /// The options that the request asks for.
         wanted: String,
     },
-    /// The disk is smaller than EC2 promised.
     #[error("the device has {found}, less than the volume, which has {promised}")]
     TooSmall { found: Bytes, promised: Gib },
-    /// The device holds another file system than the request asks for.
     #[error(
         "the device holds {found}, but the request asks for {asked}: the driver does not format a device that is not blank"
     )]
     OtherFileSystem { found: FsType, asked: FsType },
-    /// The device is not blank and cannot be mounted.
     #[error("the device is not blank: it holds {contents}, so the driver does not format it")]
     NotBlank {
         contents: String,
         /// The numbers of the partitions that the kernel knows on it.
         partitions: Vec<u8>,
     },
-    /// The device is blank, although it should hold the data of a snapshot or of another volume.
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
         /// `snapshot` or `clone`.
         origin: VolumeOrigin,
     },
-    /// The device is blank, and the driver may not write.
     #[error("the device is blank, but the mount is read-only, so the driver does not format it")]
     BlankReadOnly,
-    /// mkfs reported success, and the device has no file system of that type.
     #[error("mkfs reported success, but the device holds {contents} instead of {asked}")]
     FormatLeft { contents: String, asked: FsType },
-    /// The disk is also bound as a raw device.
     #[error("the device is also bound as a raw device at {at}: a write there would destroy a file system on it")]
     BoundRaw { at: String },
-    /// A file system of the disk is mounted.
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
     /// A process or device holds the disk where the mount table does not show it: a file system of it may be mounted.
@@ -146,7 +123,6 @@ pub enum NodeRefusal {
     /// The volume is still used elsewhere, so that it cannot be unstaged. The driver has unmounted nothing.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
-    /// The volume is not mounted here any more, but its disk is still held.
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
     Held {
         /// The holders that this process can see.
@@ -154,7 +130,6 @@ pub enum NodeRefusal {
         /// This call has unmounted the path.
         unmounted: bool,
     },
-    /// The file system that is mounted there answers with errors.
     #[error("the file system at {at} is unusable: {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     DeadFileSystem {
         at: NodePath,
@@ -169,29 +144,22 @@ pub enum NodeRefusal {
         /// Other uses of the volume, because of which it cannot be checked.
         also: String,
     },
-    /// A check could repair the damage, but the driver may not write.
     #[error("the file system is damaged, but the mount is read-only, so the driver does not repair it: {why}")]
     DamagedReadOnly { why: String },
-    /// The path holds something that the driver did not create.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
-    /// A path of the driver is a symbolic link.
     #[error("the path is a symbolic link, which the driver does not follow")]
     Symlink,
-    /// The volume is not staged at the path of the request.
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
     NotStaged { staging: NodePath, found: String },
-    /// The path is not a mount of the volume.
     #[error("the path is not a mount of this volume: {found}")]
     NotPublished { found: String },
-    /// The kernel does not let this process grow the mounted ext file system.
     #[error("grow the mounted file system {growth}: the driver does not have the capability CAP_SYS_RESOURCE")]
     GrowthNeedsPrivilege {
         growth: Growth,
         /// The file system has clusters (bigalloc), so it does not grow without a mount either.
         has_clusters: bool,
     },
-    /// The format of the file system cannot address the rest of the disk.
     #[error("the file system uses {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
     AtItsLimit {
         /// Bytes of the file system.
@@ -200,7 +168,6 @@ pub enum NodeRefusal {
         device: u64,
         limit: GrowthLimit,
     },
-    /// The kernel rejects writes, although the mount was made for them.
     #[error("the file system cannot grow: {}", match errors {
         Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
         None => "it is read-only, although it was mounted for writing, probably after errors".to_owned(),
@@ -220,22 +187,19 @@ impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => meaning(cause),
+            Self::Work { cause, .. } => meaning(cause),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
+            Self::Work { cause, .. } => next_step(cause),
         }
     }
 
     fn is_abandoned(&self) -> bool {
-        matches!(
-            self,
-            Self::Work { cause: Cause::Abandoned { .. }, .. } | Self::Anywhere { cause: Cause::Abandoned { .. }, .. }
-        )
+        matches!(self, Self::Work { cause: Cause::Abandoned { .. }, .. })
     }
 }
 

@@ -9,7 +9,7 @@ use ebs_mounter::{Device, DeviceNumber, FsType, MountEntry, MountTable, PathKind
 use super::LinuxNode;
 use super::error::{Cause, NodeRefusal};
 use super::growth;
-use super::owner::{self, Owner};
+use super::owner::{self, not_published};
 use super::repair;
 use super::request::Expand;
 
@@ -25,7 +25,7 @@ pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, wait
     // Read again, because the wait may have been long.
     let mount = mounted(node, volume, plan).await?;
     if mount.entry.device != device.number() {
-        return Err(not_published("the mount changed during the call".to_owned()));
+        return Err(not_published("the mount changed during the call"));
     }
     let place = match mount.writable(device.number()) {
         Writable::At(place) => place,
@@ -41,10 +41,6 @@ pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, wait
     };
     growth::in_place(node, &device, &place, mount.fs_type, waiters).await?;
     Ok(size)
-}
-
-fn not_published(found: String) -> Cause {
-    Cause::Refused(NodeRefusal::NotPublished { found })
 }
 
 /// The mount of the volume at the path of the request.
@@ -84,13 +80,9 @@ impl Mount {
 
 async fn mounted(node: &LinuxNode, volume: &VolumeId, plan: &Expand) -> Result<Mount, Cause> {
     let (table, at) = owner::topmost(&plan.path).await?;
-    let nothing = || not_published("a directory where nothing is mounted".to_owned());
+    let nothing = || not_published("a directory where nothing is mounted");
     let entry = table.topmost(&at).ok_or_else(nothing)?.clone();
-    match owner::owner(&node.mounter, &entry, volume).await? {
-        Owner::Volume | Owner::Silent => {}
-        Owner::Vanished => return Err(not_published("a mount whose device has vanished".to_owned())),
-        Owner::Other(found) => return Err(not_published(found)),
-    }
+    owner::owner(&node.mounter, &entry, volume).await?.ensure_volume()?;
     let fs_type = FsType::parse(&entry.fs_type).map_err(|_| not_published(entry.fs_type.clone()))?;
     Ok(Mount { table, entry, fs_type })
 }
@@ -114,12 +106,8 @@ async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters:
 async fn raw(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;
-    let number = number.ok_or_else(|| not_published("no longer a block device".to_owned()))?;
-    match owner::of_device(&node.mounter, number, volume).await? {
-        Owner::Volume | Owner::Silent => {}
-        Owner::Vanished => return Err(not_published("a device that has vanished".to_owned())),
-        Owner::Other(found) => return Err(not_published(found)),
-    }
+    let number = number.ok_or_else(|| not_published("no longer a block device"))?;
+    owner::of_device(&node.mounter, number, volume).await?.ensure_volume()?;
     let size = node.mounter.block_device_size(path).await;
     let size = Bytes(size.map_err(Cause::io("get the size of the device"))?);
     if plan.required.is_none_or(|least| size >= least) {

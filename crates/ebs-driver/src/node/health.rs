@@ -7,29 +7,35 @@ use ebs_mounter::{DeviceQuery, MountEntry, MountTable, NodePath, PathKind};
 
 use super::LinuxNode;
 use super::dead_mounts;
-use super::error::{Cause, NodeError, NodeRefusal};
+use super::error::{Cause, NodeError};
 use super::growth;
-use super::owner::{self, Owner};
+use super::owner::{self, Owner, not_published};
 use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
 /// A problem of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ailment {
-    /// The data cannot be reached.
-    Inaccessible { reason: &'static str, message: String },
-    /// The data can be read, but writes may fail.
-    Degraded { reason: &'static str, message: String },
+pub(super) struct Ailment {
+    /// `Inaccessible` when the data cannot be reached, `Degraded` when it can be read, but writes may fail.
+    status: VolumeHealthErrorType,
+    reason: &'static str,
+    message: String,
 }
 
 impl Ailment {
+    pub(super) fn inaccessible(reason: &'static str, message: String) -> Self {
+        Self { status: VolumeHealthErrorType::Inaccessible, reason, message }
+    }
+
+    fn degraded(reason: &'static str, message: String) -> Self {
+        Self { status: VolumeHealthErrorType::Degraded, reason, message }
+    }
+
     /// Returns the status and the reason, one word each.
     pub(super) fn name(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Inaccessible { reason, .. } => ("Inaccessible", reason),
-            Self::Degraded { reason, .. } => ("Degraded", reason),
-        }
+        let degraded = self.status == VolumeHealthErrorType::Degraded;
+        (if degraded { "Degraded" } else { "Inaccessible" }, self.reason)
     }
 }
 
@@ -39,11 +45,8 @@ pub(super) async fn run(
     request: &NodeGetVolumeHealthRequest,
 ) -> Result<NodeGetVolumeHealthResponse, NodeError> {
     let plan = Health::parse(request)?;
-    let rpc = Rpc::NodeGetVolumeHealth;
-    find_problem(node, &plan).await.map_err(|cause| match &plan.path {
-        Some(path) => NodeError::during(rpc, &plan.volume, path)(cause),
-        None => NodeError::Anywhere { rpc, volume: plan.volume.clone(), cause },
-    })
+    let failed = NodeError::during(Rpc::NodeGetVolumeHealth, &plan.volume, plan.path.as_ref());
+    find_problem(node, &plan).await.map_err(failed)
 }
 
 async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
@@ -52,8 +55,7 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
         None => match &plan.volume {
             Handle::Volume(volume) => problem_anywhere(node, volume).await?,
             Handle::NodeLocal(_) => {
-                let found = "a node-local volume needs a path in the request".to_owned();
-                return Err(NodeRefusal::NotPublished { found }.into());
+                return Err(not_published("a node-local volume needs a path in the request"));
             }
         },
     };
@@ -69,8 +71,7 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
 pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.kind().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
-    let not_published = || NodeRefusal::NotPublished { found: format!("{found}, where nothing is mounted") };
-    let entry = table.topmost(&at).ok_or_else(not_published)?;
+    let entry = table.topmost(&at).ok_or_else(|| not_published(format!("{found}, where nothing is mounted")))?;
     let owner = owner::of_handle(&node.mounter, entry, volume).await?;
     if let Some(ailment) = examine(node, entry, &owner, &found).await? {
         return Ok(Some(ailment));
@@ -88,7 +89,7 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
 /// Checked last, because all data of such a volume can still be used.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
-    Some(Ailment::Degraded { reason: "NotGrown", message })
+    Some(Ailment::degraded("NotGrown", message))
 }
 
 /// Examines the mount first, and then the metadata errors that the kernel has recorded, which only a check clears. Some
@@ -108,7 +109,7 @@ async fn examine(
         let message = format!(
             "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next stage checks it"
         );
-        Ailment::Degraded { reason: "FileSystemErrors", message }
+        Ailment::degraded("FileSystemErrors", message)
     }))
 }
 
@@ -140,7 +141,7 @@ async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<
 }
 
 fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailment> {
-    let inaccessible = |reason, message: String| Some(Ailment::Inaccessible { reason, message });
+    let inaccessible = |reason, message: String| Some(Ailment::inaccessible(reason, message));
     match owner {
         Owner::Vanished => {
             return inaccessible("DeviceVanished", format!("device {} of the mount no longer exists", entry.device));
@@ -153,16 +154,13 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailme
     }
     if repair::turned_read_only(entry) {
         let message = "the kernel turned the file system read-only after errors".to_owned();
-        return Some(Ailment::Degraded { reason: "ReadOnlyAfterErrors", message });
+        return Some(Ailment::degraded("ReadOnlyAfterErrors", message));
     }
     None
 }
 
 fn wire(ailment: Ailment) -> VolumeHealthEntry {
-    let (status, reason, message) = match ailment {
-        Ailment::Inaccessible { reason, message } => (VolumeHealthErrorType::Inaccessible, reason, message),
-        Ailment::Degraded { reason, message } => (VolumeHealthErrorType::Degraded, reason, message),
-    };
+    let Ailment { status, reason, message } = ailment;
     VolumeHealthEntry { status: status.into(), reason: reason.to_owned(), message }
 }
 
@@ -178,7 +176,7 @@ mod tests {
     const DIRECTORY: PathKind = PathKind::Directory { empty: false };
 
     fn status(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<VolumeHealthErrorType> {
-        diagnose(entry, owner, found).map(|ailment| wire(ailment).status())
+        diagnose(entry, owner, found).map(|ailment| ailment.status)
     }
 
     /// The status in the CSI response is INACCESSIBLE.

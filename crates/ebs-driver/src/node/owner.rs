@@ -9,7 +9,6 @@ use super::decide::describe;
 use super::error::{Cause, NodeRefusal};
 use super::request::Handle;
 
-/// The owner of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The mount shows the volume.
@@ -20,6 +19,22 @@ pub(super) enum Owner {
     Silent,
     /// The mount shows another disk or file system, described for messages.
     Other(String),
+}
+
+impl Owner {
+    /// Refuses another volume, and a mount whose device has vanished.
+    pub(super) fn ensure_volume(self) -> Result<(), Cause> {
+        match self {
+            Self::Volume | Self::Silent => Ok(()),
+            Self::Vanished => Err(not_published("its device has vanished")),
+            Self::Other(found) => Err(not_published(found)),
+        }
+    }
+}
+
+/// Returns the refusal of a path that is not a mount of the volume.
+pub(super) fn not_published(found: impl Into<String>) -> Cause {
+    Cause::Refused(NodeRefusal::NotPublished { found: found.into() })
 }
 
 /// Returns the mount table, and the path as the table spells it.
@@ -52,15 +67,13 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
     if let Handle::Volume(volume) = handle {
         return Ok(volume.clone());
     }
-    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let (table, at) = topmost(path).await?;
-    let entry = table.topmost(&at).ok_or_else(|| not_published("nothing is mounted there".to_owned()))?;
+    let entry = table.topmost(&at).ok_or_else(|| not_published("nothing is mounted there"))?;
     named_by(mounter, entry).await
 }
 
 /// Returns the volume that a mount shows, by the identity of its disk.
 pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
-    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let number = match entry.device.major {
         0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the volume path"))?,
         _ => Some(entry.device),
@@ -76,7 +89,6 @@ pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<Vo
     }
 }
 
-/// Returns the owner of the block device with a number.
 pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
     let identity = mounter.identify(number).await?;
     Ok(owner_by_identity(mounter, identity, volume, || format!("device {number}")))

@@ -14,7 +14,7 @@ use super::LinuxNode;
 use super::error::{Cause, NodeError, NodeRefusal};
 use super::owner::{self, Owner};
 use super::request::Handle;
-use crate::status::{IntoStatus, Meaning, Unsettled, into_status};
+use crate::status::{IntoStatus, Meaning, into_status};
 
 /// A failed NodeStageVolume or NodePublishVolume.
 #[derive(Debug, thiserror::Error)]
@@ -22,47 +22,28 @@ use crate::status::{IntoStatus, Meaning, Unsettled, into_status};
 pub struct PlaceError {
     #[source]
     error: NodeError,
-    left: Left,
+    /// The call that removes the mount that may remain at the path. `None` with the proof that the kubelet may record
+    /// that nothing of the volume is mounted there, so that the error keeps its code.
+    undo: Option<&'static str>,
 }
 
-/// The mount that remains at the path after the call.
-#[derive(Debug)]
-enum Left {
-    /// Nothing that the kubelet must remember, so that the error keeps its code.
-    Nothing(NothingToForget),
-    /// Something is mounted there, or the mount table cannot be read.
-    Mount {
-        unsettled: Unsettled,
-        /// The call that removes the mount.
-        undo: &'static str,
-    },
+/// Returns true when the mount table, hidden mounts included, proves that nothing is mounted at the path. A request
+/// without a valid path names no place for a mount.
+async fn is_free(path: Option<&NodePath>) -> bool {
+    let Some(path) = path else { return true };
+    let (Ok(at), Ok(table)) = (path.in_table().await, MountTable::read().await) else { return false };
+    table.depth(&at) == 0
 }
 
-/// Proof that the kubelet may record that nothing of the volume is mounted at the path.
-#[derive(Debug)]
-struct NothingToForget(());
-
-impl NothingToForget {
-    /// Reads the mount table, hidden mounts included. A request without a valid path names no place for a mount.
-    async fn at(path: Option<&NodePath>) -> Option<Self> {
-        if let Some(path) = path {
-            let at = path.in_table().await.ok()?;
-            let table = MountTable::read().await.ok()?;
-            if table.depth(&at) > 0 {
-                return None;
-            }
+/// Returns true when the mount table proves that the only mount at the target does not belong to the volume.
+async fn is_foreign(node: &LinuxNode, volume: Option<&Handle>, target: Option<&NodePath>) -> bool {
+    let (Some(volume), Some(target)) = (volume, target) else { return false };
+    let Ok((table, at)) = owner::topmost(target).await else { return false };
+    match table.topmost(&at) {
+        Some(entry) if table.depth(&at) == 1 => {
+            matches!(owner::of_handle(&node.mounter, entry, volume).await, Ok(Owner::Other(_)))
         }
-        Some(Self(()))
-    }
-
-    /// Proves that the only mount at the target does not belong to the volume.
-    async fn over_foreign(node: &LinuxNode, volume: Option<&Handle>, target: Option<&NodePath>) -> Option<Self> {
-        let (volume, (table, at)) = (volume?, owner::topmost(target?).await.ok()?);
-        let entry = table.topmost(&at).filter(|_| table.depth(&at) == 1)?;
-        match owner::of_handle(&node.mounter, entry, volume).await {
-            Ok(Owner::Other(_)) => Some(Self(())),
-            Ok(Owner::Volume | Owner::Silent | Owner::Vanished) | Err(_) => None,
-        }
+        _ => false,
     }
 }
 
@@ -70,8 +51,8 @@ impl PlaceError {
     /// Reads the mounts at the staging path and decides which code the error of a NodeStageVolume may have. The stage
     /// must not mount anything afterwards.
     pub(super) async fn of_stage(error: NodeError, staging: Option<&NodePath>) -> Self {
-        let proof = NothingToForget::at(staging).await;
-        Self::new(error, proof, "unstage the volume")
+        let undo = (!is_free(staging).await).then_some("unstage the volume");
+        Self { error, undo }
     }
 
     /// Does the same for a NodePublishVolume and its target path. AlreadyExists keeps its code: the mount was made for
@@ -82,25 +63,14 @@ impl PlaceError {
         volume: Option<&Handle>,
         target: Option<&NodePath>,
     ) -> Self {
-        let proof = match &error {
-            NodeError::Work { cause: Cause::Refused(NodeRefusal::MountedDifferently { .. }), .. } => {
-                Some(NothingToForget(()))
-            }
+        let may_forget = match &error {
+            NodeError::Work { cause: Cause::Refused(NodeRefusal::MountedDifferently { .. }), .. } => true,
             NodeError::Work { cause: Cause::Refused(NodeRefusal::OtherMount { .. }), .. } => {
-                NothingToForget::over_foreign(node, volume, target).await
+                is_foreign(node, volume, target).await
             }
-            _ => NothingToForget::at(target).await,
+            _ => is_free(target).await,
         };
-        Self::new(error, proof, "unpublish the volume")
-    }
-
-    fn new(error: NodeError, proof: Option<NothingToForget>, undo: &'static str) -> Self {
-        let left = match proof {
-            Some(proof) => Left::Nothing(proof),
-            None if error.meaning() == Meaning::InProgress => Left::Mount { unsettled: Unsettled::InProgress, undo },
-            None => Left::Mount { unsettled: Unsettled::Unavailable, undo },
-        };
-        Self { error, left }
+        Self { error, undo: (!may_forget).then_some("unpublish the volume") }
     }
 }
 
@@ -108,18 +78,15 @@ into_status!(PlaceError);
 
 impl IntoStatus for PlaceError {
     fn meaning(&self) -> Meaning {
-        match self.left {
-            Left::Nothing(NothingToForget(())) => self.error.meaning(),
-            Left::Mount { unsettled, .. } => unsettled.into(),
+        match self.error.meaning() {
+            meaning if self.undo.is_none() || meaning == Meaning::InProgress => meaning,
+            _ => Meaning::Unavailable,
         }
     }
 
     fn next_step(&self) -> Option<String> {
         let known = self.error.next_step();
-        match self.left {
-            Left::Nothing(_) => known,
-            Left::Mount { undo, .. } => known.or_else(|| Some(format!("call again with the same request, or {undo}"))),
-        }
+        known.or_else(|| self.undo.map(|undo| format!("call again with the same request, or {undo}")))
     }
 
     fn is_abandoned(&self) -> bool {

@@ -18,7 +18,6 @@ use super::request::Stage;
 use super::wanted::ensure_wanted;
 use crate::status::chain;
 
-/// The result of an attempt to mount.
 enum MountAttempt {
     Mounted,
     /// The kernel refused the mount, and a check may help.

@@ -21,10 +21,8 @@ pub use crate::volume_handle::VolumeHandle as Handle;
 /// A request that is refused before any I/O.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A required field is missing.
     #[error("the request has no {field}")]
     Missing { field: &'static str },
-    /// The controller did not name the volume of this node for a node-local handle.
     #[error(
         "the publish context of {handle} has no {}; publish the volume through the controller of this driver",
         DriverName::LOCAL_VOLUME_KEY
@@ -34,11 +32,7 @@ pub enum RequestError {
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     #[error("{field}")]
-    Path {
-        field: &'static str,
-        /// The problem with the path.
-        source: PathError,
-    },
+    Path { field: &'static str, source: PathError },
     /// The path of an existing volume is invalid, so that no volume can be there.
     #[error("the volume is not at that path")]
     NoSuchPath(#[source] PathError),
@@ -257,7 +251,6 @@ fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
     if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
 }
 
-/// Returns the mount flags of a capability.
 fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestError> {
     let flags = match &wire.access_type {
         Some(AccessType::Mount(mount)) => mount.mount_flags.as_slice(),

@@ -54,13 +54,13 @@ impl NodeRpcs for LinuxNode {
         let (shared, wanted) = (Arc::clone(node), plan.clone());
         let work = move |waiters| async move {
             if let Err(cause) = Box::pin(stage::run(&shared, &wanted, &waiters)).await {
-                let error = NodeError::during(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging)(cause);
+                let error = NodeError::during(Rpc::NodeStageVolume, &wanted.handle, Some(&wanted.staging))(cause);
                 return Err(PlaceError::of_stage(error, Some(&wanted.staging)).await);
             }
             register(&shared, (&wanted.handle, &wanted.volume), &wanted.staging, wanted.attachment.device.as_deref());
             Ok(())
         };
-        node.operations.run_exclusive(key, plan, Rpc::NodeStageVolume.timeout(), work).await?;
+        node.operations.without_takeover().run(key, plan, Rpc::NodeStageVolume.timeout(), work).await?;
         Ok(csi::NodeStageVolumeResponse {})
     }
 
@@ -73,7 +73,7 @@ impl NodeRpcs for LinuxNode {
         let (shared, wanted) = (Arc::clone(node), plan.clone());
         let work = move |waiters| async move {
             let ended = Box::pin(unmount::unstage(&shared, &wanted, &waiters)).await;
-            ended.map_err(NodeError::during(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))?;
+            ended.map_err(NodeError::during(Rpc::NodeUnstageVolume, &wanted.volume, Some(&wanted.path)))?;
             shared.mounter.unregister(&wanted.path);
             if let Handle::Volume(volume) = &wanted.volume {
                 shared.mounter.forget_volume(volume);
@@ -108,13 +108,13 @@ impl NodeRpcs for LinuxNode {
         let (shared, wanted) = (Arc::clone(node), plan.clone());
         let work = move |waiters| async move {
             if let Err(cause) = Box::pin(publish::run(&shared, &wanted, &waiters)).await {
-                let error = NodeError::during(Rpc::NodePublishVolume, &wanted.handle, &wanted.target)(cause);
+                let error = NodeError::during(Rpc::NodePublishVolume, &wanted.handle, Some(&wanted.target))(cause);
                 return Err(PlaceError::of_publish(&shared, error, Some(&wanted.handle), Some(&wanted.target)).await);
             }
             register(&shared, (&wanted.handle, &wanted.volume), &wanted.target, wanted.device.as_deref());
             Ok(())
         };
-        node.operations.run_exclusive(key, plan, Rpc::NodePublishVolume.timeout(), work).await?;
+        node.operations.without_takeover().run(key, plan, Rpc::NodePublishVolume.timeout(), work).await?;
         Ok(csi::NodePublishVolumeResponse {})
     }
 
@@ -127,7 +127,7 @@ impl NodeRpcs for LinuxNode {
         let (shared, wanted) = (Arc::clone(node), plan.clone());
         let work = move |waiters| async move {
             let ended = unmount::unpublish(&shared, &wanted, &waiters).await;
-            ended.map_err(NodeError::during(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))?;
+            ended.map_err(NodeError::during(Rpc::NodeUnpublishVolume, &wanted.volume, Some(&wanted.path)))?;
             shared.mounter.unregister(&wanted.path);
             Ok::<_, NodeError>(())
         };
@@ -151,9 +151,9 @@ impl NodeRpcs for LinuxNode {
                 let volume = owner::named(&shared.mounter, &wanted.handle, &wanted.path).await?;
                 expand::run(&shared, &volume, &wanted, &waiters).await
             };
-            Box::pin(grow).await.map_err(NodeError::during(Rpc::NodeExpandVolume, &wanted.handle, &wanted.path))
+            Box::pin(grow).await.map_err(NodeError::during(Rpc::NodeExpandVolume, &wanted.handle, Some(&wanted.path)))
         };
-        let size = node.operations.run_exclusive(key, plan, Rpc::NodeExpandVolume.timeout(), work).await?;
+        let size = node.operations.without_takeover().run(key, plan, Rpc::NodeExpandVolume.timeout(), work).await?;
         Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
     }
 
@@ -172,7 +172,6 @@ impl NodeRpcs for LinuxNode {
     }
 }
 
-/// Records a path of a volume in the register.
 fn register(node: &LinuxNode, (handle, volume): (&Handle, &VolumeId), at: &NodePath, device: Option<&Path>) {
     let attacher = match handle {
         Handle::Volume(_) => Attacher::Driver,

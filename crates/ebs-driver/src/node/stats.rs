@@ -6,8 +6,8 @@ use ebs_ec2::Bytes;
 use ebs_mounter::{Counts, PathKind, Usage};
 
 use super::LinuxNode;
-use super::error::{Cause, NodeError, NodeRefusal};
-use super::owner::{self, Owner};
+use super::error::{Cause, NodeError};
+use super::owner::{self, Owner, not_published};
 use super::request::{Handle, VolumePath};
 use crate::rpc::Rpc;
 
@@ -17,22 +17,17 @@ pub(super) async fn run(
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, NodeError> {
     let plan = VolumePath::stats(request)?;
-    measure(node, &plan).await.map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+    measure(node, &plan).await.map_err(NodeError::during(Rpc::NodeGetVolumeStats, &plan.volume, Some(&plan.path)))
 }
 
 async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeStatsResponse, Cause> {
-    let not_published = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
     let found = plan.path.kind().await.map_err(Cause::io("examine the volume path"))?;
     if found == PathKind::Missing {
-        return Err(not_published("it is missing".to_owned()));
+        return Err(not_published("it is missing"));
     }
     let (table, at) = owner::topmost(&plan.path).await?;
     let entry = table.topmost(&at).ok_or_else(|| not_published(format!("{found}, where nothing is mounted")))?;
-    match owner::of_handle(&node.mounter, entry, &plan.volume).await? {
-        Owner::Volume | Owner::Silent => {}
-        Owner::Vanished => return Err(not_published("the device of the mount has vanished".to_owned())),
-        Owner::Other(other) => return Err(not_published(other)),
-    }
+    owner::of_handle(&node.mounter, entry, &plan.volume).await?.ensure_volume()?;
     if found == PathKind::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
         let (number, size) = sized.map_err(Cause::io("get the size of the device"))?;

@@ -12,25 +12,6 @@ use super::{LinuxNode, NodeService, error, owner};
 use crate::status::{Meaning, chain};
 use crate::timeouts;
 
-/// A volume that is not healthy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnhealthyVolume {
-    pub volume: VolumeId,
-    /// `Inaccessible` or `Degraded`, as in NodeGetVolumeHealth.
-    pub status: &'static str,
-    /// One of `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`,
-    /// `FileSystemErrors` and `NotGrown`.
-    pub reason: &'static str,
-}
-
-/// A volume whose file system is smaller than its disk, and either could not grow or has not for some time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotGrownVolume {
-    pub volume: VolumeId,
-    /// Bytes of the disk that the file system does not use.
-    pub missing: u64,
-}
-
 impl NodeService {
     /// Checks all volumes periodically, until dropped.
     pub async fn watch_health(self) {
@@ -67,17 +48,18 @@ impl NodeService {
     }
 
     /// Returns the volumes whose file systems are smaller than their disks, by ID: those whose growth failed, and those
-    /// that a check found more than five minutes ago.
-    pub fn volumes_not_grown(&self) -> Vec<NotGrownVolume> {
-        let all = self.implementation().backlog.reported().into_iter();
-        all.map(|(volume, missing)| NotGrownVolume { volume, missing }).collect()
+    /// that a check found more than five minutes ago. With each volume: the bytes of its disk that the file system does not
+    /// use.
+    pub fn volumes_not_grown(&self) -> Vec<(VolumeId, u64)> {
+        self.implementation().backlog.reported()
     }
 
-    /// Returns the volumes that the last check found unhealthy, by ID.
-    pub fn unhealthy_volumes(&self) -> Vec<UnhealthyVolume> {
+    /// Returns the volumes that the last check found unhealthy, by ID. The status is `Inaccessible` or `Degraded`, as in
+    /// NodeGetVolumeHealth. The reason is one of `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`,
+    /// `ReadOnlyAfterErrors`, `FileSystemErrors` and `NotGrown`.
+    pub fn unhealthy_volumes(&self) -> Vec<(VolumeId, &'static str, &'static str)> {
         let unhealthy = self.implementation().unhealthy();
-        let all = unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason));
-        all.map(|(volume, status, reason)| UnhealthyVolume { volume, status, reason }).collect()
+        unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason)).collect()
     }
 }
 
@@ -90,7 +72,7 @@ async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> O
     match health::problem_at(node, &Handle::Volume(volume.clone()), path).await {
         Ok(ailment) => ailment,
         Err(cause) if error::meaning(&cause) == Meaning::Unavailable => {
-            Some(Ailment::Inaccessible { reason: "NoAnswer", message: chain(&cause) })
+            Some(Ailment::inaccessible("NoAnswer", chain(&cause)))
         }
         Err(cause) => {
             tracing::debug!(%volume, %path, error = %chain(&cause), "failed to check the health of the volume");

@@ -30,11 +30,7 @@ pub enum Key {
     /// Growth on the node, by volume.
     NodeGrowth(VolumeHandle),
     /// Publish and unpublish on the node, where several targets of one volume are legal.
-    NodeTarget {
-        volume: VolumeHandle,
-        /// The target path.
-        target: PathBuf,
-    },
+    NodeTarget { volume: VolumeHandle, target: PathBuf },
 }
 
 impl Key {

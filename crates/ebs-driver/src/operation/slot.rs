@@ -8,44 +8,24 @@ use tokio::time::Instant;
 
 use super::{Content, Ended, Key};
 
-/// A plan whose type is erased and that can still be compared.
-trait AnyPlan: Send {
-    fn same(&self, other: &dyn Any) -> bool;
-    fn takes_in(&self, other: &dyn Any) -> bool;
+/// The content of an operation, whose type is erased. Plans of different types are different content.
+pub(super) trait AnyPlan: Send {
+    fn is_same(&self, other: &dyn Any) -> bool;
+    fn takes_other_in(&self, other: &dyn Any) -> bool;
 }
 
-struct Typed<P>(P);
-
-impl<P: Content> AnyPlan for Typed<P> {
-    fn same(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<P>().is_some_and(|other| self.0.same(other))
+impl<P: Content> AnyPlan for P {
+    fn is_same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<P>().is_some_and(|other| self.same(other))
     }
 
-    fn takes_in(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<P>().is_some_and(|other| self.0.takes_in(other))
-    }
-}
-
-/// The content of an operation. Plans of different types are different content.
-pub(super) struct Plan(Box<dyn AnyPlan>);
-
-impl Plan {
-    pub(super) fn new<P: Content>(plan: P) -> Self {
-        Self(Box::new(Typed(plan)))
-    }
-
-    pub(super) fn same<P: 'static>(&self, other: &P) -> bool {
-        self.0.same(other)
-    }
-
-    pub(super) fn takes_in<P: 'static>(&self, other: &P) -> bool {
-        self.0.takes_in(other)
+    fn takes_other_in(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<P>().is_some_and(|other| self.takes_in(other))
     }
 }
 
-/// A running operation.
 pub(super) struct Running {
-    pub(super) plan: Plan,
+    pub(super) plan: Box<dyn AnyPlan>,
     pub(super) waiters: Waiters,
     /// The receiver of its outcome. Only the caller knows the type.
     pub(super) outcome: Box<dyn Any + Send>,
@@ -55,7 +35,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: Ended) -> Self {
+    pub(super) fn new(plan: Box<dyn AnyPlan>, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: Ended) -> Self {
         Self { plan, waiters, outcome, ended, began: Instant::now() }
     }
 }

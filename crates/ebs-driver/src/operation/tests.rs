@@ -90,7 +90,7 @@ async fn run_at(
     result: Result<u32, Fire>,
 ) -> Result<u32, OperationError<Fire>> {
     let gate = gate.clone();
-    operations.run_exclusive(key, plan, MINUTE, move |_| gate.pass(result)).await
+    operations.without_takeover().run(key, plan, MINUTE, move |_| gate.pass(result)).await
 }
 
 /// Starts an operation whose only caller leaves after a second.
@@ -143,7 +143,7 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
         let other = run(&operations, "b", &gate, Ok(2)).await.expect_err("another plan");
         assert!(matches!(other, OperationError::Busy(_)));
         assert_eq!(other.meaning(), Meaning::InProgress);
-        let other = operations.run_exclusive(key(), 1_u8, MINUTE, |_| done(3)).await;
+        let other = operations.run(key(), 1_u8, MINUTE, |_| done(3)).await;
         assert!(matches!(other, Err(OperationError::Busy(_))));
         gate.open.notify_one();
     });
@@ -155,10 +155,9 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
 async fn keys_of_different_kinds_never_collide() {
     let operations = Operations::new();
     let inner = operations.clone();
-    let nested = move |_| async move {
-        inner.run_exclusive(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| done(2)).await
-    };
-    assert_eq!(operations.run_exclusive(key(), "a", MINUTE, nested).await.expect("no collision"), 2);
+    let nested =
+        move |_| async move { inner.run(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| done(2)).await };
+    assert_eq!(operations.run(key(), "a", MINUTE, nested).await.expect("no collision"), 2);
 }
 
 /// Every waiting caller gets Aborted.
@@ -171,10 +170,8 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
         #[expect(unreachable_code, reason = "gives the future its type")]
         Ok::<u32, Fire>(1)
     };
-    let (one, other) = tokio::join!(
-        operations.run_exclusive(key(), "a", MINUTE, broken),
-        operations.run_exclusive(key(), "a", MINUTE, |_| done(1))
-    );
+    let (one, other) =
+        tokio::join!(operations.run(key(), "a", MINUTE, broken), operations.run(key(), "a", MINUTE, |_| done(1)));
     for got in [one, other] {
         let error = got.expect_err("it panicked");
         assert!(
@@ -182,7 +179,7 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
         );
         assert_eq!(error.meaning(), Meaning::InProgress, "never a final code");
     }
-    let again = operations.run_exclusive(key(), "a", MINUTE, |_| done(2)).await;
+    let again = operations.run(key(), "a", MINUTE, |_| done(2)).await;
     assert_eq!(again.expect("the key is free"), 2);
 }
 
@@ -211,7 +208,7 @@ async fn work_sees_whether_a_caller_waits() {
             gate.pass(Ok(1)).await
         }
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), operations.run_exclusive(key(), "a", MINUTE, work)).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), operations.run(key(), "a", MINUTE, work)).await;
     let waiters = seen.lock().expect("not poisoned").clone().expect("the work has started");
     assert!(!waiters.any() && !operations.is_awaited(&key()));
     let (joined, ()) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
@@ -226,7 +223,7 @@ async fn work_sees_whether_a_caller_waits() {
 async fn finished_success_is_not_replayed() {
     let operations = Operations::new();
     for value in 1..=3 {
-        assert_eq!(operations.run_exclusive(key(), "a", MINUTE, move |_| done(value)).await.expect("runs"), value);
+        assert_eq!(operations.run(key(), "a", MINUTE, move |_| done(value)).await.expect("runs"), value);
     }
 }
 
@@ -258,7 +255,7 @@ async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     assert_eq!(operations.drain(Duration::from_secs(20)).await, [key()]);
     assert_eq!(start.elapsed().as_secs(), 20);
     let other = Key::CreateVolume("pvc-2".to_owned());
-    let error = operations.run_exclusive(other, "a", MINUTE, |_| done(1)).await.expect_err("refused");
+    let error = operations.run(other, "a", MINUTE, |_| done(1)).await.expect_err("refused");
     assert!(matches!(error, OperationError::ShuttingDown(_)));
     assert_eq!(error.meaning(), Meaning::Unavailable);
     let (joined, left) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
@@ -293,7 +290,7 @@ async fn stage_excludes_targets_which_do_not_exclude_each_other() {
         let first = run_at(&operations, (held.clone(), "first"), &gate, Ok(1));
         let (first, ()) = tokio::join!(first, async {
             until("the first has started", || gate.starts() == 1).await;
-            match operations.run_exclusive(wanted.clone(), "second", MINUTE, |_| done(2)).await {
+            match operations.run(wanted.clone(), "second", MINUTE, |_| done(2)).await {
                 Ok(2) => assert!(may, "{wanted} ran beside {held}"),
                 Err(OperationError::Busy(by)) => assert!(!may && by == *held, "{wanted} was refused by {by}"),
                 other => panic!("{other:?}"),
@@ -371,7 +368,7 @@ async fn caller_that_joins_abandoned_work_runs_it_again() {
                 _ => Ok(2),
             }
         };
-        operations.run_exclusive(key(), "a", MINUTE, work)
+        operations.run(key(), "a", MINUTE, work)
     };
     assert!(tokio::time::timeout(Duration::from_secs(1), call()).await.is_err(), "the first caller leaves");
     let (answer, ()) = tokio::join!(call(), async { stops.notify_one() });
@@ -388,7 +385,7 @@ async fn abandoned_work_is_repeated_only_once() {
         counted.fetch_add(1, Ordering::SeqCst);
         Err::<u32, _>(Unheard)
     };
-    let answer = operations.run_exclusive(key(), "a", MINUTE, work).await;
+    let answer = operations.run(key(), "a", MINUTE, work).await;
     assert!(matches!(answer, Err(OperationError::Failed(_))), "{answer:?}");
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }

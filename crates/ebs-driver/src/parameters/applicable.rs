@@ -4,7 +4,7 @@
 //! without a meaning for the requested volume is left out, with one line in the log. The driver refuses a class that
 //! contradicts itself, and a VolumeAttributesClass that asks for properties that the type does not have.
 
-use std::fmt;
+use std::num::NonZeroU32;
 
 use ebs_ec2::VolumeType;
 use ebs_mounter::FormatOptions;
@@ -12,34 +12,6 @@ use ebs_mounter::FormatOptions;
 use super::{MutableParameters, VolumeParameters};
 use crate::capability::Access;
 use crate::context::FormatKey;
-
-/// A parameter of the class that is left out of a request, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct LeftOut {
-    key: &'static str,
-    why: Why,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
-    /// The volume type has no such property.
-    Type(VolumeType),
-    /// The VolumeAttributesClass sets the same property with this other parameter.
-    Attributes(&'static str),
-    NoSnapshot,
-    NoFileSystem,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Why::Type(volume_type) => write!(f, "{} (the type is {volume_type})", self.key),
-            Why::Attributes(other) => write!(f, "{} (the VolumeAttributesClass has {other})", self.key),
-            Why::NoSnapshot => write!(f, "{} (the volume is not created from a snapshot)", self.key),
-            Why::NoFileSystem => write!(f, "{} (it is a raw block volume)", self.key),
-        }
-    }
-}
 
 impl VolumeParameters {
     /// Leaves out the parameters of the StorageClass that have no meaning for this volume. `attributes` have already
@@ -57,52 +29,46 @@ impl VolumeParameters {
         let mut left_out = self.drop_performance(attributes, &volume_type);
         if self.initialization_rate.is_some() && !is_restored {
             self.initialization_rate = None;
-            left_out.push(LeftOut { key: "volumeInitializationRate", why: Why::NoSnapshot });
+            left_out.push("volumeInitializationRate (the volume is not created from a snapshot)".to_owned());
         }
         if accesses.iter().all(|access| *access == Access::Block) {
             let set = FormatKey::ALL.into_iter().filter(|key| key.is_set(&self.format));
-            left_out.extend(set.map(|key| LeftOut { key: key.as_str(), why: Why::NoFileSystem }));
+            left_out.extend(set.map(|key| format!("{} (it is a raw block volume)", key.as_str())));
             self.format = FormatOptions::default();
         }
         if !left_out.is_empty() {
-            let left_out = left_out.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             tracing::warn!(
                 volume = name,
-                parameters = left_out,
+                parameters = left_out.join(", "),
                 "ignoring StorageClass parameters that do not apply to this volume"
             );
         }
     }
 
-    fn drop_performance(&mut self, attributes: &MutableParameters, volume_type: &VolumeType) -> Vec<LeftOut> {
+    /// Returns each parameter that it leaves out, with the reason.
+    fn drop_performance(&mut self, attributes: &MutableParameters, volume_type: &VolumeType) -> Vec<String> {
         let mut left_out = Vec::new();
-        let mut note = |key, why| left_out.push(LeftOut { key, why });
         let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
-        let of_type = || Why::Type(volume_type.clone());
-        let [by_number, by_gib] = [attributes.sets_iops(), attributes.sets_iops_per_gib()];
+        let [by_number, by_gib] = [attributes.iops.flatten(), attributes.iops_per_gib()].map(|set| set.is_some());
         // A class with both parameters contradicts itself, for every type.
         let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
-        if self.iops.is_some() && !by_number && is_clear {
-            if by_gib {
-                self.iops = None;
-                note("iops", Why::Attributes("iopsPerGB"));
-            } else if !has_iops {
-                self.iops = None;
-                note("iops", of_type());
-            }
-        }
-        if self.iops_per_gib.is_some() && !by_gib && is_clear {
-            if by_number {
-                self.iops_per_gib = None;
-                note("iopsPerGB", Why::Attributes("iops"));
-            } else if !has_iops {
-                self.iops_per_gib = None;
-                note("iopsPerGB", of_type());
-            }
-        }
-        if self.throughput.is_some() && !attributes.sets_throughput() && !has_throughput {
+        let mut drop_iops =
+            |set: &mut Option<NonZeroU32>, key: &str, overridden: bool, (by_other, other): (bool, &str)| {
+                let why = if by_other {
+                    format!("the VolumeAttributesClass has {other}")
+                } else {
+                    format!("the type is {volume_type}")
+                };
+                if set.is_some() && !overridden && is_clear && (by_other || !has_iops) {
+                    *set = None;
+                    left_out.push(format!("{key} ({why})"));
+                }
+            };
+        drop_iops(&mut self.iops, "iops", by_number, (by_gib, "iopsPerGB"));
+        drop_iops(&mut self.iops_per_gib, "iopsPerGB", by_gib, (by_number, "iops"));
+        if self.throughput.is_some() && attributes.throughput.flatten().is_none() && !has_throughput {
             self.throughput = None;
-            note("throughput", of_type());
+            left_out.push(format!("throughput (the type is {volume_type})"));
         }
         left_out
     }

@@ -3,20 +3,15 @@
 use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
 
-use crate::status::{IntoStatus, Meaning};
-
 /// A refused parameter, with its key, its value and the rule. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     #[error("unknown parameter {key:?}; correct or remove it")]
     Unknown { key: String },
-    /// Two spellings of one key.
     #[error("parameters {first:?} and {second:?} differ only in case; keep one of them")]
     Twice { first: String, second: String },
-    /// Both parameters for IOPS are set.
     #[error("parameters iops ({iops}) and iopsPerGB ({per_gib}) are mutually exclusive; keep one of them")]
     TwoIops { iops: u32, per_gib: u32 },
-    /// The value is malformed.
     #[error("parameter {key} is {value:?}, but must be {wanted}")]
     Malformed {
         key: String,
@@ -24,14 +19,12 @@ pub enum ParameterError {
         /// The expected form.
         wanted: &'static str,
     },
-    /// The capability excludes the formatting option.
     #[error("parameter {key} cannot be used with {with}; remove it")]
     Formatting {
         key: &'static str,
         /// The conflicting part of the capability.
         with: String,
     },
-    /// `ext4ClusterSize` is set without `ext4BigAlloc`.
     #[error("parameter ext4clustersize requires ext4bigalloc; set ext4bigalloc to \"true\", or remove it")]
     ClusterSizeWithoutBigalloc,
     /// mkfs rejects the value on every node.
@@ -47,16 +40,9 @@ pub enum ParameterError {
         "a block volume for several nodes (MULTI_NODE_MULTI_WRITER) must be of type io2, not {volume_type}; set parameter type to io2"
     )]
     MultiAttachType { volume_type: VolumeType },
-    /// The parameters of the lock contradict each other or are incomplete.
     #[error("invalid snapshot lock: {rule}")]
     Lock {
         /// Which parameter is wrong, why, and what to do.
         rule: &'static str,
     },
-}
-
-impl IntoStatus for ParameterError {
-    fn meaning(&self) -> Meaning {
-        Meaning::InvalidArgument
-    }
 }

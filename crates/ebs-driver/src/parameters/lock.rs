@@ -19,7 +19,6 @@ enum Mode {
     Compliance,
 }
 
-/// The parameters as given.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LockParameters {
     mode: Option<Mode>,

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use ebs_cloud::ModifySpec;
 use ebs_ec2::VolumeType;
 
-use super::key::{Described, Key, keys};
+use super::key::{Key, keys};
 use super::{
     ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate, VolumeParameters,
     iops_request,
@@ -17,9 +17,9 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
-    iops: Option<Option<NonZeroU32>>,
+    pub(super) iops: Option<Option<NonZeroU32>>,
     iops_per_gib: Option<Option<NonZeroU32>>,
-    throughput: Option<Option<NonZeroU32>>,
+    pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
     /// Kubernetes objects of the volume, for templates. Only the modification has them here, because at creation the
     /// provisioner adds them to the parameters.
@@ -46,28 +46,23 @@ impl MutableParameters {
         Ok(read)
     }
 
-    /// Returns every key with its documentation, without tags.
-    pub fn described() -> impl Iterator<Item = Described> {
-        KEYS.iter().map(|key| key.text)
+    /// Returns every key, without tags.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|key| key.name)
     }
 
     /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
     pub fn override_in(&self, parameters: &mut VolumeParameters) {
-        if let Some(volume_type) = &self.volume_type {
-            parameters.volume_type.clone_from(volume_type);
+        fn replace<T: Clone>(value: &mut T, with: Option<&T>) {
+            if let Some(with) = with {
+                value.clone_from(with);
+            }
         }
-        if let Some(iops) = self.iops {
-            parameters.iops = iops;
-        }
-        if let Some(ratio) = self.iops_per_gib {
-            parameters.iops_per_gib = ratio;
-        }
-        if let Some(throughput) = self.throughput {
-            parameters.throughput = throughput;
-        }
-        if let Some(auto) = self.auto_iops_on_modify {
-            parameters.auto_iops_on_modify = auto;
-        }
+        replace(&mut parameters.volume_type, self.volume_type.as_ref());
+        replace(&mut parameters.iops, self.iops.as_ref());
+        replace(&mut parameters.iops_per_gib, self.iops_per_gib.as_ref());
+        replace(&mut parameters.throughput, self.throughput.as_ref());
+        replace(&mut parameters.auto_iops_on_modify, self.auto_iops_on_modify.as_ref());
     }
 
     /// Returns the modification of an existing volume, without tags.
@@ -84,21 +79,6 @@ impl MutableParameters {
         })
     }
 
-    /// Returns true when the class sets a number of IOPS.
-    pub(super) fn sets_iops(&self) -> bool {
-        self.iops.flatten().is_some()
-    }
-
-    /// Returns true when the class sets IOPS for each GiB.
-    pub(super) fn sets_iops_per_gib(&self) -> bool {
-        self.iops_per_gib.flatten().is_some()
-    }
-
-    /// Returns true when the class sets a throughput.
-    pub(super) fn sets_throughput(&self) -> bool {
-        self.throughput.flatten().is_some()
-    }
-
     /// Returns the IOPS for each GiB, which a tag records.
     pub fn iops_per_gib(&self) -> Option<NonZeroU32> {
         self.iops_per_gib.flatten()
@@ -110,28 +90,15 @@ impl MutableParameters {
     }
 }
 
-const COUNT: &str = "whole number; 0 or less: unset";
-const FROM_SIDECAR: &str = "text; added by the resizer (`--extra-modify-metadata`)";
-
 keys! { MutableParameters;
-    "type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type",
-        default "unchanged" => |p, e| p.volume_type = Some(e.volume_type());
+    "type" => |p, e| p.volume_type = Some(e.volume_type());
     // Parsed after `type`, because entries are sorted.
-    "volumeType", "as `type`", "deprecated alias of `type`, which takes precedence"
-        => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
-    "iops", COUNT, "IOPS of the volume; capped at the maximum of the type, with a warning in the log",
-        default "unchanged", not "`iopsPerGB`" => |p, e| p.iops = Some(e.positive()?);
-    "iopsPerGB", COUNT,
-        "IOPS for each GiB of the volume, recorded in the tag `ebs.csi.aws.com/IOPSPerGb`, within the type's limits",
-        not "`iops`" => |p, e| p.iops_per_gib = Some(e.positive()?);
-    "allowAutoIOPSIncreaseOnModify", "`true` or `false`",
-        "raise IOPS by the recorded `iopsPerGB` with each expansion and modification, recorded in the tag \
-         `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
-        default "as recorded" => |p, e| p.auto_iops_on_modify = Some(e.boolean()?);
-    "throughput", COUNT, "MiB/s of the volume; gp3 only",
-        default "unchanged" => |p, e| p.throughput = Some(e.positive()?);
-    PVC_NAME_KEY, FROM_SIDECAR, "`.PVCName` in templates" => |p, e| p.claim.pvc_name = e.value.to_owned();
-    PVC_NAMESPACE_KEY, FROM_SIDECAR, "`.PVCNamespace` in templates"
-        => |p, e| p.claim.pvc_namespace = e.value.to_owned();
-    PV_NAME_KEY, FROM_SIDECAR, "`.PVName` in templates" => |p, e| p.claim.pv_name = e.value.to_owned();
+    "volumeType" => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
+    "iops" => |p, e| p.iops = Some(e.positive()?);
+    "iopsPerGB" => |p, e| p.iops_per_gib = Some(e.positive()?);
+    "allowAutoIOPSIncreaseOnModify" => |p, e| p.auto_iops_on_modify = Some(e.boolean()?);
+    "throughput" => |p, e| p.throughput = Some(e.positive()?);
+    PVC_NAME_KEY => |p, e| p.claim.pvc_name = e.value.to_owned();
+    PVC_NAMESPACE_KEY => |p, e| p.claim.pvc_namespace = e.value.to_owned();
+    PV_NAME_KEY => |p, e| p.claim.pv_name = e.value.to_owned();
 }

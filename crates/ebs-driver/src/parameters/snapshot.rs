@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
 
-use super::key::{Described, Key, keys};
+use super::key::{Key, keys};
 use super::lock::LockParameters;
 use super::{ParameterError, Sorted, TagTemplate};
 use crate::go_template::Data;
@@ -17,7 +17,6 @@ pub struct SnapshotParameters {
     content_name: String,
     /// Fast restores and lock.
     pub features: SnapshotFeatures,
-    /// The ARN of the Outpost for the snapshot.
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
 }
@@ -36,9 +35,9 @@ impl SnapshotParameters {
         Ok(parameters)
     }
 
-    /// Returns every key with its documentation, without tags.
-    pub fn described() -> impl Iterator<Item = Described> {
-        KEYS.iter().map(|key| key.text)
+    /// Returns every key, without tags.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|key| key.name)
     }
 
     /// Returns the variables for templates of tags. Unknown names are empty.
@@ -51,28 +50,14 @@ impl SnapshotParameters {
     }
 }
 
-const FROM_SNAPSHOTTER: &str = "text; added by the snapshotter (`--extra-create-metadata`)";
-
 keys! { (SnapshotParameters, LockParameters);
-    "fastSnapshotRestoreAvailabilityZones", "zones such as `us-west-2a, us-west-2b`",
-        "enable fast snapshot restore there, which AWS bills by the hour for each zone"
-        => |(p, _), e| p.features.fast_restore_zones = e.zones()?;
-    "outpostArn", "ARN of an Outpost", "keep the snapshot on that Outpost, where its volume must be",
-        default "the region" => |(p, _), e| p.outpost_arn = Some(e.arn()?);
-    "lockMode", "`governance` or `compliance`",
-        "lock the snapshot; needs one of `lockDuration` and `lockExpirationDate`",
-        default "no lock" => |(_, lock), e| lock.set_mode(e)?;
-    "lockDuration", "days, 1 to 36500", "how long the lock lasts, from the completion of the snapshot",
-        not "`lockExpirationDate`; no `lockMode`" => |(_, lock), e| lock.set_days(e)?;
-    "lockExpirationDate", "a time such as `2040-12-31T23:59:59Z`, in the future", "when the lock ends",
-        not "`lockDuration`; no `lockMode`" => |(_, lock), e| lock.set_expiration(e)?;
-    "lockCoolOffPeriod", "hours, 1 to 72",
-        "how long a compliance lock can still be lifted or changed; without it, never",
-        not "`lockMode: governance`; no `lockMode`" => |(_, lock), e| lock.set_cool_off(e)?;
-    "csi.storage.k8s.io/volumesnapshot/name", FROM_SNAPSHOTTER, "`.VolumeSnapshotName` in templates"
-        => |(p, _), e| p.name = e.value.to_owned();
-    "csi.storage.k8s.io/volumesnapshot/namespace", FROM_SNAPSHOTTER, "`.VolumeSnapshotNamespace` in templates"
-        => |(p, _), e| p.namespace = e.value.to_owned();
-    "csi.storage.k8s.io/volumesnapshotcontent/name", FROM_SNAPSHOTTER, "`.VolumeSnapshotContentName` in templates"
-        => |(p, _), e| p.content_name = e.value.to_owned();
+    "fastSnapshotRestoreAvailabilityZones" => |(p, _), e| p.features.fast_restore_zones = e.zones()?;
+    "outpostArn" => |(p, _), e| p.outpost_arn = Some(e.arn()?);
+    "lockMode" => |(_, lock), e| lock.set_mode(e)?;
+    "lockDuration" => |(_, lock), e| lock.set_days(e)?;
+    "lockExpirationDate" => |(_, lock), e| lock.set_expiration(e)?;
+    "lockCoolOffPeriod" => |(_, lock), e| lock.set_cool_off(e)?;
+    "csi.storage.k8s.io/volumesnapshot/name" => |(p, _), e| p.name = e.value.to_owned();
+    "csi.storage.k8s.io/volumesnapshot/namespace" => |(p, _), e| p.namespace = e.value.to_owned();
+    "csi.storage.k8s.io/volumesnapshotcontent/name" => |(p, _), e| p.content_name = e.value.to_owned();
 }

@@ -10,7 +10,6 @@ use grpc_authority::LenientStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// One client's connection.
 pub(super) struct Connection<S> {
     stream: LenientStream<S>,
     id: ConnectionId,

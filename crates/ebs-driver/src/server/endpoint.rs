@@ -26,7 +26,6 @@ pub enum EndpointError {
     Scheme(String),
     #[error("{0:?} has no path of a socket file; use unix:///PATH")]
     NoPath(String),
-    /// The path is too long for the kernel's address.
     #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
     TooLong {
         path: PathBuf,
@@ -72,11 +71,12 @@ fn unix(text: &str, joined: &str) -> Result<Endpoint, EndpointError> {
     if path.parent().is_none() || joined.ends_with('/') {
         return Err(EndpointError::NoPath(text.to_owned()));
     }
+    short_enough(path)
+}
+
+fn short_enough(path: PathBuf) -> Result<Endpoint, EndpointError> {
     let length = path.as_os_str().len();
-    if length > MAX_SOCKET_PATH {
-        return Err(EndpointError::TooLong { path, length });
-    }
-    Ok(Endpoint::Unix(path))
+    if length > MAX_SOCKET_PATH { Err(EndpointError::TooLong { path, length }) } else { Ok(Endpoint::Unix(path)) }
 }
 
 fn tcp(rest: &str) -> Result<Endpoint, EndpointError> {
@@ -117,30 +117,6 @@ mod tests {
         ];
         for (text, read) in rows {
             assert_eq!(Endpoint::parse(text).map(|e| e.to_string()).as_deref(), Ok(read), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_schemes_and_empty_paths_are_refused() {
-        for bad in [
-            "/csi/csi.sock",
-            "http://127.0.0.1:1",
-            "unix:",
-            "unix:///",
-            "unix://",
-            "unix:csi.sock",
-            "tcp:///127.0.0.1",
-            "tcp://x",
-            "",
-        ] {
-            assert!(Endpoint::parse(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn tcp_is_accepted_on_loopback_only() {
-        for bad in ["tcp://0.0.0.0:10000", "tcp://10.0.0.1:10000", "tcp://[::]:1"] {
-            assert!(matches!(Endpoint::parse(bad), Err(EndpointError::NotLoopback(_))), "{bad}");
         }
     }
 

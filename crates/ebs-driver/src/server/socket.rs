@@ -19,13 +19,10 @@ pub(super) use system::{SocketFile, incoming};
 /// Listening on the endpoint failed. No file of another process was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another driver holds the lock file.
     #[error("another driver is serving on {} (it holds {}); stop it, or use another --endpoint", socket.display(), lock.display())]
     Locked { socket: PathBuf, lock: PathBuf },
-    /// Another process listens on the socket.
     #[error("another process is listening on {}; stop it, or use another --endpoint", socket.display())]
     Live { socket: PathBuf },
-    /// The path exists and is not a socket.
     #[error("{} exists and is not a socket; remove it, or use another --endpoint", socket.display())]
     NotASocket { socket: PathBuf },
     #[error("the directory of the socket, {}, does not exist; create it, or mount it into the container, before the driver starts", directory.display())]

@@ -385,19 +385,3 @@ async fn identity_answers_at_once_and_other_calls_wait() {
     let status = within("no node", NodeClient::new(channel).node_get_info(NodeGetInfoRequest {})).await;
     assert_eq!(format!("{:?}", status.expect_err("no such service").code()), "Unimplemented");
 }
-
-/// The code is Unavailable.
-#[tokio::test]
-async fn waiting_call_ends_when_the_driver_stops_before_its_start() {
-    let (mut world, gate) = starting();
-    let mut node = NodeClient::new(channel(&world.socket).await);
-    let mut calls = JoinSet::new();
-    calls.spawn(async move { node.node_get_info(NodeGetInfoRequest {}).await });
-    world.identity_answers().await;
-    drop(gate);
-    let status = within("the call", calls.join_next()).await.expect("one").expect("no panic").expect_err("no service");
-    assert_eq!(format!("{:?}", status.code()), "Unavailable");
-    assert!(status.message().contains("call again"), "{status}");
-    world.stop.notify_one();
-    world.ends().await;
-}

@@ -72,7 +72,6 @@ pub(crate) fn size(bytes: u64) -> String {
 /// A part of the expected refusal.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    /// These words.
     Words(String),
     /// The refusal reports bytes of an unknown kind, of which the first is in this range.
     Between(u64, u64),

@@ -1,10 +1,10 @@
 //! The exhibits, room by room.
 
-pub(crate) mod begun;
-pub(crate) mod foreign;
-pub(crate) mod places;
-pub(crate) mod tables;
-pub(crate) mod wiped;
+mod begun;
+mod foreign;
+mod places;
+mod tables;
+mod wiped;
 
 use crate::exhibit::Exhibit;
 

@@ -56,7 +56,6 @@ pub(crate) fn first_gpt(bytes: u64) -> Vec<Step> {
     vec![Step::Write(At(512), header), Step::Write(At(1024), entries)]
 }
 
-/// Returns the steps for a GPT at the end.
 pub(crate) fn backup_gpt(bytes: u64) -> Vec<Step> {
     let sectors = bytes / 512;
     let (header, entries) = gpt(sectors - 1, 1, sectors - 33, sectors);

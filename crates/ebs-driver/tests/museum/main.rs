@@ -2,19 +2,14 @@
 //! own loop device, and NodeStageVolume asks for a file system on it. The driver must refuse, report the contents, and
 //! change no byte. Needs root and the programs that `scripts/setup test` installs.
 
-#[cfg(test)]
+#![cfg(test)]
+
 mod exhibit;
-#[cfg(test)]
 mod exhibits;
-#[cfg(test)]
 mod headers;
-#[cfg(test)]
 #[path = "../node_on_disk/node.rs"]
 #[expect(dead_code, reason = "what the other suite of the node asks of it is more")]
 mod node;
-#[cfg(test)]
 mod page;
-#[cfg(test)]
 mod situations;
-#[cfg(test)]
 mod visit;

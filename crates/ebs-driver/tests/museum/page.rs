@@ -1,13 +1,10 @@
 //! The page that lists the exhibits. `EBS_WRITE_DOCS=1` in the environment writes it. Without it, the test fails when
 //! the page differs from the exhibits.
 
-use std::path::PathBuf;
+use ebs_testkit::doc_table;
 
 use crate::exhibit::{Exhibit, Step, Told, size};
 use crate::exhibits;
-
-const BEGIN: &str = "<!-- table of the code: exhibits -->\n";
-const END: &str = "<!-- end of exhibits -->\n";
 
 fn row(exhibit: &Exhibit) -> String {
     let made: Vec<String> = exhibit.made.iter().map(Step::words).collect();
@@ -36,16 +33,7 @@ fn table() -> String {
 
 #[test]
 fn documentation_lists_every_exhibit() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/never-formatted.md");
-    let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
-    let (before, rest) = page.split_once(BEGIN).expect("the beginning of the table");
-    let (_, after) = rest.split_once(END).expect("the end of the table");
-    let with = format!("{before}{BEGIN}{}{END}{after}", table());
-    if std::env::var_os("EBS_WRITE_DOCS").is_some() {
-        std::fs::write(&path, &with).expect("write the page");
-    }
-    let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
-    assert!(page == with, "docs/never-formatted.md differs from the exhibits: run this test with EBS_WRITE_DOCS=1");
+    doc_table::check("docs/never-formatted.md", &[("exhibits", table())]);
 }
 
 /// There are more than forty.

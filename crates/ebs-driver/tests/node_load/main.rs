@@ -1,8 +1,8 @@
 //! Many volumes at once on one node. Needs root, e2fsprogs and util-linux, and touches only its own loop devices.
 
-#[cfg(test)]
+#![cfg(test)]
+
 mod many;
-#[cfg(test)]
 #[expect(dead_code, reason = "what another suite sets up is more than this one needs")]
 #[path = "../node_on_disk/node.rs"]
 mod node;

@@ -1,12 +1,8 @@
 //! Requests whose client has left: the driver finishes the current step and changes nothing more.
 
-use std::time::Duration;
-
-use ebs_driver::operation::Operations;
 use tonic::Status;
 
-use crate::node::{Calls, Node, block, mount, options, with_node};
-use crate::traced_tools::TracedTools;
+use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(10);

@@ -1,17 +1,11 @@
 //! Codes of NodeStageVolume and NodePublishVolume. After a code that the kubelet treats as final, it forgets the volume or
 //! the mount at the target path, so nothing may be mounted then.
 
-use csi_proto::csi;
 use ebs_testkit::kubelet::is_final;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::mount::mount_bind;
-use tonic::Code;
 
-use crate::dead_mounts::shut_down;
-use crate::node::{MIB, Node, block, mount, with_staged_node};
-use crate::traced_tools::TracedTools;
+use crate::prelude::*;
 
-/// Returns requests that fail, with names.
 fn stages_that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodeStageVolumeRequest)| {
         let mut request = node.stage_request("ext4", &[]);
@@ -58,29 +52,16 @@ fn stage_code_is_never_final_while_the_path_is_mounted() {
     });
 }
 
-/// The kubelet must not forget the mount of the stage.
+/// A raw block volume is not staged, so it has no mount there.
 #[test]
-fn failure_after_the_mount_is_not_final() {
-    in_mount_namespace(|| async {
-        let node = Node::new(320 * MIB);
-        node.staged("xfs").await;
-        node.unstage().await.unwrap();
-        node.disk.grow(640 * MIB).unwrap();
-        let _tools = TracedTools::that_fail(&node);
-        for _ in 0..2 {
-            let answer = node.stage(node.stage_request("xfs", &[])).await;
-            assert_eq!(node.mounts_at("staging").await.len(), 1, "{answer:?}");
-        }
-        // A raw device at the staging path is also a mount.
-        let other = Node::new(MIB);
-        std::fs::write(node.path("raw"), "").unwrap();
-        rustix::mount::mount_bind(other.disk.path(), node.path("raw")).unwrap();
-        let mut request = other.stage_request("ext4", &[]);
-        request.staging_target_path = node.text("raw");
-        assert!(!is_final(other.stage(request.clone()).await.unwrap_err().code()));
-        // A raw block volume is not staged, so it has no mount there.
+fn stage_code_is_not_final_while_a_raw_device_is_at_the_path() {
+    with_node(async |node| {
+        std::fs::write(node.path("staging"), "").unwrap();
+        mount_bind(node.disk.path(), node.path("staging")).unwrap();
+        let mut request = node.stage_request("ext4", &[]);
+        assert!(!is_final(node.stage(request.clone()).await.unwrap_err().code()));
         request.volume_capability = Some(block());
-        other.stage(request).await.unwrap();
+        node.stage(request).await.unwrap();
     });
 }
 
@@ -101,7 +82,7 @@ fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolume
     ]
 }
 
-/// After the unmount, the codes are final again.
+/// Neither while the file system is mounted only at the target. After the unmount, the codes are final again.
 #[test]
 fn publish_code_is_never_final_while_the_target_is_mounted() {
     with_staged_node(async |node| {
@@ -111,33 +92,13 @@ fn publish_code_is_never_final_while_the_target_is_mounted() {
             assert!(!is_final(status.code()), "{name}: {status:?}");
             assert_eq!(node.mounts_at("target").await.len(), 1, "{name}");
         }
+        unmount(node.path("staging")).await;
+        let status = node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap_err();
+        assert!(!is_final(status.code()), "{status:?}");
         node.unpublish(node.text("target")).await.unwrap();
         for (name, request) in publishes_that_fail(node) {
             let status = node.publish(request).await.expect_err(name);
             assert!(is_final(status.code()), "{name}: {status:?}");
-        }
-    });
-}
-
-/// The request is repeated after the file system died or was unmounted from the staging path.
-#[test]
-fn repeated_publish_never_returns_a_final_code() {
-    in_mount_namespace(|| async {
-        for fs in ["ext4", "xfs"] {
-            let node = Node::new(320 * MIB);
-            node.staged(fs).await;
-            let publish = || node.publish(node.publish_request(mount(fs, &[])));
-            publish().await.unwrap();
-            shut_down(&node, "staging");
-            let dead = publish().await.unwrap_err();
-            unmount(node.path("staging")).await;
-            let unstaged = publish().await.unwrap_err();
-            for status in [dead, unstaged] {
-                assert!(!is_final(status.code()), "{fs}: {status:?}");
-            }
-            assert_eq!(node.mounts_at("target").await.len(), 1);
-            node.unpublish(node.text("target")).await.unwrap();
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -157,14 +118,6 @@ fn code_is_not_final_while_the_mount_is_covered() {
         assert!(!is_final(status.code()), "{status:?}");
         unmount(node.path("target")).await;
         publish().await.unwrap();
-        node.unpublish(node.text("target")).await.unwrap();
-        // The other volume alone at the target is reported as a foreign mount.
-        std::fs::create_dir(node.path("target")).unwrap();
-        mount_bind(other.path("staging"), node.path("target")).unwrap();
-        let request = node.publish_request(mount("ext4", &[]));
-        let status = node.publish_over_foreign(request).await.unwrap_err();
-        assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
-        unmount(node.path("target")).await;
     });
 }
 

@@ -3,16 +3,12 @@
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::node::{Calls, MIB, Node, block, mount, refused};
-use crate::release::{another_namespace, sysfs_with};
-use ebs_testkit::content;
 use ebs_testkit::loop_device::LoopDevice;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
 use rustix::fs::{major, minor};
-use tonic::Code;
+
+use crate::prelude::*;
+use crate::release::{another_namespace, sysfs_with};
 
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -53,7 +49,6 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             shut_down(&node, "staging");
             read_only().await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{fs_type}");
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -61,28 +56,25 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
 /// A process still has a file open.
 #[test]
 fn stage_fails_while_a_dead_file_system_is_in_use() {
-    in_mount_namespace(|| async {
-        let node = Node::new(320 * MIB);
+    with_node_of(320 * MIB, async |node| {
         node.staged("xfs").await;
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
-        shut_down(&node, "staging");
+        shut_down(node, "staging");
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &["in use"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
-        node.unstage().await.unwrap();
     });
 }
 
 /// A second mount would show the same dead file system.
 #[test]
 fn dead_file_system_used_in_another_namespace_is_not_staged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(320 * MIB);
+    with_node_of(320 * MIB, async |node| {
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "kept").unwrap();
-        let mut holder = another_namespace(&node, Some("staging/file")).await;
-        shut_down(&node, "staging");
+        let mut holder = another_namespace(node, Some("staging/file")).await;
+        shut_down(node, "staging");
         // The first call unmounts it and finds the holder. The next calls find the dead file system again.
         let process = format!("process {}", holder.pid());
         for words in [["held", &process], ["is unusable", "another mount namespace"]] {
@@ -92,21 +84,18 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         }
         holder.kill().unwrap();
         node.staged("xfs").await;
-        node.unstage().await.unwrap();
     });
 }
 
 /// Another mount namespace has an unused copy of the dead mount.
 #[test]
 fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
-    in_mount_namespace(|| async {
-        let node = Node::new(320 * MIB);
+    with_node_of(320 * MIB, async |node| {
         node.staged("xfs").await;
-        let _holder = another_namespace(&node, None).await;
-        shut_down(&node, "staging");
+        let _holder = another_namespace(node, None).await;
+        shut_down(node, "staging");
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "x").unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
@@ -141,14 +130,12 @@ impl CameBack {
 /// Each takes one call.
 #[test]
 fn reattached_volume_replaces_its_dead_mounts() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let kept = content::write_file(&node.path("staging/kept"), 19, MIB).unwrap();
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         // Only this file system: a sync of all would wait for other disks, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
-        let after = CameBack::of(&node);
+        let after = CameBack::of(node);
         let stage = || after.calls.stage(node.stage_request("ext4", &[]));
         stage().await.unwrap();
         stage().await.unwrap();
@@ -170,8 +157,7 @@ fn reattached_volume_replaces_its_dead_mounts() {
 
 #[test]
 fn reattached_raw_volume_replaces_its_dead_bind() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         // A device node of the previous disk, which is deleted like the kernel does when a disk disappears.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
@@ -180,41 +166,35 @@ fn reattached_raw_volume_replaces_its_dead_bind() {
         std::fs::write(node.path("target"), "").unwrap();
         rustix::mount::mount_bind(&former, node.path("target")).unwrap();
         std::fs::remove_file(&former).unwrap();
-        let after = CameBack::of(&node);
+        let after = CameBack::of(node);
         after.calls.publish(node.publish_request(block())).await.unwrap();
         assert_eq!(node.mounts_at("target").await.len(), 1);
         let shown = std::fs::metadata(node.path("target")).unwrap().rdev();
         assert_eq!(shown, std::fs::metadata(after.disk.path()).unwrap().rdev());
-        unmount(node.path("target")).await;
     });
 }
 
 /// A disk that is present and cannot be identified has not vanished.
 #[test]
 fn mount_of_an_unidentified_disk_is_kept() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        let after = CameBack::of(&node);
+        let after = CameBack::of(node);
         // The previous disk is still listed, and does not identify itself.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
-        let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
+        let silent = sysfs_with(node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
         symlink(silent.join("devices/sdz"), listed).unwrap();
         let stage = after.calls.stage(node.stage_request("ext4", &[])).await;
         refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
 /// Another mount over a parent directory hides the mount. The driver does not unmount the hidden mount either.
 #[test]
 fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.staging_target_path = node.text("kubelet/staging");
         node.stage(request).await.unwrap();

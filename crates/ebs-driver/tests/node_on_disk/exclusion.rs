@@ -4,18 +4,12 @@
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use ebs_driver::operation::Operations;
 use ebs_mounter::MounterConfig;
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
-use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::time::Instant;
-use tonic::Code;
 
-use crate::node::{MIB, Node, block, mount, options, refused, with_node};
+use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(60);
 const O_NONBLOCK: i32 = 0o4000;

@@ -2,18 +2,10 @@
 //! growth.
 
 use std::path::Path;
-use std::time::Duration;
 
-use csi_proto::csi;
-use ebs_driver::node::NotGrownVolume;
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
 use rustix::thread::CapabilitySet;
-use tonic::Code;
 
-use crate::log::Log;
-use crate::node::{MIB, Node, context, mount, refused};
-use crate::traced_tools::TracedTools;
+use crate::prelude::*;
 
 const SIZE: u64 = 320 * MIB;
 const TIB: u64 = 1 << 40;
@@ -110,7 +102,6 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
             &["CAP_SYS_RESOURCE", "bigalloc"],
         );
         assert!(!said.contains("unstage"), "only the capability helps: {said}");
-        node.unstage().await.unwrap();
     });
 }
 
@@ -133,51 +124,35 @@ fn file_system_at_its_block_limit_is_staged() {
         assert_eq!(health(&node).await, ["NotGrown"]);
         let words = ["64bit", "8796091973632"];
         refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
-        node.unstage().await.unwrap();
     });
 }
 
-/// resize2fs marks the file system before it moves data. After a growth that broke off, the driver checks the file
-/// system before the mount, and does not mount it when the check cannot repair it.
+/// The check before a growth fails the stage when it finds damage, but not when it cannot run. resize2fs marks the file
+/// system before it moves data. After a growth that broke off, the driver checks the file system before the mount, and
+/// does not mount it when the check cannot repair it.
 #[test]
-fn file_system_is_checked_after_a_growth_that_broke_off() {
+fn file_system_is_checked_before_and_after_a_failed_growth() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         // "Errors detected", in a superblock without a checksum. A check that repairs sets "clean".
         let breaks_off = "printf '\\002' | dd of=\"$1\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
         let repairs = "printf '\\001' | dd of=\"$2\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
-        for (found, is_mounted) in [(repairs, true), ("exit 4", false)] {
+        for (before, after, is_mounted) in [
+            ("exit 8", None, true),
+            ("exit 4", None, false),
+            ("exit 0", Some(repairs), true),
+            ("exit 0", Some("exit 4"), false),
+        ] {
             let node = grown_while_unstaged("ext3", &[]).await;
-            let check = format!("[ \"$1\" = -f ] && exit 0\n{found}");
+            let check = format!("[ \"$1\" = -f ] && {before}\n{}", after.unwrap_or_default());
             let tools = TracedTools::new(&node, &[("e2fsck", &check), ("resize2fs", breaks_off)]);
             let outcome = node.stage(node.stage_request("ext3", &[])).await;
-            assert_eq!(tools.started(), ["e2fsck -f -p DEVICE", "resize2fs DEVICE", "e2fsck -p DEVICE"]);
-            assert_eq!(!node.mounts_at("staging").await.is_empty(), is_mounted);
-            if is_mounted {
-                outcome.unwrap();
-                node.unstage().await.unwrap();
-            } else {
-                refused(outcome, Code::FailedPrecondition, &["e2fsck by hand"]);
-            }
-        }
-    });
-}
-
-/// The stage fails when the check finds damage, but not when the check cannot run.
-#[test]
-fn check_before_a_growth_fails_the_stage_only_for_damage() {
-    in_mount_namespace(|| async {
-        give_up_growth_of_mounted_ext();
-        for (ending, is_mounted) in [("exit 8", true), ("exit 4", false)] {
-            let node = grown_while_unstaged("ext4", &[]).await;
-            let tools = TracedTools::new(&node, &[("e2fsck", ending), ("resize2fs", "exit 0")]);
-            let outcome = node.stage(node.stage_request("ext4", &[])).await;
-            assert_eq!(tools.started(), ["e2fsck -f -p DEVICE"]);
+            let started = ["e2fsck -f -p DEVICE", "resize2fs DEVICE", "e2fsck -p DEVICE"];
+            assert_eq!(tools.started(), started[..if after.is_some() { 3 } else { 1 }]);
             assert_eq!(!node.mounts_at("staging").await.is_empty(), is_mounted);
             if is_mounted {
                 outcome.unwrap();
                 assert_eq!(health(&node).await, ["NotGrown"]);
-                node.unstage().await.unwrap();
             } else {
                 refused(outcome, Code::FailedPrecondition, &["e2fsck by hand"]);
             }
@@ -193,22 +168,14 @@ fn watch_reports_a_failed_growth_of_a_volume_in_use() {
         let tools = TracedTools::that_fail(&node);
         node.staged("xfs").await;
         node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
-        let missing =
-            |volumes: Vec<NotGrownVolume>| volumes.into_iter().map(|volume| volume.missing).collect::<Vec<_>>();
-        assert_eq!(missing(node.service.volumes_not_grown()), [SIZE]);
+        assert_eq!(node.service.volumes_not_grown(), [(node.volume.clone(), SIZE)]);
         node.service.check_volumes().await;
-        let found = node.service.unhealthy_volumes();
-        assert_eq!(
-            found.iter().map(|found| (found.status, found.reason)).collect::<Vec<_>>(),
-            [("Degraded", "NotGrown")]
-        );
+        assert_eq!(node.service.unhealthy_volumes(), [(node.volume.clone(), "Degraded", "NotGrown")]);
         drop(tools);
         node.expand(node.text("target")).await.unwrap();
         assert_eq!(node.service.volumes_not_grown(), []);
         node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
@@ -227,8 +194,8 @@ fn restarted_driver_finds_a_file_system_that_has_not_grown() {
         tokio::time::advance(Duration::from_secs(301)).await;
         tokio::time::resume();
         next.check_volumes().await;
-        assert_eq!(next.unhealthy_volumes()[0].reason, "NotGrown");
-        assert_eq!(next.volumes_not_grown()[0].missing, SIZE);
+        assert_eq!(next.unhealthy_volumes()[0].2, "NotGrown");
+        assert_eq!(next.volumes_not_grown()[0].1, SIZE);
         // Volumes that are not on this node any more are not reported.
         node.unstage().await.unwrap();
         node.service.check_volumes().await;
@@ -270,6 +237,5 @@ fn long_failed_growth_is_not_repeated() {
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);
-        node.unstage().await.unwrap();
     });
 }

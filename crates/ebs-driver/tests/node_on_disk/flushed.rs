@@ -4,15 +4,10 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::Duration;
 
-use csi_proto::csi;
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
 use rustix::fs::{CWD, FileType, Mode, major, minor, mknodat};
-use tonic::Code;
 
-use crate::node::{Calls, MIB, Node, block, context, refused, with_node};
+use crate::prelude::*;
 use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);

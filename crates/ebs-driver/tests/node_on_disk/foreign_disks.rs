@@ -3,12 +3,10 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::node::{MIB, Node, block, context, mount, refused, with_node, with_staged_node};
-use crate::release::sysfs_with;
-use csi_proto::csi;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
-use tonic::Code;
+
+use crate::prelude::*;
+use crate::release::sysfs_with;
 
 /// Publish, unpublish, expand, statistics and health report on a raw device only when it is this volume's.
 #[test]
@@ -32,7 +30,6 @@ fn calls_for_a_raw_device_of_another_volume_are_refused() {
         // Calls for its own volume succeed.
         assert!(other.health(other.text("target")).await.unwrap().is_empty());
         assert_eq!(other.expand(other.text("target")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
-        other.unpublish(other.text("target")).await.unwrap();
     });
 }
 
@@ -127,10 +124,9 @@ fn device_bound_raw_is_neither_formatted_nor_mounted() {
 
 #[test]
 fn file_system_on_a_raw_bound_device_is_not_published_or_grown() {
-    in_mount_namespace(|| async {
-        let node = Node::new(600 * MIB);
+    with_node_of(600 * MIB, async |node| {
         node.staged("xfs").await;
-        bind_raw(&node, "elsewhere");
+        bind_raw(node, "elsewhere");
         node.disk.grow(900 * MIB).unwrap();
         let at = node.text("elsewhere");
         let words = ["bound", at.as_str()];

@@ -3,12 +3,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::node::{MIB, Node, block, refused, with_node};
-use csi_proto::csi;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
-use tonic::Code;
+
+use crate::prelude::*;
 
 const AT: u64 = 40_960;
 const PRECIOUS: &[u8] = b"precious";
@@ -95,35 +92,12 @@ fn reattached_volume_with_old_attach_time_is_not_formatted() {
     });
 }
 
-/// Such a record has no kernel boot, disk or state.
-#[test]
-fn record_of_an_older_version_does_not_permit_a_format() {
-    with_node(async |node| {
-        node.disk.write_at(PRECIOUS, AT).unwrap();
-        let (volume, bytes) = (&node.volume, 64 * MIB);
-        let record =
-            format!("volume={volume}\npartition=none\nbytes={bytes}\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n");
-        std::fs::write(node.path("state").join(format!("format-{volume}")), record).unwrap();
-        is_refused_and_kept(node).await;
-    });
-}
-
-#[test]
-fn interrupted_format_is_finished_by_the_same_attachment() {
-    with_node(async |node| {
-        interrupt(node).await;
-        // Half of an ext4: the tables are written, but not the superblock.
-        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-        node.staged("ext4").await;
-        assert_eq!(records(node), 0);
-    });
-}
-
 /// The file system fills the expanded volume.
 #[test]
 fn interrupted_format_is_finished_after_the_volume_grew() {
     with_node(async |node| {
         interrupt(node).await;
+        // Half of an ext4: the tables are written, but not the superblock.
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         node.disk.grow(192 * MIB).unwrap();
         node.staged("ext4").await;
@@ -163,7 +137,7 @@ fn unstage_removes_the_record_of_an_interrupted_format() {
     });
 }
 
-/// Even when that mount fails.
+/// The removal does not depend on the success of that mount.
 #[test]
 fn record_is_removed_before_the_first_mount() {
     with_node(async |node| {

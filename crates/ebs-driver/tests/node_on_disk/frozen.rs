@@ -2,18 +2,13 @@
 //! mount, and the first write through a later mount would hang.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use csi_proto::csi;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::{run_tool, tool};
-use ebs_testkit::replaced_tool::ReplacedTool;
+use ebs_testkit::process::tool;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount as unmount_now};
-use tonic::Code;
 
-use crate::log::Log;
-use crate::node::{self, MIB, Node, refused, with_staged_node};
+use crate::node;
+use crate::prelude::*;
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);
@@ -202,12 +197,11 @@ fn growth_blocked_by_a_freeze_does_not_block_unstage() {
 /// hangs would block the unpublish forever.
 #[test]
 fn growth_of_a_frozen_file_system_does_not_hang() {
-    in_mount_namespace(|| async {
-        let node = Node::new(320 * MIB);
+    with_node_of(320 * MIB, async |node| {
         node.staged("xfs").await;
         node.publish(node.publish_request(node::mount("xfs", &[]))).await.unwrap();
         node.disk.grow(640 * MIB).unwrap();
-        let _thawed = Thawed::after(&node, "target").await;
+        let _thawed = Thawed::after(node, "target").await;
         let expanded = tokio::time::timeout(2 * BOUND, node.expand(node.text("target"))).await;
         refused(expanded.expect("an expansion that comes back"), Code::Unavailable, &["frozen"]);
         let staged = tokio::time::timeout(2 * BOUND, node.stage(node.stage_request("xfs", &[]))).await;
@@ -265,7 +259,8 @@ fn held_disk_without_a_live_file_system_is_not_mounted() {
         node.unstage().await.unwrap();
         let before = node.disk.fingerprint().unwrap();
         let holder = crate::release::exclusively(node).unwrap();
-        refused(node.unstage().await, Code::FailedPrecondition, &["held"]);
+        let process = format!("process {}", std::process::id());
+        refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         drop(holder);
         assert_eq!(node.disk.fingerprint().unwrap(), before);
         node.unstage().await.unwrap();

@@ -2,11 +2,9 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::node::{MIB, Node, block, mount, refused};
-use ebs_testkit::content;
-use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::writer::Writer;
-use tonic::Code;
+
+use crate::prelude::*;
 
 /// Room for two growths, and large enough for the tools to grow it.
 const SIZE: u64 = 320 * MIB;
@@ -60,7 +58,6 @@ fn file_system_grows_under_a_writer_and_keeps_every_byte() {
             node.staged(fs_type).await;
             same("staging");
             assert!(total(&node, "staging").await > wire(2 * SIZE), "{fs_type} has not grown");
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -68,8 +65,7 @@ fn file_system_grows_under_a_writer_and_keeps_every_byte() {
 /// The target shows the new size, and the part behind the old end is usable.
 #[test]
 fn raw_device_grows_under_its_writer() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let writer = Writer::start(node.path("target"));
         writer.progress().await.unwrap();

@@ -1,19 +1,11 @@
 //! NodeExpandVolume waits until the kernel shows the new size, and returns OK only after the growth.
 
-use std::time::Duration;
-
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::mount::{MountFlags, mount_remount};
-use tonic::Code;
 
 use crate::failed_growth::give_up_growth_of_mounted_ext;
-use crate::log::Log;
-use crate::node::{MIB, Node, block, context, mount, refused, with_staged_node};
-use crate::traced_tools::TracedTools;
+use crate::prelude::*;
 
 const SIZE: u64 = 320 * MIB;
-const GIB: u64 = 1 << 30;
-
 fn wire(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap()
 }
@@ -40,40 +32,6 @@ fn expansion_that_the_kernel_does_not_show_is_unavailable() {
             node.disk.grow(2 * size).unwrap();
             assert_eq!(node.expand_to(node.text("target"), wire(2 * size)).await.unwrap(), wire(2 * size));
         }
-    });
-}
-
-/// A partition does not grow with its disk, so its size does not show the disk's growth.
-#[test]
-fn expansion_does_not_wait_for_the_growth_of_a_partition() {
-    in_mount_namespace(|| async {
-        let node = Node::partitioned(64 * MIB);
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_context = context(&[("partition", "1")]);
-        node.stage(request).await.unwrap();
-        let size = node.expand_to(node.text("staging"), wire(64 * MIB)).await.unwrap();
-        assert_eq!(size, wire(63 * MIB));
-        node.unstage().await.unwrap();
-    });
-}
-
-/// With clusters of 1 MiB, a group of blocks has 32 GiB. A growth by 7 GiB still counts.
-#[test]
-fn growth_by_less_than_a_block_group_succeeds() {
-    in_mount_namespace(|| async {
-        let node = Node::new(10 * GIB);
-        let parameters = [("ext4bigalloc", "true"), ("ext4clustersize", "1048576")];
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_context = context(&parameters);
-        node.stage(request).await.unwrap();
-        node.disk.grow(17 * GIB).unwrap();
-        let outcome = node.expand(node.text("staging")).await;
-        let found = rustix::fs::statvfs(node.path("staging")).unwrap();
-        match outcome {
-            Ok(_) => assert!(found.f_blocks * found.f_frsize > 16 * GIB, "OK, and it has not grown"),
-            Err(status) => assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status:?}"),
-        }
-        node.unstage().await.unwrap();
     });
 }
 
@@ -119,8 +77,6 @@ fn expansion_of_a_read_only_mount_changes_nothing() {
             drop(tools);
             node.service.check_volumes().await;
             assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
-            node.unpublish(node.text("target")).await.unwrap();
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -128,8 +84,7 @@ fn expansion_of_a_read_only_mount_changes_nothing() {
 /// The file system itself is writable.
 #[test]
 fn expansion_at_the_path_of_a_reader_grows_the_file_system() {
-    in_mount_namespace(|| async {
-        let node = Node::new(SIZE);
+    with_node_of(SIZE, async |node| {
         node.staged("xfs").await;
         let mut reader = node.publish_request(mount("xfs", &[]));
         reader.readonly = true;
@@ -149,7 +104,6 @@ fn file_system_remounted_read_only_does_not_grow() {
         mount_remount(node.path("staging"), MountFlags::RDONLY, "").unwrap();
         node.disk.grow(2 * SIZE).unwrap();
         refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["read-only"]);
-        unmount(node.path("target")).await;
     });
 }
 

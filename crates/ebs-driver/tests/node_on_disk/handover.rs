@@ -4,17 +4,12 @@
 //! The programs of the reference driver, with its arguments, play its part.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+
+use csi_proto::csi::volume_usage::Unit;
 
 use crate::growth::may_grow_mounted_ext;
-use crate::node::{MIB, Node, block, context, mount, refused};
 use crate::node_local::{self, as_local};
-use csi_proto::csi;
-use csi_proto::csi::volume_usage::Unit;
-use ebs_testkit::content;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
-use tonic::Code;
+use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(30);
 const SIZE: u64 = 320 * MIB;
@@ -117,7 +112,6 @@ fn mounted_volume_of_the_reference_driver_is_taken_over() {
             node.stage(stage_request(&node, fs_type)).await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
             assert!(node.stats(node.text("staging")).await.unwrap()[0].total > i64::try_from(SIZE).unwrap());
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -133,8 +127,7 @@ async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
 /// The driver also removes its file in the end.
 #[test]
 fn bound_raw_device_of_the_reference_driver_is_taken_over() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         std::fs::write(node.path("target"), "").unwrap();
         let (device, target) = (node.disk.path().to_str().unwrap(), node.text("target"));
         run("/usr/bin/mount", &["-o", "bind", device, &target]);
@@ -161,19 +154,18 @@ fn bound_raw_device_of_the_reference_driver_is_taken_over() {
 /// The handle does not name the volume, but the mount does.
 #[test]
 fn node_local_volume_of_the_reference_driver_is_taken_over() {
-    in_mount_namespace(|| async {
-        let node = Node::new(SIZE);
-        let (local, xfs) = (as_local(&node), mount("xfs", &[]));
-        let reference = Reference { node: &node, fs_type: "xfs" };
+    with_node_of(SIZE, async |node| {
+        let (local, xfs) = (as_local(node), mount("xfs", &[]));
+        let reference = Reference { node: node, fs_type: "xfs" };
         reference.format();
         reference.stage();
         reference.publish("first", "");
         let written = content::write_file(&node.path("first/data"), 37, MIB).unwrap();
-        let publish = |target: &str| node_local::publish_request(&node, target, xfs.clone());
-        let before = mounts(&node).await;
-        node.stage(node_local::stage_request(&node, xfs.clone())).await.unwrap();
+        let publish = |target: &str| node_local::publish_request(node, target, xfs.clone());
+        let before = mounts(node).await;
+        node.stage(node_local::stage_request(node, xfs.clone())).await.unwrap();
         node.publish(publish("first")).await.unwrap();
-        assert_eq!(mounts(&node).await, before, "repeated calls change nothing");
+        assert_eq!(mounts(node).await, before, "repeated calls change nothing");
         node.publish(publish("second")).await.unwrap();
         assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
         node.disk.grow(2 * SIZE).unwrap();
@@ -238,15 +230,14 @@ fn names_in(node: &Node, path: &str) -> Vec<String> {
 /// Parent directories included.
 #[test]
 fn directories_have_the_permissions_of_the_reference_driver() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mode = |path: &str| std::fs::metadata(node.path(path)).unwrap().permissions().mode() & 0o7777;
         let request =
             csi::NodePublishVolumeRequest { target_path: node.text("pod/dev/file"), ..node.publish_request(block()) };
         node.publish(request).await.unwrap();
         unmount(node.path("pod/dev/file")).await;
         assert_eq!((mode("pod"), mode("pod/dev"), mode("pod/dev/file")), (0o755, 0o755, 0o644));
-        let mut request = stage_request(&node, "ext4");
+        let mut request = stage_request(node, "ext4");
         request.staging_target_path = node.text("plugin/volume/globalmount");
         node.stage(request).await.unwrap();
         unmount(node.path("plugin/volume/globalmount")).await;

@@ -1,20 +1,13 @@
 //! The health of the node's volumes, by request and by the watch.
 
-use std::time::Duration;
+use ebs_ec2::VolumeId;
 
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
-use ebs_driver::node::UnhealthyVolume;
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use tonic::{Code, Request};
-
-use crate::log::Log;
-use crate::node::{MIB, Node, block, refused, with_staged_node};
+use crate::prelude::*;
 use crate::release::sysfs_with;
 use crate::repair::trigger_error;
 
-fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<UnhealthyVolume> {
-    vec![UnhealthyVolume { volume: node.volume.clone(), status, reason }]
+fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<(VolumeId, &'static str, &'static str)> {
+    vec![(node.volume.clone(), status, reason)]
 }
 
 /// Also by a driver that started after the stage. The log reports the problem once, and its end once.

@@ -3,16 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeOptions;
-use ebs_driver::operation::Operations;
 use ebs_ec2::NodeId;
 use ebs_metadata::{Answer, BlockDevices, Machine, MetadataError, NodeMetadata, Source, SourceError, SourceKind};
 use tokio::task::JoinSet;
-use tonic::Request;
 
-use crate::node::{Calls, MIB, Node, context, metadata, mount, options, options_of, with_node, with_staged_node};
+use crate::prelude::*;
 
 async fn info(calls: &Calls) -> csi::NodeGetInfoResponse {
     calls.service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.expect("it never fails").into_inner()
@@ -109,11 +105,7 @@ fn volume_detached_while_powered_off_does_not_raise_the_limit() {
 #[test]
 fn node_local_volume_lowers_the_limit_after_a_reboot() {
     with_node(async |node| {
-        let mut request = node.stage_request("ext4", &[]);
-        request.volume_id = "local-ebs://dev/xvdbz".to_owned();
-        request.publish_context = context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())]);
-        request.volume_capability = Some(mount("ext4", &[]));
-        node.stage(request).await.unwrap();
+        node.stage(crate::node_local::stage_request(node, mount("ext4", &[]))).await.unwrap();
         assert_eq!(limit(&booted(node, "first", 1)).await, 25);
     });
 }
@@ -144,20 +136,6 @@ impl Source for Restless {
             Ok(NodeMetadata { network_interfaces, ..known.clone() })
         })
     }
-}
-
-/// The driver subtracts its own volumes only from the count of the metadata service, which includes them.
-#[test]
-fn count_without_the_drivers_own_volumes_is_unchanged() {
-    with_staged_node(async |node| {
-        // One of the driver's volumes was attached at boot.
-        assert_eq!(limit(&booted(node, "first", 1)).await, 26);
-        let counted = NodeMetadata { block_devices: BlockDevices::Others(1), ..metadata() };
-        std::fs::write(node.path("boot_id"), "first\n").unwrap();
-        let calls =
-            node.again_as((options_of(counted), Operations::new()), |config| config.boot_id = node.path("boot_id"));
-        assert_eq!(limit(&calls).await, 25);
-    });
 }
 
 /// The number of network interfaces changes meanwhile, and each response has one of the real numbers. When the metadata

@@ -26,7 +26,12 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 /// Runs a test in its own mount namespace, with a node that has a blank disk of 64 MiB.
 pub(crate) fn with_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
-    in_mount_namespace(move || async move { test(&Node::new(64 * MIB)).await });
+    with_node_of(64 * MIB, test);
+}
+
+/// Like [`with_node`], with a larger disk.
+pub(crate) fn with_node_of(bytes: u64, test: impl AsyncFnOnce(&Node) + Send + 'static) {
+    in_mount_namespace(move || async move { test(&Node::new(bytes)).await });
 }
 
 /// Like [`with_node`], with the volume staged as ext4.
@@ -115,7 +120,6 @@ impl Calls {
         self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
     }
 
-    /// Returns the health of the volume at a path.
     pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
         let volume_id = self.handle.clone();
         let request = csi::NodeGetVolumeHealthRequest { volume_id, volume_publish_path, ..Default::default() };
@@ -196,7 +200,6 @@ impl Node {
         self.stage(self.stage_request(fs_type, &[])).await.expect("a staged volume");
     }
 
-    /// Returns a request to publish at `target`.
     pub(crate) fn publish_request(&self, capability: csi::VolumeCapability) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.volume.to_string(),

@@ -1,11 +1,8 @@
 //! Node-local volumes: the handle names a device, which is another volume on each node.
 
-use csi_proto::csi;
 use csi_proto::csi::volume_capability::access_mode::Mode;
-use tonic::Code;
 
-use crate::log::Log;
-use crate::node::{Calls, MIB, Node, block, context, mount, refused, with_node};
+use crate::prelude::*;
 
 const HANDLE: &str = "local-ebs://dev/xvdbz";
 
@@ -44,7 +41,6 @@ pub(crate) fn publish_request(
     }
 }
 
-/// Returns the calls with the node-local handle.
 pub(crate) fn as_local(node: &Node) -> Calls {
     Calls { handle: HANDLE.to_owned(), ..node.calls.clone() }
 }
@@ -80,8 +76,9 @@ fn node_local_volume_is_staged_once_for_several_pods() {
     });
 }
 
+/// A raw device, or a mount that identifies the volume.
 #[test]
-fn node_local_volume_is_published_raw() {
+fn node_local_volume_grows_with_its_device() {
     with_node(async |node| {
         let local = as_local(node);
         node.stage(stage_request(node, block())).await.unwrap();
@@ -92,22 +89,13 @@ fn node_local_volume_is_published_raw() {
         assert_eq!(local.expand(node.text("raw")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
         local.unpublish(node.text("raw")).await.unwrap();
         local.unstage().await.unwrap();
-    });
-}
-
-/// Its mount identifies the volume.
-#[test]
-fn node_local_volume_grows_with_its_device() {
-    with_node(async |node| {
-        let local = as_local(node);
         node.stage(stage_request(node, mount("ext4", &[]))).await.unwrap();
-        node.publish(publish_request(node, "target", mount("ext4", &[]))).await.unwrap();
-        let before = total(&local, "target").await;
-        node.disk.grow(128 * MIB).unwrap();
-        match local.expand(node.text("target")).await {
+        let before = total(&local, "staging").await;
+        node.disk.grow(192 * MIB).unwrap();
+        match local.expand(node.text("staging")).await {
             Ok(bytes) => {
-                assert_eq!(bytes, i64::try_from(128 * MIB).unwrap());
-                assert!(total(&local, "target").await > before);
+                assert_eq!(bytes, i64::try_from(192 * MIB).unwrap());
+                assert!(total(&local, "staging").await > before);
             }
             // Where a mounted ext file system may not grow, the error for this volume reports that.
             Err(status) => assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status}"),
@@ -142,6 +130,5 @@ fn volume_attribute_for_the_fs_type_has_no_effect() {
         node.stage(request).await.unwrap();
         assert_eq!(node.mounts_at("staging").await[0].fs_type, "ext4");
         assert_eq!(log.lines_with(&["WARN", "ebs.csi.aws.com/fsType"]).len(), 1);
-        as_local(node).unstage().await.unwrap();
     });
 }

@@ -1,14 +1,8 @@
 //! Changes of a stage to a file system before the mount, and in particular the cases without a change.
 
-use std::time::Duration;
-
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
-use tonic::Code;
-
 use crate::failed_growth::give_up_growth_of_mounted_ext;
-use crate::node::{MIB, Node, refused, with_node};
-use crate::traced_tools::{TracedTools, real};
+use crate::prelude::*;
+use crate::traced_tools::real;
 
 const SIZE: u64 = 320 * MIB;
 const BOUND: Duration = Duration::from_secs(30);
@@ -55,8 +49,6 @@ fn file_system_mounted_elsewhere_is_not_changed() {
         node.staged("ext3").await;
         assert_eq!(tools.started(), [] as [&str; 0]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
-        unmount(node.path("staging")).await;
-        unmount(node.path("elsewhere")).await;
     });
 }
 

@@ -2,13 +2,10 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::log::Log;
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
-use csi_proto::csi;
 use csi_proto::csi::volume_usage::Unit;
-use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use tonic::Code;
+
+use crate::prelude::*;
 
 #[test]
 fn staged_volume_is_published_with_the_requested_flags() {
@@ -79,7 +76,6 @@ fn read_only_raw_volume_is_a_read_only_mount_of_its_node() {
         let device = std::fs::File::options().write(true).open(node.path("target")).unwrap();
         device.write_all_at(b"raw", 4096).unwrap();
         drop(device);
-        node.unpublish(node.text("target")).await.unwrap();
     });
 }
 
@@ -120,28 +116,36 @@ fn volume_that_is_not_staged_is_never_published() {
     });
 }
 
-/// For example a relative path, a path with `..`, a link or a full directory, in publish and unpublish.
+/// For example a relative path, a path with `..`, a link or a full directory, in stage, publish and unpublish.
 #[test]
-fn invalid_target_path_is_refused_without_a_change() {
-    with_staged_node(async |node| {
+fn invalid_path_is_refused_without_a_change() {
+    with_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
         std::os::unix::fs::symlink("full", node.path("link")).unwrap();
         let parent = format!("{}/../x", node.text("full"));
+        let invalid = [("target".to_owned(), "relative"), (parent, ".."), (node.text("link"), "symbolic link")];
+        for (path, word) in &invalid {
+            let request =
+                csi::NodeStageVolumeRequest { staging_target_path: path.clone(), ..node.stage_request("ext4", &[]) };
+            refused(node.stage(request).await, Code::InvalidArgument, &[word]);
+        }
+        let request =
+            csi::NodeStageVolumeRequest { staging_target_path: node.text("full"), ..node.stage_request("ext4", &[]) };
+        refused(node.stage(request).await, Code::FailedPrecondition, &["not empty"]);
+        assert!(node.is_untouched());
+        node.staged("ext4").await;
         for capability in [mount("ext4", &[]), block()] {
-            for (path, code, word) in [
-                ("target".to_owned(), Code::InvalidArgument, "relative"),
-                (parent.clone(), Code::InvalidArgument, ".."),
-                (node.text("link"), Code::InvalidArgument, "symbolic link"),
-                (node.text("full"), Code::FailedPrecondition, "the path is taken"),
-            ] {
-                let mut request = node.publish_request(capability.clone());
-                request.target_path = path.clone();
-                refused(node.publish(request).await, code, &[word]);
-                if code == Code::InvalidArgument {
-                    refused(node.unpublish(path).await, code, &[word]);
-                }
+            let publish = |target_path: &str| {
+                let target_path = target_path.to_owned();
+                csi::NodePublishVolumeRequest { target_path, ..node.publish_request(capability.clone()) }
+            };
+            for (path, word) in &invalid {
+                refused(node.publish(publish(path)).await, Code::InvalidArgument, &[word]);
+                refused(node.unpublish(path.clone()).await, Code::InvalidArgument, &[word]);
             }
+            let taken = node.publish(publish(&node.text("full"))).await;
+            refused(taken, Code::FailedPrecondition, &["the path is taken"]);
         }
         refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["must be empty"]);
         assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");

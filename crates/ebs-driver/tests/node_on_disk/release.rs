@@ -2,13 +2,11 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
-use crate::node_local::as_local;
-use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::{Process, ProcessSpec};
-use tonic::Code;
+
+use crate::node_local::as_local;
+use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(20);
 const O_EXCL: i32 = 0o200;
@@ -54,28 +52,22 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
 }
 
 /// A container that has the host's directories without mount propagation keeps a private copy of every mount that
-/// existed at its start. The kernel unmounts the copies when the directory is removed.
+/// existed at its start. The kernel unmounts the copies when the directory is removed. An earlier version unmounted the
+/// path, and left the directory and the copies.
 #[test]
 fn idle_copy_of_the_staging_mount_is_removed_by_unstage() {
     with_staged_node(async |node| {
-        let holder = another_namespace(node, None).await;
-        assert!(has_mounted(&holder, node), "the copy is mounted");
-        node.unstage().await.unwrap();
-        assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
-        exclusively(node).expect("no process holds the disk");
-    });
-}
-
-/// An earlier version left this state: the path is unmounted, but the directory and the copies in other namespaces
-/// remain.
-#[test]
-fn repeated_unstage_removes_the_directory_and_its_copies() {
-    with_staged_node(async |node| {
-        let holder = another_namespace(node, None).await;
-        unmount(node.path("staging")).await;
-        assert!(has_mounted(&holder, node) && exclusively(node).is_err(), "the copy holds the disk");
-        node.unstage().await.unwrap();
-        assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
+        for is_unmounted in [false, true] {
+            node.staged("ext4").await;
+            let holder = another_namespace(node, None).await;
+            if is_unmounted {
+                unmount(node.path("staging")).await;
+            }
+            assert!(has_mounted(&holder, node) && exclusively(node).is_err(), "the copy holds the disk");
+            node.unstage().await.unwrap();
+            assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
+            exclusively(node).expect("no process holds the disk");
+        }
     });
 }
 
@@ -117,17 +109,6 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     };
     tokio::time::timeout(BOUND, sleeps).await.expect("a namespace of its own");
     process
-}
-
-#[test]
-fn exclusively_opened_volume_is_not_unstaged() {
-    with_node(async |node| {
-        let holder = std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path()).unwrap();
-        let process = format!("process {}", std::process::id());
-        refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
-        drop(holder);
-        node.unstage().await.unwrap();
-    });
 }
 
 /// A second view of the staging mount disappears with it.
@@ -234,7 +215,6 @@ fn volume_with_an_unreadable_disk_is_not_unstaged() {
     });
 }
 
-/// Creates a sysfs with one disk of this name and number.
 pub(crate) fn sysfs_with(node: &Node, name: &str, number: &str) -> std::path::PathBuf {
     let sys = node.path("sys");
     let disk = sys.join("devices").join(name);

@@ -1,20 +1,14 @@
 //! Damaged file systems: the repairs and the refusals of a stage.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::log::Log;
-use crate::node::{MIB, Node, mount, refused};
-use crate::release::another_namespace;
-use crate::traced_tools::TracedTools;
 use csi_proto::csi::VolumeHealthErrorType;
-use ebs_testkit::content;
 use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
-use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::MountFlags;
-use tonic::{Code, Status};
+use tonic::Status;
+
+use crate::prelude::*;
+use crate::release::another_namespace;
 
 const CLEAN: u16 = 1;
 const BOUND: Duration = Duration::from_secs(60);
@@ -26,6 +20,13 @@ async fn used_node() -> (Node, String) {
     let kept = content::write_file(&node.path("staging/kept"), 23, MIB).unwrap();
     node.unstage().await.unwrap();
     (node, kept)
+}
+
+fn with_used_node(test: impl AsyncFnOnce(&Node, String) + Send + 'static) {
+    in_mount_namespace(move || async move {
+        let (node, kept) = used_node().await;
+        test(&node, kept).await;
+    });
 }
 
 /// Makes the kernel record an error of the mounted file system, like damage, and waits until it has.
@@ -59,7 +60,6 @@ fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
             stage.unwrap_or_else(|status| panic!("{damage:?}: {}", status.message()));
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{damage:?}");
             std::fs::write(node.path("staging/new"), "x").unwrap();
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -87,10 +87,9 @@ fn damage_beyond_automatic_repair_is_refused() {
 /// The error explains how to repair the file system.
 #[test]
 fn read_only_stage_repairs_nothing() {
-    in_mount_namespace(|| async {
-        let (node, _) = used_node().await;
+    with_used_node(async |node, _| {
         Damage::RootChecksum.inflict(&node.disk).unwrap();
-        let e2fsck = TracedTools::that_works(&node, "e2fsck");
+        let e2fsck = TracedTools::that_works(node, "e2fsck");
         let stage = node.stage(node.stage_request("ext4", &["ro"])).await;
         refused(stage, Code::FailedPrecondition, &["damaged", "without ro"]);
         assert_eq!(e2fsck.started().len(), 0);
@@ -123,7 +122,6 @@ fn error_that_only_the_journal_recorded_is_checked() {
             node.unstage().await.unwrap();
             node.staged("ext4").await;
             assert_eq!(e2fsck.started().len(), 1);
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -131,8 +129,7 @@ fn error_that_only_the_journal_recorded_is_checked() {
 /// A repeated stage of an unused volume checks it.
 #[test]
 fn error_in_the_superblock_is_reported_by_the_health() {
-    in_mount_namespace(|| async {
-        let (node, kept) = used_node().await;
+    with_used_node(async |node, kept| {
         record_journal_error(&node.disk).unwrap();
         // As the reference driver stages it, without reading the journal.
         std::fs::create_dir(node.path("staging")).unwrap();
@@ -150,15 +147,14 @@ fn error_in_the_superblock_is_reported_by_the_health() {
 /// Such errors never unmount a volume in use. A repeated stage checks an unused volume.
 #[test]
 fn errors_of_a_writable_file_system_do_not_block_pods() {
-    in_mount_namespace(|| async {
-        let (node, kept) = used_node().await;
+    with_used_node(async |node, kept| {
         node.staged("ext4").await;
-        publish_at(&node, "target", false).await.unwrap();
-        trigger_error(&node).await;
+        publish_at(node, "target", false).await.unwrap();
+        trigger_error(node).await;
         let before = node.mounts_at("staging").await;
         node.staged("ext4").await;
         assert_eq!(node.mounts_at("staging").await, before);
-        publish_at(&node, "other", false).await.unwrap();
+        publish_at(node, "other", false).await.unwrap();
         std::fs::write(node.path("other/new"), "x").unwrap();
         for target in ["target", "other"] {
             node.unpublish(node.text(target)).await.unwrap();
@@ -172,24 +168,23 @@ fn errors_of_a_writable_file_system_do_not_block_pods() {
 /// A process in another mount namespace prevents the check, but not the use of the volume.
 #[test]
 fn held_file_system_with_errors_is_mounted_again_unchecked() {
-    in_mount_namespace(|| async {
-        let (node, kept) = used_node().await;
+    with_used_node(async |node, kept| {
         node.staged("ext4").await;
-        publish_at(&node, "target", false).await.unwrap();
-        trigger_error(&node).await;
+        publish_at(node, "target", false).await.unwrap();
+        trigger_error(node).await;
         node.unpublish(node.text("target")).await.unwrap();
-        let mut holder = another_namespace(&node, Some("staging/kept")).await;
+        let mut holder = another_namespace(node, Some("staging/kept")).await;
         for _ in 0..2 {
             node.staged("ext4").await;
             assert_eq!(node.mounts_at("staging").await.len(), 1);
         }
-        assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
-        publish_at(&node, "target", false).await.unwrap();
+        assert_eq!(reasons(node).await, ["FileSystemErrors"]);
+        publish_at(node, "target", false).await.unwrap();
         std::fs::write(node.path("target/new"), "x").unwrap();
         node.unpublish(node.text("target")).await.unwrap();
         holder.kill().unwrap();
         node.staged("ext4").await;
-        assert_eq!(reasons(&node).await, [""; 0]);
+        assert_eq!(reasons(node).await, [""; 0]);
         assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
     });
 }
@@ -203,29 +198,27 @@ async fn reasons(node: &Node) -> Vec<String> {
 /// A check that cannot run does not prove damage, so the kernel decides whether it mounts the file system.
 #[test]
 fn file_system_that_e2fsck_cannot_check_is_staged() {
-    in_mount_namespace(|| async {
-        let (node, kept) = used_node().await;
+    with_used_node(async |node, kept| {
         node.staged("ext4").await;
-        trigger_error(&node).await;
+        trigger_error(node).await;
         node.unstage().await.unwrap();
         let (replaced, log) = (ReplacedTool::by_script("e2fsck", "exit 8").unwrap(), Log::listen());
         node.staged("ext4").await;
         assert_eq!(log.lines_with(&["WARN", "check could not run", node.volume.as_str()]).len(), 1);
-        assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
+        assert_eq!(reasons(node).await, ["FileSystemErrors"]);
         // A repeat tries the check again. The volume stays usable.
         node.staged("ext4").await;
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop((replaced, log));
         node.staged("ext4").await;
-        assert_eq!(reasons(&node).await, [""; 0]);
+        assert_eq!(reasons(node).await, [""; 0]);
         assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
-        node.unstage().await.unwrap();
     });
 }
 
 /// A signal may end e2fsck in the middle of a repair: the driver mounts the file system only after a whole check.
 #[test]
-fn a_file_system_with_a_half_done_repair_is_not_mounted() {
+fn file_system_with_a_half_done_repair_is_not_mounted() {
     in_mount_namespace(|| async {
         for ending in ["kill -9 $$", "kill -SEGV $$"] {
             let (node, kept) = used_node().await;
@@ -242,7 +235,6 @@ fn a_file_system_with_a_half_done_repair_is_not_mounted() {
             node.staged("ext4").await;
             assert_eq!(reasons(&node).await, [""; 0]);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
-            node.unstage().await.unwrap();
         }
     });
 }
@@ -250,8 +242,7 @@ fn a_file_system_with_a_half_done_repair_is_not_mounted() {
 /// resize2fs marks the file system during its work. Such a mark has no error that the kernel counted.
 #[test]
 fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
-    in_mount_namespace(|| async {
-        let (node, _) = used_node().await;
+    with_used_node(async |node, _| {
         set_error_state(&node.disk).unwrap();
         let replaced = ReplacedTool::by_script("e2fsck", "exit 8").unwrap();
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["check the file system: "]);
@@ -264,16 +255,13 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
 /// A root directory that accepts no new files (`chattr +i`) proves nothing about the file system.
 #[test]
 fn immutable_root_directory_does_not_block_pods() {
-    in_mount_namespace(|| async {
-        let (node, _kept) = used_node().await;
+    with_used_node(async |node, _| {
         node.staged("ext4").await;
-        trigger_error(&node).await;
+        trigger_error(node).await;
         run_tool("/usr/bin/chattr", &["+i", &node.text("staging")], BOUND).unwrap();
-        let published = publish_at(&node, "target", false).await;
+        let published = publish_at(node, "target", false).await;
         run_tool("/usr/bin/chattr", &["-i", &node.text("staging")], BOUND).unwrap();
         published.unwrap();
-        node.unpublish(node.text("target")).await.unwrap();
-        node.unstage().await.unwrap();
     });
 }
 
@@ -281,27 +269,26 @@ fn immutable_root_directory_does_not_block_pods() {
 /// After that, the next stage checks it and mounts it again.
 #[test]
 fn pod_that_writes_never_gets_a_read_only_file_system() {
-    in_mount_namespace(|| async {
-        let (node, kept) = used_node().await;
+    with_used_node(async |node, kept| {
         let stage = || node.stage(node.stage_request("ext4", &["errors=remount-ro"]));
         stage().await.unwrap();
-        publish_at(&node, "target", false).await.unwrap();
-        trigger_error(&node).await;
+        publish_at(node, "target", false).await.unwrap();
+        trigger_error(node).await;
         let next_step = "end the pods that use the volume on this node";
-        refused(publish_at(&node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
+        refused(publish_at(node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
         assert!(!node.path("other").exists());
         // A reading pod may get it, and the present pod keeps it.
-        publish_at(&node, "other", true).await.unwrap();
+        publish_at(node, "other", true).await.unwrap();
         node.unpublish(node.text("other")).await.unwrap();
-        publish_at(&node, "target", false).await.unwrap();
+        publish_at(node, "target", false).await.unwrap();
         let in_use = stage().await.unwrap_err();
         assert!(["read-only", &node.text("target")].iter().all(|word| in_use.message().contains(word)), "{in_use:?}");
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         node.unpublish(node.text("target")).await.unwrap();
         // Only a stage repairs it.
-        refused(publish_at(&node, "target", false).await, Code::FailedPrecondition, &["read-only"]);
+        refused(publish_at(node, "target", false).await, Code::FailedPrecondition, &["read-only"]);
         stage().await.unwrap();
-        publish_at(&node, "target", false).await.unwrap();
+        publish_at(node, "target", false).await.unwrap();
         std::fs::write(node.path("target/new"), "x").unwrap();
         assert_eq!(content::hash_file(&node.path("target/kept")).unwrap(), kept);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
@@ -311,12 +298,11 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
 /// The file system turned read-only, which fulfils the request.
 #[test]
 fn read_only_stage_accepts_a_file_system_turned_read_only() {
-    in_mount_namespace(|| async {
-        let (node, _) = used_node().await;
+    with_used_node(async |node, _| {
         let stage = || node.stage(node.stage_request("ext4", &["ro"]));
         stage().await.unwrap();
         let before = node.mounts_at("staging").await;
-        trigger_error(&node).await;
+        trigger_error(node).await;
         stage().await.unwrap();
         assert_eq!(node.mounts_at("staging").await, before);
     });

@@ -3,19 +3,13 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
 
-use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::MountFlags;
-use tonic::{Code, Request};
 
 use crate::format::interrupt;
 use crate::frozen::Thawed;
-use crate::node::{Calls, MIB, Node, block, mount, refused, with_node, with_staged_node};
+use crate::prelude::*;
 
 /// After this time a call counts as hanging.
 const BOUND: Duration = Duration::from_secs(90);

@@ -17,7 +17,6 @@ fn descriptor(message: &str) -> MessageDescriptor {
     PROTOCOL.get_message_by_name(&format!("csi.v1.{message}")).expect("a message of CSI")
 }
 
-/// Converts the request of an RPC.
 pub(crate) fn request<R: Message + Default>(rpc: &str, json: Value) -> R {
     let message = DynamicMessage::deserialize(descriptor(&format!("{rpc}Request")), json);
     let message = message.unwrap_or_else(|error| panic!("{rpc}: {error}"));

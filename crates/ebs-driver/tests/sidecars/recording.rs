@@ -26,9 +26,7 @@ struct Head {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Line {
-    /// The sidecar.
     pub(crate) from: String,
-    /// The number of its connection.
     pub(crate) connection: u32,
     pub(crate) method: String,
     at_ms: u64,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::identity_server::Identity;
 use ebs_cloud::{Cloud, CloudConfig};
-use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
+use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{IdentityService, Readiness};
+use ebs_driver::identity::IdentityService;
 use ebs_driver::operation::Operations;
 use ebs_ec2::{ConnectionId, DriverName};
 use ebs_sim::engine::{EngineConfig, Timing};
@@ -98,7 +98,7 @@ impl<'a> Stage<'a> {
             death,
             ec2,
             controller,
-            identity: identity(),
+            identity: IdentityService::new(Mode::All, "v0.1.0", watch::Sender::new(true).subscribe()),
             began: Instant::now(),
             ended: watch::Sender::default(),
             names: Mutex::new(BTreeMap::from([(recording.instance.clone(), node.to_string())])),
@@ -293,20 +293,6 @@ impl<'a> Stage<'a> {
 /// Returns true for codes after which a sidecar assumes that no operation is running any more.
 fn is_final(code: &str) -> bool {
     !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
-}
-
-fn identity() -> IdentityService {
-    let config = DriverConfig::new(&DriverOptions {
-        mode: Mode::Controller,
-        version: "v0".to_owned(),
-        endpoint: "unix:///tmp/csi.sock".to_owned(),
-        endpoint_mode: "0600".to_owned(),
-        extra_tags: Vec::new(),
-        extra_volume_tags: Vec::new(),
-        cluster_id: String::new(),
-        warn_on_invalid_tag: false,
-    });
-    IdentityService::new(&config.expect("a valid configuration"), Readiness::serving())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

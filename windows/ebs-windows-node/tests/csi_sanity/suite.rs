@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use csi_proto::csi::node_server::Node;
 use ebs_cloud::{Cloud, CloudConfig};
-use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
+use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{IdentityService, Readiness};
+use ebs_driver::identity::IdentityService;
 use ebs_driver::operation::Operations;
-use ebs_driver::server::{self, RpcObserver};
+use ebs_driver::server::{self, Endpoint, RpcObserver};
 use ebs_ec2::DriverName;
 use ebs_sim::port::SimEc2;
 use ebs_testkit::sanity::{self, Part, SanityResult, SanitySpec};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::attached::{Attached, Machine};
@@ -45,21 +45,7 @@ fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(skips)
 }
 
-fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService)> {
-    let config = DriverConfig::new(&DriverOptions {
-        mode: Mode::All,
-        version: "v0.0.0".to_owned(),
-        endpoint: format!("unix://{}", socket.display()),
-        endpoint_mode: "0600".to_owned(),
-        extra_tags: Vec::new(),
-        extra_volume_tags: Vec::new(),
-        cluster_id: String::new(),
-        warn_on_invalid_tag: false,
-    })?;
-    let identity = IdentityService::new(&config, Readiness::serving());
-    Ok((config, identity))
-}
-
+/// Runs a part of the suite, and checks that its skips are the listed ones.
 async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResult> {
     let program = sanity::program()?;
     let spec = SanitySpec {
@@ -106,8 +92,8 @@ pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     let socket = dir.join("csi.sock");
     let cloud = Arc::new(Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(DriverName::default())));
     let controller = ControllerService::new(cloud, ControllerOptions::default(), Operations::new());
-    let (config, identity) = identity(&socket)?;
-    let bound = server::bind(&config.endpoint, config.endpoint_mode)?;
+    let identity = IdentityService::new(Mode::All, "v0.0.0", watch::Sender::new(true).subscribe());
+    let bound = server::bind(&Endpoint::parse(&format!("unix://{}", socket.display()))?, 0o600)?;
     let (routes, opening) = server::startup_gate(identity);
     opening.open(server::services(Some(controller), Some(node.clone())));
     let (stop, stopped) = oneshot::channel::<()>();

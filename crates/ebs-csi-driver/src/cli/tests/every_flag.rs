@@ -5,7 +5,6 @@ use clap::Arg;
 
 use super::*;
 
-/// The names of all modes.
 pub(super) const ALL_MODES: [&str; 5] = ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"];
 
 /// A value that differs from the default, for each flag that takes a value.
@@ -58,7 +57,7 @@ struct Outcome {
 fn outcome(arguments: &[&str]) -> Result<(Outcome, Vec<String>), Refused> {
     let flags = Flags::read(std::iter::once(&NAME).chain(arguments).map(OsString::from))?;
     let log = format!("{:?}", flags.log(None)?);
-    let job = format!("{:?}", flags.check("v0")?);
+    let job = format!("{:?}", flags.check()?);
     Ok((
         Outcome { log, job, version: flags.asks_for_version(), traces: flags.traces() },
         checks::without_effect(&flags, Platform::HERE),
@@ -91,7 +90,7 @@ pub(super) fn fate(mode: &str, flag: &Arg) -> Fate {
         Ok((seen, notes)) => match notes.into_iter().find(|note| note.starts_with(&format!("--{name} "))) {
             Some(note) => Fate::Said(note),
             None => {
-                assert!(seen != plain, "{mode} {given} changes nothing, and nobody says so");
+                assert!(seen != plain, "{mode} {given} changes nothing, and the log does not say so");
                 Fate::Effect
             }
         },

@@ -1,10 +1,8 @@
-//! Generates the tables of `docs/options.md` from the command and the table of variables.
-
-use std::path::Path;
+//! Generates the table of flags in `docs/options.md` from the command.
 
 use clap::Arg;
+use ebs_testkit::doc_table;
 
-use super::environment::{UNREAD, VARIABLES};
 use super::every_flag::{ALL_MODES, Fate, OURS, fate, flags_of};
 
 fn line(cells: &[&str]) -> String {
@@ -58,33 +56,8 @@ fn flags() -> String {
     text
 }
 
-fn variables() -> String {
-    let mut text = line(&["variable", "read by", "modes", "what it does"]) + "|---|---|---|---|\n";
-    for row in VARIABLES {
-        let names: Vec<String> = row.names.split_whitespace().map(|name| format!("`{name}`")).collect();
-        text.push_str(&line(&[&names.join(", "), row.reader.text(), row.modes, row.text]));
-    }
-    for (name, why) in UNREAD {
-        text.push_str(&line(&[&format!("`{name}`"), "not read", "–", why]));
-    }
-    text
-}
-
-/// `EBS_WRITE_DOCS=1` rewrites the tables.
+/// `EBS_WRITE_DOCS=1` rewrites the table.
 #[test]
 fn documented_options_match_the_code() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
-    let mut page = std::fs::read_to_string(&path).expect("docs/options.md");
-    let before = page.clone();
-    for (name, table) in [("flags", flags()), ("variables", variables())] {
-        let (begin, end) = (format!("<!-- table of the code: {name} -->\n"), format!("<!-- end of {name} -->\n"));
-        let (head, rest) = page.split_once(&begin).expect("the table's beginning");
-        let (_, tail) = rest.split_once(&end).expect("the table's end");
-        page = format!("{head}{begin}{table}{end}{tail}");
-    }
-    if std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1") {
-        std::fs::write(&path, page).expect("the page can be written");
-    } else {
-        assert!(before == page, "docs/options.md is not as the code says: run this test with EBS_WRITE_DOCS=1");
-    }
+    doc_table::check("docs/options.md", &[("flags", flags())]);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn on_windows(line: &str) -> Result<Job, Refused> {
-    checks::job(&read(line)?, "v0", Platform::Windows)
+    checks::job(&read(line)?, Platform::Windows)
 }
 
 /// Modes with a controller, including the default mode, and the labeler are usage errors whose text names where they
@@ -15,7 +15,7 @@ fn windows_rejects_controller_modes() {
         assert!(refused.to_string().contains("Linux node"), "{line}: {refused}");
         assert!(refused.0.use_stderr(), "{line}");
         assert!(on_windows(&format!("{line} --version")).is_ok(), "{line}");
-        assert!(checks::job(&read(line).unwrap(), "v0", Platform::Linux).is_ok(), "{line}");
+        assert!(checks::job(&read(line).unwrap(), Platform::Linux).is_ok(), "{line}");
     }
     assert!(matches!(on_windows("pre-stop-hook").unwrap(), Job::AwaitDetachments(_)));
     for (line, host_process) in [("node", false), ("node --windows-host-process", true)] {

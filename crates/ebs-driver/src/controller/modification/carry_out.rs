@@ -23,7 +23,6 @@ impl Results {
         self.0.iter().any(|(_, result)| result.as_ref().is_err_and(|error| error.is_abandoned()))
     }
 
-    /// Returns the result of one of the changes.
     pub(super) fn result_of(&self, change: &Change) -> ChangeResult {
         let own = self.0.iter().find(|(carried_out, _)| carried_out == change);
         own.expect("the results contain the change of every caller").1.clone()
@@ -52,7 +51,6 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
     Results(results.into())
 }
 
-/// Returns the sidecars that sent the changes.
 fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
     let is_modifier = |change: &Change| change.rpc == Rpc::ModifyVolumeProperties;
     let (mut sidecars, of_resizer) = (Vec::new(), changes.iter().any(|change| !is_modifier(change)));

@@ -1,48 +1,31 @@
 //! The tables in `docs/` that come from the code. The test below writes them when its environment has
 //! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
 //!
-//! **To add a table**: put its two marker lines into the page, [`begin`] and [`end`] of its name, give it a row in
-//! [`tables`], and run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from the tables
-//! of the parsers ([`Described`] for each key), or from results of the code.
+//! **To add a table**: put its two marker lines into the page ([`doc_table::check`]), give it a row in [`tables`], and
+//! run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from results of the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ebs_ec2::{DriverName, Tags};
 use ebs_metadata::{LimitFlags, attach_limit};
+use ebs_testkit::doc_table;
 
 use super::map;
-use crate::parameters::{
-    ClaimNames, Described, MutableParameters, SnapshotParameters, TAG_DELETION, TAG_SPECIFICATION, VolumeParameters,
-};
+use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
 use crate::rpc::Rpc;
 use crate::status::Meaning;
 use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserved_prefixes};
 
-/// A table of a page.
-struct Table {
-    /// The path of the page, relative to the root of the repository.
-    page: &'static str,
-    /// The name, which is unique in the page.
-    name: &'static str,
-    /// The table in Markdown, as whole lines.
-    text: String,
-}
-
-fn tables() -> Vec<Table> {
-    let table = |page, name, text| Table { page, name, text };
-    let snapshots = SnapshotParameters::described().chain([TAG_SPECIFICATION]);
-    let attributes = MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION]);
-    vec![
-        table("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
-        table("docs/parameters.md", "VolumeSnapshotClass", keys(snapshots)),
-        table("docs/modify-volume.md", "VolumeAttributesClass", keys(attributes)),
-        table("docs/tagging.md", "tags of the driver", own_tags()),
-        table("docs/tagging.md", "templates", templates()),
-        table("docs/tagging.md", "reserved keys", reserved_keys()),
-        table("docs/tagging.md", "limits", limits()),
-        table("docs/node.md", "attachment limits", attachment_limits()),
-        table("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
+/// Returns each table with its page and its name, which is unique in the page.
+fn tables() -> [(&'static str, &'static str, String); 6] {
+    [
+        ("docs/tagging.md", "tags of the driver", own_tags()),
+        ("docs/tagging.md", "templates", templates()),
+        ("docs/tagging.md", "reserved keys", reserved_keys()),
+        ("docs/tagging.md", "limits", limits()),
+        ("docs/node.md", "attachment limits", attachment_limits()),
+        ("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
     ]
 }
 
@@ -132,17 +115,6 @@ fn limits() -> String {
     markdown(["what", "at most"], rows.into_iter().map(|(what, most)| [what.to_owned(), most.to_string()]))
 }
 
-/// Returns a table of keys with their values, default, effect and conflicts.
-fn keys(rows: impl Iterator<Item = Described>) -> String {
-    let or_dash = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
-    let rows = rows.map(|row| {
-        let key = format!("`{}`", row.key);
-        [key, row.values.to_owned(), or_dash(row.default), row.effect.to_owned(), or_dash(row.conflicts)]
-    });
-    markdown(["key", "value", "default", "what it does", "not with"], rows)
-}
-
-/// Returns rows as Markdown.
 fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let cell = |text: String| text.replace('|', "\\|");
@@ -158,56 +130,31 @@ pub(super) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn begin(name: &str) -> String {
-    format!("<!-- table of the code: {name} -->\n")
-}
-
-fn end(name: &str) -> String {
-    format!("<!-- end of {name} -->\n")
-}
-
-/// Returns the page with the table between its markers.
-fn with(page: &str, table: &Table) -> String {
-    let (begin, end) = (begin(table.name), end(table.name));
-    let missing = || panic!("{} has no table {}: put {begin}{end} into it", table.page, table.name);
-    let (before, rest) = page.split_once(&begin).unwrap_or_else(missing);
-    let (_, after) = rest.split_once(&end).unwrap_or_else(missing);
-    format!("{before}{begin}{}{end}{after}", table.text)
-}
-
 /// `EBS_WRITE_DOCS=1` writes them.
 #[test]
 fn tables_of_the_documentation_match_the_code() {
-    let write = std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1");
-    for table in tables() {
-        let path = repository().join(table.page);
-        let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", table.page));
-        let wanted = with(&page, &table);
-        if write {
-            std::fs::write(&path, wanted).expect("the page can be written");
-        } else {
-            assert!(page == wanted, "{} differs from the code: run this test with EBS_WRITE_DOCS=1", table.page);
-        }
+    for (page, name, table) in tables() {
+        doc_table::check(page, &[(name, table)]);
     }
 }
 
 /// The parser also supports every documented key.
 #[test]
 fn every_key_is_documented_once() {
-    let all: [Vec<Described>; 3] = [
-        VolumeParameters::described().collect(),
-        SnapshotParameters::described().collect(),
-        MutableParameters::described().collect(),
-    ];
-    for keys in all {
-        for (at, row) in keys.iter().enumerate() {
-            let twin = keys[..at].iter().find(|other| other.key.eq_ignore_ascii_case(row.key));
-            assert_eq!(twin, None, "documented twice");
-        }
+    let (class, of_tag) = (VolumeParameters::keys(), "tagSpecification*");
+    for (page, table, keys) in [
+        ("docs/parameters.md", "StorageClass", class.chain([of_tag]).collect::<Vec<_>>()),
+        ("docs/parameters.md", "VolumeSnapshotClass", SnapshotParameters::keys().chain([of_tag]).collect()),
+        (
+            "docs/modify-volume.md",
+            "VolumeAttributesClass",
+            MutableParameters::keys().chain([of_tag, "tagDeletion*"]).collect(),
+        ),
+    ] {
+        assert_eq!(doc_table::names(page, table), keys, "{page}");
     }
     for key in crate::context::FormatKey::ALL {
-        let documented = VolumeParameters::described().any(|row| row.key.eq_ignore_ascii_case(key.as_str()));
-        assert!(documented, "{key}");
+        assert!(VolumeParameters::keys().any(|known| known.eq_ignore_ascii_case(key.as_str())), "{key}");
     }
 }
 

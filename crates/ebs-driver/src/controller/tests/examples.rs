@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::documents::repository;
 use super::*;
 
-/// The pages with examples.
 const PAGES: [&str; 5] =
     ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md", "docs/resizing.md"];
 /// The ARN in the examples, in the simulated account.

@@ -11,7 +11,6 @@ fn mounted(fs_type: &str, flags: &[&str]) -> CreateVolumeRequest {
     with_capability(named("pvc-1"), capability(AccessType::Mount(mount), Mode::SingleNodeWriter))
 }
 
-/// Creates a volume for each request.
 async fn are_accepted(world: &World, requests: impl IntoIterator<Item = CreateVolumeRequest>) {
     for (number, request) in requests.into_iter().enumerate() {
         let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..request };

@@ -61,7 +61,6 @@ async fn slow_world() -> (World, String) {
     (world, volume)
 }
 
-/// Returns a world with a volume.
 async fn world_with_volume() -> (World, String) {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
@@ -424,8 +423,8 @@ async fn callers_that_return_within_a_window_are_merged() {
 #[tokio::test(start_paused = true)]
 async fn creation_and_modification_support_the_same_keys() {
     let world = World::start().await;
-    for key in crate::parameters::MutableParameters::described() {
-        let value = match key.key {
+    for key in crate::parameters::MutableParameters::keys() {
+        let value = match key {
             "type" | "volumeType" => "gp3",
             "allowAutoIOPSIncreaseOnModify" => "true",
             "iopsPerGB" => "500",
@@ -433,7 +432,7 @@ async fn creation_and_modification_support_the_same_keys() {
             "iops" => "4000",
             _ => "name",
         };
-        for spelling in [key.key.to_owned(), key.key.to_uppercase(), key.key.to_lowercase()] {
+        for spelling in [key.to_owned(), key.to_uppercase(), key.to_lowercase()] {
             let class = [(spelling.as_str(), value)];
             let request = of_gib(named(&format!("pvc-{spelling}")), 10);
             let request = CreateVolumeRequest { mutable_parameters: map(&class), ..request };

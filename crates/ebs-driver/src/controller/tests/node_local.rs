@@ -26,7 +26,8 @@ pub(super) async fn attached_by_hand(world: &World) -> String {
     volume
 }
 
-/// The publish context contains the device of the handle, and the volume that EC2 lists there. Unpublish does nothing.
+/// The publish context contains the device of the handle, the volume that EC2 lists there, and whether the request is
+/// read-only. Unpublish does nothing.
 #[tokio::test(start_paused = true)]
 async fn node_local_volume_is_described_and_not_attached() {
     let world = world().await;
@@ -41,11 +42,16 @@ async fn node_local_volume_is_described_and_not_attached() {
         let context = world.publish_as(request).await.expect("the volume is attached");
         assert_eq!(context, map(&[("devicePath", "/dev/xvdbz"), ("volumeID", &volume)]));
     }
+    // A handle with three slashes names the same device.
+    let request = ControllerPublishVolumeRequest { readonly: true, ..world.to_publish("local-ebs:///dev/xvdbz") };
+    let context = world.publish_as(request).await.expect("the volume is attached");
+    let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
+    assert_eq!(context, map(&wanted));
     for handle in [HANDLE, "local-ebs://"] {
         world.unpublish(handle, world.here.as_str()).await.expect("nothing to do");
     }
     let actions: Vec<Action> = world.ec2.calls().iter().map(|call| call.action).collect();
-    assert_eq!(actions, [Action::DescribeInstances; 3]);
+    assert_eq!(actions, [Action::DescribeInstances; 4]);
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
@@ -126,15 +132,4 @@ async fn node_local_volume_is_validated_and_deleted_without_a_call() {
     let off = validate(&world, HANDLE, Mode::SingleNodeWriter).await;
     refused(off, "InvalidArgument", "--enable-node-local-volumes");
     assert_eq!(world.ec2.calls(), []);
-}
-
-/// A handle with three slashes names the same device.
-#[tokio::test(start_paused = true)]
-async fn readonly_of_a_node_local_publish_is_passed_on() {
-    let world = world().await;
-    let volume = attached_by_hand(&world).await;
-    let request = ControllerPublishVolumeRequest { readonly: true, ..world.to_publish("local-ebs:///dev/xvdbz") };
-    let context = world.publish_as(request).await.expect("the volume is attached");
-    let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
-    assert_eq!(context, map(&wanted));
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_proto::csi::{TopologyRequirement, VolumeContentSource};
+use ebs_ec2::SplitMix64;
 use ebs_sim::iam::Extra;
 
 use super::*;
@@ -52,7 +53,7 @@ fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'st
     let is_of_the_request = matches!(code.as_str(), "InvalidArgument" | "OutOfRange");
     let is_named = || request.changed.iter().flat_map(|field| field.words()).any(|word| lower.contains(word));
     let rules = [
-        ("its code is none of CSI's", CODES.split(' ').any(|known| known == code)),
+        ("CSI does not permit its code", CODES.split(' ').any(|known| known == code)),
         ("it has no message", !message.trim().is_empty()),
         ("its message has control characters", !message.chars().any(char::is_control)),
         ("its message is too long", message.chars().count() <= 2_100),
@@ -73,7 +74,7 @@ async fn random_requests_get_codes_and_refused_ones_change_nothing() {
     for extra in [Extra::HyperPod, Extra::Kms] {
         world.ec2.declare(extra);
     }
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64::new(seed));
     let mut objects = Objects { volume: String::new(), snapshot: String::new() };
     objects.renew(&world, 0).await;
     let mut before = state(&world).await;
@@ -284,8 +285,7 @@ impl AnyRequest {
     }
 }
 
-/// A random generator that repeats its values for a seed (SplitMix64).
-struct Random(u64);
+struct Random(SplitMix64);
 
 /// Texts, separated by commas.
 const TEXTS: &str = ", ,\t\r\n,\0,\u{1b}[31mred\u{7},\u{202e}dlrow,日本語のボリューム,🦀🦀🦀,e\u{301}\u{327},İıſK,0,-1,+1,1e9,0x10, 7 ,007,\
@@ -307,15 +307,12 @@ const SEGMENTS: &str = "topology.kubernetes.io/zone topology.ebs.csi.aws.com/zon
 
 impl Random {
     fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 
     /// Returns a number below `end`, which must be above 0.
     fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.bits() % u64::try_from(end).expect("small")).expect("below a usize")
+        usize::try_from(self.0.below(u64::try_from(end).expect("small"))).expect("below a usize")
     }
 
     fn one_in(&mut self, n: usize) -> bool {

@@ -13,7 +13,6 @@ fn of_class(name: &str, class: &[(&str, &str)]) -> CreateVolumeRequest {
     in_zone(with_parameters(named(name), class), HERE)
 }
 
-/// Returns a world with the permissions for keys.
 async fn world_with_keys() -> World {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
@@ -152,7 +151,7 @@ async fn clone_is_created_with_the_class_of_its_source() {
     assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
 }
 
-/// Another key does not.
+/// The spelling of another key does not find it.
 #[tokio::test(start_paused = true)]
 async fn another_spelling_of_the_kms_key_finds_the_volume() {
     let mut world = world_with_keys().await;

@@ -64,13 +64,6 @@ async fn realistic(world: &World) {
     world.timing(TimingOverride { create_ms: Some(2_000), modify_ms: Some(4_000), ..Default::default() }).await;
 }
 
-/// The variants of a first reply to a deletion that the client does not get, or that proves nothing, each with and without
-/// the death of the driver.
-fn first_replies(not_found: ErrorClass) -> Vec<(ErrorClass, bool, bool)> {
-    let replies = [(ErrorClass::Ambiguous, true), (ErrorClass::Ambiguous, false), (not_found, false)];
-    replies.into_iter().flat_map(|(class, done)| LOST.map(|dies| (class, done, dies))).collect()
-}
-
 #[tokio::test(start_paused = true)]
 async fn volume_is_created_once_after_a_lost_first_reply() {
     for_all(&LOST, async |world, seconds, done| {
@@ -139,31 +132,29 @@ async fn kms_key_that_makes_volumes_disappear_is_reported() {
     }
 }
 
+/// The client does not get the first reply, or the reply proves nothing.
 #[tokio::test(start_paused = true)]
-async fn volume_is_deleted_after_any_first_reply() {
-    for_all(&first_replies(ErrorClass::VolumeNotFound), async |mut world, seconds, (class, done, dies)| {
+async fn volume_and_snapshot_are_deleted_after_any_first_reply() {
+    use ErrorClass::{Ambiguous, SnapshotNotFound, VolumeNotFound};
+    let replies =
+        [(Ambiguous, Ambiguous, true), (Ambiguous, Ambiguous, false), (VolumeNotFound, SnapshotNotFound, false)];
+    let variants = replies.map(|reply| LOST.map(|dies| (reply, dies)));
+    for_all(variants.as_flattened(), async |mut world, seconds, ((of_volume, of_snapshot, done), dies)| {
         let volume = world.volume("pvc-1").await;
-        world.ec2.fail_next(Action::DeleteVolume, class, done);
+        world.ec2.fail_next(Action::DeleteVolume, of_volume, done);
         if dies {
             world.replace_driver();
         }
         insist(seconds, async || world.delete(&volume).await).await.expect("deleted");
-        assert!(world.volumes().await.iter().all(|v| v.state == "deleting"), "{seconds} s, {class:?} {done}");
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn snapshot_is_deleted_after_any_first_reply() {
-    for_all(&first_replies(ErrorClass::SnapshotNotFound), async |mut world, seconds, (class, done, dies)| {
-        let volume = world.volume("pvc-1").await;
+        assert!(world.volumes().await.iter().all(|v| v.state == "deleting"), "{seconds} s, {of_volume:?} {done}");
+        let volume = world.volume("pvc-2").await;
         let id = world.take("a", &volume, &[]).await.expect("taken").snapshot_id;
-        world.ec2.fail_next(Action::DeleteSnapshot, class, done);
+        world.ec2.fail_next(Action::DeleteSnapshot, of_snapshot, done);
         if dies {
             world.replace_driver();
         }
         insist(seconds, async || world.delete_snapshot(&id).await).await.expect("deleted");
-        assert_eq!(world.snapshots().await, 0, "{seconds} s, {class:?} {done}");
+        assert_eq!(world.snapshots().await, 0, "{seconds} s, {of_snapshot:?} {done}");
     })
     .await;
 }

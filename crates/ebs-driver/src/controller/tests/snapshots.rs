@@ -9,7 +9,6 @@ const FAST: (&str, &str) = ("fastSnapshotRestoreAvailabilityZones", "us-west-2a,
 const LOCK: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
 const BOTH: [(&str, &str); 3] = [FAST, LOCK[0], LOCK[1]];
 
-/// Returns a world with a volume.
 async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
@@ -147,8 +146,7 @@ async fn snapshot_gets_its_lock_before_fast_restores() {
     refused(world.delete_snapshot(&made.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
-/// When EC2 rejects its lock or fast restores. If the delete fails too, the message has both errors and the code is not
-/// final.
+/// EC2 rejects its lock or fast restores. If the delete fails too, the message has both errors and the code is not final.
 #[tokio::test(start_paused = true)]
 async fn new_snapshot_is_deleted_when_it_cannot_be_completed() {
     let (world, volume) = world().await;

@@ -231,6 +231,6 @@ async fn list_volumes_returns_only_volumes_with_the_driver_tag() {
     let volume = listed.entries[0].volume.as_ref().expect("a volume");
     assert_eq!((volume.volume_id.as_str(), volume.capacity_bytes), (mine.as_str(), 4 * GIB));
     assert_eq!(volume.accessible_topology[0].segments["topology.kubernetes.io/zone"], HERE);
-    refused(list(0, "nobody gave this").await, "Aborted", "token");
+    refused(list(0, "not a token").await, "Aborted", "token");
     refused(list(-1, "").await, "InvalidArgument", "max_entries");
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Endpoint, EndpointError, MAX_SOCKET_PATH};
+use super::{Endpoint, EndpointError, short_enough};
 
 /// Parses the part behind `unix:`, with or without `//`. The path is absolute, on the named drive or on the drive of
 /// the process.
@@ -21,14 +21,13 @@ pub(super) fn unix(text: &str, rest: &str) -> Result<Endpoint, EndpointError> {
     if parts.is_empty() || address.ends_with('\\') || !parts.iter().all(is_plain) {
         return Err(no_path());
     }
-    let path = PathBuf::from(format!(r"{drive}\{}", parts.join(r"\")));
-    let length = path.as_os_str().len();
-    if length > MAX_SOCKET_PATH { Err(EndpointError::TooLong { path, length }) } else { Ok(Endpoint::Unix(path)) }
+    short_enough(PathBuf::from(format!(r"{drive}\{}", parts.join(r"\"))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::MAX_SOCKET_PATH;
 
     fn read(rest: &str) -> Result<String, EndpointError> {
         unix(&format!("unix:{rest}"), rest).map(|endpoint| match endpoint {
