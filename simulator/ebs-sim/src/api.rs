@@ -40,15 +40,12 @@ impl Fault {
     }
 }
 
-/// The only account.
 pub(crate) const ACCOUNT_ID: &str = "123456789012";
 
-/// Returns the error for a missing required parameter.
 pub(crate) fn missing(name: &str) -> Fault {
     Fault::new("MissingParameter", format!("The request must contain the parameter {name}"))
 }
 
-/// Returns the error for an invalid value of a parameter.
 fn invalid_value(name: &str, value: &str, wanted: &str) -> Fault {
     let message = format!("Value ({value}) for parameter {name} is invalid. Expected {wanted}.");
     Fault::new("InvalidParameterValue", message)

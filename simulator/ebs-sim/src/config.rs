@@ -68,7 +68,6 @@ pub struct TimingOverride {
 }
 
 impl TimingOverride {
-    /// Returns whether it sets the time of a transition.
     pub(crate) fn sets_transitions(&self) -> bool {
         let times = [
             self.create_ms,
@@ -222,7 +221,6 @@ impl EngineConfig {
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))
     }
 
-    /// Returns the rates of the token buckets.
     pub(crate) fn limits(&self) -> Limits {
         self.limits.clone().unwrap_or_else(|| match self.timing {
             Timing::Instant => Limits::off(),

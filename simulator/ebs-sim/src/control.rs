@@ -23,7 +23,6 @@ use crate::ledger::Ledger;
 /// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
 
-/// The routes.
 const ROUTES: &[&str] = &[
     "GET /ledger?since=SEQ&limit=N",
     "GET /state",
@@ -44,7 +43,6 @@ const ROUTES: &[&str] = &[
     "POST /shutdown",
 ];
 
-/// The control API over an engine.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) engine: Engine,
@@ -90,7 +88,6 @@ async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
     bytes.map(Into::into).map_err(|_| refuse(format!("read body: incomplete, or longer than {MAX_BODY} bytes")))
 }
 
-/// Parses the body.
 async fn json_of<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Response<Body>> {
     serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("parse body as {what}: {error}")))
 }

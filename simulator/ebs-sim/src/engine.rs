@@ -280,7 +280,6 @@ impl Engine {
     }
 }
 
-/// The parts of an engine.
 struct Parts {
     sim: Sim,
     clock: Clock,
@@ -324,7 +323,6 @@ async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     open().await
 }
 
-/// Runs blocking work to its end.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,

@@ -27,7 +27,6 @@ pub(crate) struct Imds {
 }
 
 impl Imds {
-    /// Creates a service over the tree.
     pub(crate) fn new(tree: Tree, v1: bool) -> Self {
         Self { tree, tokens: Tokens::new(), v1 }
     }

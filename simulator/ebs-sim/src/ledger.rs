@@ -63,7 +63,6 @@ pub struct LedgerPage {
     pub calls: Vec<LedgerEntry>,
 }
 
-/// The ledger, which is bounded in memory and on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<LedgerState>);
 
@@ -87,9 +86,6 @@ impl LedgerEntry {
 
 impl Ledger {
     /// Opens a ledger that continues after the previous run in this directory. Blocks.
-    ///
-    /// # Errors
-    /// The system rejects an operation on its files.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let (file, lines) = LedgerFile::open(dir, KEPT)?;
         let next = lines.back().and_then(|line| seq_of(line)).map_or(0, |seq| seq + 1);
@@ -113,7 +109,6 @@ impl Ledger {
         state.lines.push_back(line.into_boxed_str());
     }
 
-    /// Returns the calls from number `since` on.
     pub(crate) fn since(&self, since: u64) -> LedgerPage {
         serde_json::from_str(&self.page(since, usize::MAX)).expect("a page is made of entries")
     }
@@ -147,7 +142,6 @@ impl Ledger {
     }
 }
 
-/// Returns the number of an entry, if the line is one.
 fn seq_of(line: &str) -> Option<u64> {
     serde_json::from_str::<LedgerEntry>(line).ok().map(|entry| entry.seq)
 }

@@ -130,7 +130,6 @@ impl SimEc2 {
         SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
     }
 
-    /// Dates the reply of a creation.
     fn dated_volume(&self, volume: Volume) -> Volume {
         Volume { said_at: Some(self.date()), ..volume }
     }

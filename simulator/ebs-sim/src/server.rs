@@ -61,11 +61,9 @@ pub struct Server {
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
-    /// The listeners.
     tasks: JoinSet<()>,
 }
 
-/// The listening sockets.
 struct Sockets {
     ec2: Listener,
     imds: Listener,

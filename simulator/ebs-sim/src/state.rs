@@ -64,7 +64,6 @@ use timing::Times;
 const FORMAT: u32 = 2;
 
 impl Sim {
-    /// Creates a new account with two instances.
     pub(crate) fn new(config: &EngineConfig, now: SystemTime) -> Self {
         let mut sim = Self {
             format: FORMAT,
@@ -91,9 +90,6 @@ impl Sim {
     }
 
     /// Parses a saved state, with the limits and times of the run that saved it.
-    ///
-    /// # Errors
-    /// A sentence for people.
     pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
         let mut sim: Self = serde_json::from_slice(saved).map_err(|e| format!("not the state of a simulator: {e}"))?;
         if sim.format != FORMAT {
@@ -132,7 +128,6 @@ impl Sim {
         std::mem::take(&mut self.effects)
     }
 
-    /// Applies the result of an effect.
     pub(crate) fn finish(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
         advance::finish(self, now, effect, outcome);
     }
@@ -163,7 +158,6 @@ impl Sim {
         self.ids.mark()
     }
 
-    /// Replaces times from now on.
     pub(crate) fn set_timing(&mut self, timing: TimingOverride) {
         self.times.replace(timing);
         self.touch();
@@ -179,7 +173,6 @@ impl Sim {
         stale_reads::lag_from(self, now);
     }
 
-    /// Returns the default lag of reads.
     pub(crate) fn max_lag(&self) -> Duration {
         self.past.max_lag
     }
@@ -190,17 +183,11 @@ impl Sim {
     }
 
     /// Releases a stuck attachment.
-    ///
-    /// # Errors
-    /// `IncorrectState` when no such attachment exists.
     pub(crate) fn release(&mut self, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         fault_injection::release(self, now, volume, instance)
     }
 
     /// Restores a device that vanished, and ends I/O errors.
-    ///
-    /// # Errors
-    /// `IncorrectState` when the volume is not attached.
     pub(crate) fn heal_device(&mut self, volume: &str) -> Result<(), Fault> {
         fault_injection::heal_device(self, volume)
     }
@@ -222,7 +209,6 @@ impl Sim {
         volumes.map(|v| v.id.clone()).collect()
     }
 
-    /// Returns the volumes that have data.
     pub(crate) fn volumes_with_data(&self) -> BTreeSet<String> {
         self.volumes.keys().cloned().collect()
     }

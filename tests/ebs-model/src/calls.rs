@@ -10,7 +10,6 @@ use crate::rpc::Rpc;
 use crate::target::{Call, Target};
 use crate::world::World;
 
-/// The expectations of a call.
 #[derive(Debug, Default)]
 struct Expected {
     others_before: u64,

@@ -113,7 +113,6 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// Returns a driver that some sidecar calls now.
     fn some_holder(&mut self) -> Option<usize> {
         if Instant::now() < self.no_driver_until {
             return None;
@@ -181,7 +180,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Releases delayed attachments.
     pub(crate) fn release(&mut self) {
         self.sim.engine().release_all();
         self.tell("stuck attachments are released");

@@ -9,7 +9,6 @@ use crate::rng::Rng;
 /// How long EC2's reads may be stale. Before that, no read proves anything.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
-/// The faults of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct FaultPlan {
     rates: Rates,
@@ -34,7 +33,6 @@ struct Rates {
     throttled: u64,
     slow: u64,
     no_room: u64,
-    /// The permission is missing for this one call.
     denied: u64,
     /// EC2 rejects a KMS key.
     no_key: u64,
@@ -42,17 +40,13 @@ struct Rates {
     broken: u64,
     /// A mutating call does not know a new object yet.
     behind: u64,
-    /// A dry run is throttled.
     no_dry_run: u64,
 }
 
-/// The outcome of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOutcome {
-    /// Delay of the request.
     pub(crate) before: Duration,
     pub(crate) delivery: Delivery,
-    /// Delay of the response.
     pub(crate) after: Duration,
     pub(crate) response: Response,
 }
@@ -66,7 +60,6 @@ pub(crate) enum Delivery {
     Late(Duration),
 }
 
-/// The caller's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
     /// EC2's own response.
@@ -83,7 +76,6 @@ pub(crate) enum Response {
 }
 
 impl FaultPlan {
-    /// Draws a plan, from no faults to many.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let severity = [0, 1, 1, 2, 2, 4][rng.below(6)];
         let mut times = |most: u64| if rng.per_mille(700) { severity * rng.between(0, most) } else { 0 };
@@ -156,7 +148,6 @@ impl FaultPlan {
         CallOutcome { before, delivery: Delivery::Now, after, response: Response::Answer }
     }
 
-    /// Whether a dry run is throttled.
     pub(crate) fn throttles_a_dry_run(&self, rng: &mut Rng) -> bool {
         rng.per_mille(self.rates.no_dry_run)
     }
@@ -166,7 +157,6 @@ impl FaultPlan {
         age < self.max_lag && rng.per_mille(self.rates.behind)
     }
 
-    /// Returns whether a new volume fails.
     pub(crate) fn breaks(&self, rng: &mut Rng) -> bool {
         rng.per_mille(self.rates.broken)
     }

@@ -34,14 +34,12 @@ type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 /// A call, and its effect if it succeeds.
 struct Ec2Call<T> {
     action: Action,
-    /// A dry run of a mutating action.
     dry: bool,
     outcome: Option<CallOutcome>,
     did: fn(&T, &Subject) -> EventKind,
     subject: Subject,
 }
 
-/// The properties of a creation on which its outcome depends.
 struct Creation<'a> {
     token: &'a str,
     dry: bool,
@@ -49,7 +47,6 @@ struct Creation<'a> {
     source: Option<&'a str>,
 }
 
-/// The objects of a call, for the record.
 #[derive(Debug, Clone, Default)]
 struct Subject {
     name: String,
@@ -61,7 +58,6 @@ impl<T> Ec2Call<T> {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
 
-    /// Sets the outcome.
     fn with(self, outcome: CallOutcome) -> Self {
         Self { outcome: Some(outcome), ..self }
     }
@@ -90,7 +86,6 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// Makes the call `send`.
     async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
         self.process.alive().await;
         let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
@@ -205,7 +200,6 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// Returns the outcome of a creation from `source`.
     fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
         let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;

@@ -27,7 +27,6 @@ pub(crate) enum Deadline {
 /// The sidecars' timeouts, and when each may retry.
 #[derive(Debug)]
 pub(crate) struct SidecarRetries {
-    /// By sidecar.
     time_outs: [Duration; Sidecar::ALL.len()],
     longest_pause: Duration,
     pauses: BTreeMap<String, Pause>,

@@ -133,7 +133,6 @@ impl<E: Ec2> World<E> {
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
     }
 
-    /// Returns whether its lock prevents a requested deletion.
     fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
         let (id, is_to_go) = match &snap.state {
             SnapshotBelief::Exists { id, .. } => (id, !snap.wish),

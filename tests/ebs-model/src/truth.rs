@@ -9,12 +9,10 @@ use crate::network::{Ec2Event, EventKind};
 use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
 
-/// Returns whether the volume is alive and costs money.
 pub(crate) fn is_live(volume: &SimVolume) -> bool {
     !matches!(volume.state.as_str(), "deleting" | "deleted")
 }
 
-/// Returns EC2's attachment of the pair, in any state.
 pub(crate) fn attachment<'a>(truth: &'a StateView, volume: &str, instance: &str) -> Option<&'a SimAttachment> {
     let volume = truth.volumes.iter().find(|v| v.id == volume)?;
     volume.attachments.iter().find(|a| a.instance_id == instance)
@@ -168,7 +166,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Checks that foreign objects are unchanged.
     fn check_foreign(&self, truth: &StateView) -> Checked {
         for (id, before) in &self.foreign {
             let now = truth.volumes.iter().find(|v| v.id == *id);

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use ebs_model::{Failure, Options, Planted, run_on_port, run_seeds};
 
-/// How many seeds `make test` runs.
 const SEEDS: u64 = 10_000;
 /// Every planted bug must be found within this number of seeds.
 const SEEDS_FOR_A_BUG: u64 = 2000;
@@ -26,7 +25,6 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
 }
 
-/// Formats the end of the trace, and how to print all of it.
 fn report(failure: &Failure) -> String {
     let mut text = format!("seed {}: {}\n", failure.seed, failure.rule);
     let skipped = failure.trace.len().saturating_sub(LINES);

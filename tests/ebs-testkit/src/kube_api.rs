@@ -263,7 +263,6 @@ pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
 
-/// Returns the path of an object of a manifest.
 fn path_of(object: &str) -> anyhow::Result<String> {
     let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
     let version = field("apiVersion: ").context("the object has no version")?;

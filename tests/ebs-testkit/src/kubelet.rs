@@ -19,9 +19,7 @@ use crate::leftovers::mount_points;
 /// DeadlineExceeded, ResourceExhausted, Aborted and Unavailable. The list is from `isFinalError` in
 /// `pkg/volume/csi/csi_client.go` of Kubernetes.
 const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
-/// The number of OK.
 const OK: i32 = 0;
-/// The number of AlreadyExists.
 const ALREADY_EXISTS: i32 = 6;
 
 /// Returns whether the kubelet treats this code as the end of a NodeStageVolume that has left nothing behind.

@@ -25,7 +25,6 @@ const ADDPART: &str = "/usr/bin/addpart";
 const BLOCKDEV: &str = "/usr/sbin/blockdev";
 pub const TOOL_BOUND: Duration = Duration::from_secs(60);
 
-/// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
 

@@ -217,7 +217,6 @@ pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Resu
     tool.ended(status, args)
 }
 
-/// A running system tool and its output.
 struct Tool {
     process: Process,
     /// A file without a name, so nothing remains if this process is killed.

@@ -192,14 +192,12 @@ impl Abandoned {
         fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }
 
-    /// Returns the processes that the run has recorded. A truncated line is ignored.
     fn processes(&self) -> Vec<ProcessRecord> {
         let lines = fs::read_to_string(self.dir.join(PROCESSES)).unwrap_or_default();
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 
-/// The held lock of a directory.
 #[derive(Debug)]
 struct Lock(File);
 
@@ -222,7 +220,6 @@ impl Drop for Lock {
     }
 }
 
-/// Returns whether the path still leads to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

@@ -45,7 +45,6 @@ impl Part {
         }
     }
 
-    /// Returns the flags. Ginkgo matches its patterns with the names of suite and spec.
     fn flags(self) -> Vec<(&'static str, String)> {
         let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
         match self {

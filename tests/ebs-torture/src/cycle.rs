@@ -71,7 +71,6 @@ pub(crate) struct Cycle {
     place: OwnDir,
 }
 
-/// Runs one cycle in a private mount namespace.
 fn run(seed: u64, options: &Options) -> Outcome {
     let found = Arc::new(Mutex::new(Outcome::default()));
     let (result, options) = (Arc::clone(&found), options.clone());

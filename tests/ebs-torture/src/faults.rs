@@ -9,7 +9,6 @@ use crate::shared::Shared;
 
 const LOOK: Duration = Duration::from_millis(1);
 
-/// When a fault happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     After(Duration),
@@ -24,10 +23,11 @@ pub(crate) enum Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// `kill -9` of the service, optionally with its tools, which continue otherwise.
-    Kill { with_tools: bool },
+    Kill {
+        with_tools: bool,
+    },
     /// `kill -9` of a tool alone.
     KillTool,
-    /// The node and its disks lose power.
     CutNode,
     /// A disk loses power while its node keeps it.
     CutDisk,

@@ -39,11 +39,8 @@ pub(crate) struct Node {
     /// Tools that killed services have left running.
     orphans: RefCell<Vec<OwnedFd>>,
     pub(crate) cuts: Cell<u64>,
-    /// Without power.
     pub(crate) is_down: Cell<bool>,
-    /// How often its service was killed.
     pub(crate) kills: Cell<u64>,
-    /// How often a tool of its service was killed.
     pub(crate) tool_kills: Cell<u64>,
 }
 
@@ -153,7 +150,6 @@ impl Node {
         Some(self.client.borrow().as_ref()?.node())
     }
 
-    /// Returns the running tools that change disks.
     fn tools(&self) -> Vec<OwnedFd> {
         let service = self.service.borrow().as_ref().map(Process::pid);
         let children = service.and_then(|service| children_of(service).ok()).unwrap_or_default();
@@ -250,7 +246,6 @@ impl Node {
         Ok(table.entries().iter().filter(|entry| entry.target == path).cloned().collect())
     }
 
-    /// Returns whether a file system is visible at a path.
     pub(crate) async fn is_file_system_at(&self, path: &Path) -> anyhow::Result<bool> {
         Ok(self.mounts_at(path).await?.last().is_some_and(|entry| entry.device.major != 0))
     }

@@ -54,7 +54,6 @@ impl Planted {
     }
 }
 
-/// Returns the records of formats in progress in a state directory.
 pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(state).into_iter().flatten().flatten();
     let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("format-");

@@ -140,7 +140,6 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     Some(exception)
 }
 
-/// Does the manual repair of the documentation.
 fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow::Result<()> {
     shared.tell(format!("volume {}: manual repair, {}", volume.index, exception.as_str()));
     match exception {

@@ -87,7 +87,6 @@ impl fmt::Display for Counts {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: VolumeId,
-    /// The node that it is attached to.
     pub(crate) at: Cell<Option<usize>>,
     pub(crate) cuts: Cell<u64>,
     /// It has no power although its node has.
@@ -177,7 +176,6 @@ impl Shared {
         done
     }
 
-    /// Returns whether a power cut is permitted now.
     pub(crate) fn may_cut(&self) -> bool {
         self.uncut.get() == 0
     }
@@ -197,7 +195,6 @@ impl Shared {
         }
     }
 
-    /// Returns whether the pending power cut has happened.
     pub(crate) fn has_struck(&self) -> bool {
         let Some(volume) = self.armed.get() else { return false };
         !self.disks.borrow_mut().has_power(&self.places[volume].id).unwrap_or(true)

@@ -16,7 +16,6 @@ const READ_WHOLE: u64 = MIB;
 const MOST_FILES: usize = 24;
 
 impl Volume {
-    /// Writes a file as a pod, and syncs it and its directory.
     pub(crate) async fn write_file(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
         if self.truth.named >= MOST_FILES || !self.node(shared).is_file_system_at(&target).await? {

@@ -15,7 +15,6 @@ use ebs_testkit::run_dir::OwnDir;
 use ebs_torture::cut_disk::{Attached, CutDisks};
 use ebs_torture::{Counts, Exception, Failure, Options, Planted, STAGED, run_seeds};
 
-/// How many cycles `make test` runs.
 const CYCLES: u64 = 100;
 /// It takes less than a minute on an idle machine. A busy machine runs fewer cycles.
 const BOUND: Duration = Duration::from_secs(240);
@@ -85,7 +84,6 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
     }
 }
 
-/// Returns whether the bug explains a failure.
 fn is_of(failure: &Failure, bug: Planted) -> bool {
     rules_against(bug).iter().any(|rule| failure.rule.contains(rule))
 }

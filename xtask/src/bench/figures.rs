@@ -88,7 +88,6 @@ fn spare_calls(calls: &[Call]) -> u64 {
     spare
 }
 
-/// Results of the lives of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct PhaseFigures {
     pub(super) name: &'static str,

@@ -30,7 +30,6 @@ const CALLS: usize = 1_000;
 /// Resolution of the time measurement.
 const TICK: Duration = Duration::from_micros(500);
 
-/// A program in a mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ProcessFigures {
     ours: bool,
@@ -61,12 +60,10 @@ impl ProcessFigures {
         ]
     }
 
-    /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         missed(self.mode, &self.verdicts())
     }
 
-    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         format!(
             "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} its own), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n{}",
@@ -88,7 +85,6 @@ impl ProcessFigures {
     }
 }
 
-/// A kubeconfig, and the name of a node in that cluster.
 pub(super) type Cluster = (PathBuf, String);
 
 /// Starts an API server with a node, if there is a program for one. Returns it with its kubeconfig and node.
@@ -107,9 +103,6 @@ async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
 }
 
 /// Runs the case for our program and for another driver's. Without a cluster it starts one of its own.
-///
-/// # Errors
-/// A process does not start or does not answer.
 pub(super) async fn play(
     places: &Places,
     reference: Option<&Path>,
@@ -139,7 +132,6 @@ pub(super) async fn play(
     Ok(figures)
 }
 
-/// One program in one mode.
 struct Subject<'a> {
     ours: bool,
     mode: &'static str,
@@ -147,7 +139,6 @@ struct Subject<'a> {
     program: &'a Path,
     env: &'a Env,
     log: PathBuf,
-    /// For sockets.
     dir: &'a Path,
 }
 

@@ -24,9 +24,6 @@ pub(super) struct Usage {
 
 impl Usage {
     /// Reads the usage.
-    ///
-    /// # Errors
-    /// The process is gone or `/proc` has an unexpected format.
     pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
         let read = |name: &str| {
             fs::read_to_string(format!("/proc/{pid}/{name}")).with_context(|| format!("{name} of process {pid}"))
@@ -45,9 +42,6 @@ impl Usage {
 }
 
 /// Returns the process that listens on a unix socket.
-///
-/// # Errors
-/// No process listens there.
 pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("read the peer of the socket")?;

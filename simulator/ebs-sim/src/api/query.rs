@@ -13,9 +13,6 @@ pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
     /// Decodes a form or a query string.
-    ///
-    /// # Errors
-    /// `MalformedQueryString` for invalid UTF-8 after decoding, or a duplicate parameter.
     pub(crate) fn parse(form: &str) -> Result<Self, Fault> {
         let malformed = |why: String| Fault::with_status(404, "MalformedQueryString", why);
         let mut all = BTreeMap::new();
@@ -40,7 +37,6 @@ impl Params {
         self.0.retain(|name, _| !unwanted(name));
     }
 
-    /// Returns the remaining parameters, for the ledger.
     pub(crate) fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
@@ -51,17 +47,11 @@ impl Params {
     }
 
     /// Takes a parameter.
-    ///
-    /// # Errors
-    /// `InvalidParameterValue` for an invalid value.
     pub(crate) fn take<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         T::parameter(self, name)
     }
 
     /// Takes a required parameter, which must not be empty.
-    ///
-    /// # Errors
-    /// Also `MissingParameter`.
     pub(crate) fn required<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
@@ -81,7 +71,6 @@ impl Params {
         indices
     }
 
-    /// Returns the names with a prefix, which are adjacent in the map.
     fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
         self.0
             .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -102,17 +91,11 @@ impl Params {
     }
 
     /// Rejects a parameter that EC2 supports and the simulator does not.
-    ///
-    /// # Errors
-    /// `UnsupportedOperation` when it or anything below it exists.
     pub(crate) fn refuse(&self, name: &str) -> Result<(), Fault> {
         if self.has(name) { Err(not_simulated(name)) } else { Ok(()) }
     }
 
     /// Ends decoding.
-    ///
-    /// # Errors
-    /// `UnknownParameter` when a parameter remains.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -146,11 +129,9 @@ impl super::Call {
     }
 }
 
-/// The type of a parameter.
 pub(crate) trait Parameter: Sized {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault>;
 
-    /// Returns whether the value equals an absent parameter.
     fn is_absent(&self) -> bool {
         false
     }
@@ -198,7 +179,6 @@ impl Parameter for Option<bool> {
     }
 }
 
-/// False by default.
 impl Parameter for bool {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         Ok(p.take::<Option<bool>>(name)?.unwrap_or(false))

@@ -24,7 +24,6 @@ fn filtered() -> Call {
     line("DescribeVolumes Filter.1.Name=volume-id Filter.1.Value.1=vol-1")
 }
 
-/// Returns how many calls pass at one moment.
 fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usize {
     (0..1000).take_while(|_| buckets.draw(now, call, share).is_ok()).count()
 }

@@ -18,14 +18,12 @@ use super::{Control, done, json_of, refuse, reply};
 /// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
 
-/// Maximum lag of reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lag {
     max_lag_ms: u64,
 }
 
-/// An attachment that is stuck or has a broken device.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StuckAttachment {

@@ -25,7 +25,6 @@ pub(super) struct Gate {
     request_ids: Chance,
 }
 
-/// The gate behind a lock.
 #[derive(Debug)]
 pub(super) struct Guarded(Mutex<Gate>);
 
@@ -109,7 +108,6 @@ impl Faults {
 }
 
 impl Engine {
-    /// Returns the id of the next request.
     pub(crate) fn request_id(&self) -> String {
         self.shared.gate.lock().request_ids.request_id()
     }

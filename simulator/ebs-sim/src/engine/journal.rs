@@ -16,7 +16,6 @@ use crate::state::{Effect, Outcome, Sim};
 
 use super::TimingOverride;
 
-/// One input of the state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Input {
     Call { now: SystemTime, call: Call, injection: FaultInjection, mark: Option<u64> },
@@ -73,7 +72,6 @@ impl Input {
     }
 }
 
-/// A file to which lines are appended.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,

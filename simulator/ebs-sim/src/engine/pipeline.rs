@@ -20,11 +20,9 @@ use super::Engine;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallResponse {
-    /// EC2's reply.
     Delivered(Result<Reply, Fault>),
     /// No reply: the connection breaks.
     Silence,
-    /// An unreadable reply.
     Corrupted(Result<Reply, Fault>, Corruption),
 }
 
@@ -34,9 +32,7 @@ pub(crate) struct Served {
     /// EC2's own result; `None`: the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
-    /// The time from then to the reply.
     pub(crate) took: Duration,
-    /// Kinds of the faults that affected it.
     pub(crate) faults: Vec<&'static str>,
     /// The result of the shipped policies, when calls are audited.
     pub(crate) audit: Option<Audit>,

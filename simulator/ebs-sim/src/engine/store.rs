@@ -36,7 +36,6 @@ struct Header {
     now: SystemTime,
 }
 
-/// A locked state directory.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
@@ -44,11 +43,9 @@ pub(super) struct Store {
     lock: Arc<File>,
     /// The current journal and its number; `None` before the first save.
     journal: Option<(u64, Journal)>,
-    /// A running save.
     saving: Option<JoinHandle<()>>,
 }
 
-/// The content of a state directory.
 #[derive(Debug)]
 pub(super) struct LoadedState {
     /// The state after the previous run.
@@ -111,7 +108,6 @@ impl Store {
         Ok(())
     }
 
-    /// Writes an input. From time to time, saves the resulting state.
     pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
         let Some((number, journal)) = &mut self.journal else { return };
         if let Err(error) = journal.write(input) {

@@ -12,7 +12,6 @@ use crate::api::SimVolume;
 /// 1 GiB of gp3 in the machine's zone.
 const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3";
 
-/// Makes a call, given as a line.
 async fn ask(engine: &Engine, line: &str) -> Result<Reply, Fault> {
     engine.call(Call::line(line).unwrap()).await
 }

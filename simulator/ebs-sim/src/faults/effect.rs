@@ -20,7 +20,6 @@ pub enum Effect {
     },
     /// The request arrives late. It is executed then, even if the client has left.
     DelayRequest {
-        /// Minimum delay.
         ms: u64,
         /// Maximum random addition.
         #[serde(default)]
@@ -28,7 +27,6 @@ pub enum Effect {
     },
     /// The reply is sent late.
     DelayReply {
-        /// Minimum delay.
         ms: u64,
         /// Maximum random addition.
         #[serde(default)]
@@ -44,7 +42,6 @@ pub enum Effect {
         /// HTTP status, 400 to 599.
         #[serde(default = "internal")]
         status: u16,
-        /// The call is executed anyway.
         #[serde(default)]
         after_doing: bool,
     },
@@ -69,10 +66,7 @@ pub enum Effect {
     /// On DetachVolume: the attachment becomes `busy` and stays so until it is released.
     Busy,
     /// On AttachVolume: EC2 reports `attached`, and the device appears this much later.
-    DeviceLate {
-        /// Delay of the device.
-        ms: u64,
-    },
+    DeviceLate { ms: u64 },
     /// On AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
     /// On AttachVolume: the device disappears by itself.

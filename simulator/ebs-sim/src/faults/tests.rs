@@ -45,7 +45,6 @@ fn lost() -> Rule {
     Rule::new(Effect::LoseReply { after_ms: 0 })
 }
 
-/// Returns which of this number of equal calls are affected.
 fn hits(rules: &mut RuleSet, call: &Call, calls: usize) -> Vec<usize> {
     (1..=calls).filter(|_| !rules.decide(at(0), call).kinds.is_empty()).collect()
 }

@@ -30,7 +30,6 @@ use crate::wire::{cluster_nodes, identity};
 /// Maximum body size. EC2's own requests of this kind are much smaller.
 const MAX_BODY: usize = 1 << 20;
 
-/// Timeout for receiving a body.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The EC2 Query API over an engine as a value: HTTP requests to HTTP responses, without a socket.
@@ -124,20 +123,17 @@ impl Ec2Service {
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }
 
-    /// Returns the service as an application of a listener.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(receive).with_state(self)
     }
 }
 
-/// The kind of a request.
 enum ServiceRequest {
     Call(Box<Call>),
     /// STS's GetCallerIdentity.
     Identity,
 }
 
-/// Decodes a request in its dialect.
 fn decode_request(
     dialect: Dialect,
     parts: &Parts,
@@ -157,7 +153,6 @@ fn decode_request(
     }
 }
 
-/// Checks that the request is for this API.
 fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
     if parts.method != Method::POST && parts.method != Method::GET {
         return Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed."));

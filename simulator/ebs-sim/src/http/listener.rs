@@ -17,7 +17,6 @@ use super::broken;
 /// Time that running requests have to finish after the stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Timeout for receiving headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A listener that could not be opened.

@@ -37,7 +37,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) customer_key: Option<String>,
 }
 
-/// The tags of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourceTags {
     /// It does not exist yet, or its kind has no tags here.
@@ -58,7 +57,6 @@ pub(super) struct Check {
     attributes: BTreeMap<&'static str, String>,
 }
 
-/// The value of a key in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyValues {
     Absent,
@@ -139,7 +137,6 @@ fn tag_of(tags: &Tags, key: &str) -> Option<String> {
     tags.get(key).or_else(same).cloned()
 }
 
-/// Returns all checks of a call.
 pub(super) fn checks(call: &Call, known: &impl AccountFacts) -> Vec<Check> {
     let ask = Asker { known };
     match call {
@@ -169,7 +166,6 @@ fn pairs(tags: &[Tag]) -> Vec<(&str, &str)> {
     tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect()
 }
 
-/// Creates checks in one account.
 struct Asker<'a, K> {
     known: &'a K,
 }
@@ -231,7 +227,6 @@ impl<K: AccountFacts> Asker<'_, K> {
         checks
     }
 
-    /// Returns an ARN. `id` is `*` for a new resource. Snapshots have no account in their ARN.
     fn arn(&self, kind: &str, id: &str) -> String {
         let account = if kind == "snapshot" { "" } else { self.known.account() };
         format!("arn:aws:ec2:{}:{account}:{kind}/{id}", self.known.region())
@@ -248,7 +243,6 @@ impl<K: AccountFacts> Asker<'_, K> {
         checks
     }
 
-    /// Returns a check for an existing resource.
     fn about(&self, action: &'static str, id: &str) -> Check {
         let kind = match id.split_once('-').map(|(kind, _)| kind) {
             Some("snap") => "snapshot",

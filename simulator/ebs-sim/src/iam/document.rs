@@ -23,12 +23,7 @@ pub enum PolicyError {
     Json { name: String, source: serde_json::Error },
     /// An invalid or unknown element.
     #[error("parse policy {name}: {place} {problem}")]
-    Element {
-        name: String,
-        /// The statement and the field.
-        place: String,
-        problem: String,
-    },
+    Element { name: String, place: String, problem: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +34,6 @@ pub struct Policy {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// Its Sid or its number.
     pub(super) name: String,
     pub(super) allows: bool,
     pub(super) actions: Vec<Pattern>,
@@ -82,7 +76,6 @@ impl Policy {
     }
 }
 
-/// A problem and its place.
 struct Wrong {
     place: String,
     problem: String,

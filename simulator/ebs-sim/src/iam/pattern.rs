@@ -2,19 +2,15 @@
 
 use super::key::Key;
 
-/// A piece of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Char(char),
-    /// `?`
     One,
-    /// `*`
     Any,
     /// `${aws:PrincipalTag/team}`
     Variable(Key),
 }
 
-/// A pattern of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,

@@ -17,7 +17,6 @@ use super::shipped::{Audit, Extra, Shipped};
 /// Maximum number of recorded violations.
 const KEPT: usize = 1_000;
 
-/// The identity of all callers.
 const USER: &str = "ebs-sim";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +178,6 @@ impl Rights {
         *caller == Caller::Own || (self.config.policies.is_empty() && !self.config.audit)
     }
 
-    /// Decides a call.
     pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl AccountFacts) -> Judgement {
         let Caller::Client(access_key) = caller else { return Judgement::default() };
         let checks = checks(call, known);

@@ -24,12 +24,10 @@ impl LoopPlane {
         self.volumes.dir().join(DIRECTORY)
     }
 
-    /// Returns the device file of the lower device, which is the file of the upper one.
     pub(super) fn upper_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.img"))
     }
 
-    /// Returns the file of the lower device.
     fn lower_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.data"))
     }
@@ -41,9 +39,6 @@ impl LoopPlane {
     }
 
     /// Connects a volume so that its I/O can be made to fail. Returns its device.
-    ///
-    /// # Errors
-    /// For instance, the file system of the state directory is mounted without devices. Nothing is left then.
     pub(super) fn connect_breakable(&self, volume: &str) -> io::Result<PathBuf> {
         self.connect_both(volume).inspect_err(|_| {
             if let Err(error) = self.forget_breakable(volume) {

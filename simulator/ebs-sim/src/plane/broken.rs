@@ -63,7 +63,6 @@ impl LoopPlane {
         std::fs::remove_file(kept)
     }
 
-    /// Removes the kept data of a deleted volume.
     pub(super) fn forget_kept(&self, volume: &str) -> io::Result<()> {
         match std::fs::remove_file(self.kept(volume)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

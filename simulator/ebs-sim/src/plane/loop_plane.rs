@@ -20,7 +20,6 @@ use super::sysfs::{self, Connected};
 /// Maximum number of attempts of a copy while the volume is being written.
 const COPY_TRIES: usize = 20;
 
-/// The data plane over loop devices.
 #[derive(Debug)]
 pub(crate) struct LoopPlane {
     pub(super) volumes: Backing,
@@ -31,7 +30,6 @@ pub(crate) struct LoopPlane {
     devices: Mutex<()>,
 }
 
-/// The result of disconnecting a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disconnected {
     Yes,

@@ -43,7 +43,6 @@ impl Bench {
         }
     }
 
-    /// Creates a volume with data.
     fn create(&self, volume: &str, gib: u32) {
         self.done(&Effect::CreateBacking { volume: volume.to_owned(), gib, source: Source::Blank });
     }

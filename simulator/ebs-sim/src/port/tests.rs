@@ -121,7 +121,6 @@ async fn lost_call_is_audited() {
     assert!(failure_at_the_end(lost).await.unwrap().contains("CreateVolume"));
 }
 
-/// An EC2 that enforces the managed policy.
 async fn strict() -> SimEc2 {
     let policy = crate::iam::Policy::parse("managed-v2", crate::iam::Shipped::ManagedV2.text()).unwrap();
     let iam = crate::iam::IamConfig { policies: vec![policy], ..Default::default() };

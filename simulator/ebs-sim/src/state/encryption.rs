@@ -8,7 +8,6 @@ use crate::api::{CopyVolumes, CreateVolume, Fault};
 use super::model::Account;
 use super::model::Sim;
 
-/// The encryption of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encryption {
     /// ARN; `None`: unencrypted.
@@ -66,7 +65,6 @@ fn with_key(sim: &Sim, key: Option<&str>) -> Encryption {
     Encryption { key: Some(arn), usable: exists && !unusable }
 }
 
-/// Returns whether it is a UUID, or the id of a multi-region key.
 fn is_key_id(text: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(digits) = text.strip_prefix("mrk-") {

@@ -46,9 +46,6 @@ pub(super) fn apply(sim: &mut Sim, now: SystemTime, call: Call, injection: &Faul
 }
 
 /// Releases a stuck attachment.
-///
-/// # Errors
-/// `IncorrectState` when no such attachment exists.
 pub(super) fn release(sim: &mut Sim, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
     let attachment = attachment_mut(sim, volume, instance).ok_or_else(|| no_attachment(volume))?;
     attachment.stuck = false;
@@ -61,9 +58,6 @@ pub(super) fn release(sim: &mut Sim, now: SystemTime, volume: &str, instance: Op
 }
 
 /// Restores a device that vanished, and ends I/O errors.
-///
-/// # Errors
-/// `IncorrectState` when the volume is not attached.
 pub(super) fn heal_device(sim: &mut Sim, volume: &str) -> Result<(), Fault> {
     let found = sim.volumes.get_mut(volume).ok_or_else(|| no_attachment(volume))?;
     let Some(attachment) = found.attachments.first_mut() else { return Err(no_attachment(volume)) };

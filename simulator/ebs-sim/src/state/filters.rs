@@ -13,7 +13,6 @@ static NO_TAGS: Tags = Tags::new();
 /// Maximum number of filter values in one call.
 const MAX_VALUES: usize = 200;
 
-/// An object that filters select.
 pub(super) trait Filterable {
     /// Returns the object's values under a filter's name. A filter matches when any of its values matches any of these.
     fn field(&self, name: &str) -> Vec<String>;
@@ -48,7 +47,6 @@ pub(super) fn check(action: &str, filters: &[Filter]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns whether every filter matches.
 pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
     filters.iter().all(|filter| {
         let fields: Vec<String> = if let Some(key) = filter.name.strip_prefix("tag:") {

@@ -161,7 +161,6 @@ fn new_instance(sim: &mut Sim, now: SystemTime, launch: &Launch, reservation_id:
     }
 }
 
-/// Returns a network interface with a unique address.
 pub(super) fn new_interface(sim: &mut Sim) -> SimNetworkInterface {
     sim.interfaces_made += 1;
     let n = sim.interfaces_made + 9;

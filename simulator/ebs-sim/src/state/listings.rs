@@ -62,7 +62,6 @@ impl<'a> Query<'a> {
         (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && filters::matches(self.filters, object)
     }
 
-    /// Returns the requested page.
     pub(super) fn paged<T>(
         &self,
         items: impl Iterator<Item = T>,
@@ -116,7 +115,6 @@ impl Filterable for Volume {
     }
 }
 
-/// A volume with its modification.
 pub(super) struct Modified<'a>(pub(super) &'a Volume);
 
 impl Filterable for Modified<'_> {
@@ -143,7 +141,6 @@ impl Filterable for Modified<'_> {
     }
 }
 
-/// A snapshot and its owner.
 pub(super) struct Owned<'a>(pub(super) &'a Snapshot, pub(super) &'a str);
 
 impl Filterable for Owned<'_> {
@@ -170,7 +167,6 @@ impl Filterable for Owned<'_> {
     }
 }
 
-/// An instance and its attached volumes.
 pub(super) struct Equipped<'a> {
     pub(super) instance: &'a Instance,
     pub(super) attachments: Vec<(&'a str, &'a Attachment)>,

@@ -19,7 +19,6 @@ use super::quotas::{check_modification_quota, check_volume_quotas};
 use super::shape::{ShapeRequest, known_type};
 use super::volumes::{check_type_in, volume_mut};
 
-/// Maximum page size.
 const MAX_PAGE: i64 = 500;
 /// Period in which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);

@@ -101,7 +101,6 @@ impl World {
         fault.code
     }
 
-    /// Checks the error codes of calls.
     #[track_caller]
     fn refuses<S: AsRef<str>>(&mut self, calls: impl IntoIterator<Item = (S, &'static str)>) {
         for (call, code) in calls {
@@ -123,7 +122,6 @@ impl World {
         }
     }
 
-    /// Lets all effects fail.
     fn fail_effects(&mut self, why: &str) {
         for effect in self.sim.take_effects() {
             self.sim.finish(self.now, &effect, &Outcome::Failed(why.into()));
@@ -208,7 +206,6 @@ fn detach(volume: &str, instance: &str) -> String {
     format!("DetachVolume VolumeId={volume} InstanceId={instance}")
 }
 
-/// Returns the parameters of one filter with one value.
 fn by(name: &str, value: &str) -> String {
     format!("Filter.1.Name={name} Filter.1.Value.1={value}")
 }

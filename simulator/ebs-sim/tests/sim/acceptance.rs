@@ -16,7 +16,6 @@ fn python() -> PathBuf {
     program("EBS_TEST_BOTO3_PYTHON", by_hand)
 }
 
-/// Runs a program with the variables of the env file.
 async fn against(sim: &[&str], program: &Path, args: &[&str]) -> Output {
     let mut sim = Process::start(sim);
     let mut env = sim.env().await;

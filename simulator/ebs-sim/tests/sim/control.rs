@@ -32,7 +32,6 @@ async fn set(control: &str, rule: serde_json::Value) {
     assert_eq!(reply.status, 200, "{}", reply.body);
 }
 
-/// Returns the number of unattached volumes.
 async fn made(control: &str) -> usize {
     let state = json(control, "/state").await;
     state["volumes"].as_array().unwrap().iter().filter(|v| v["attachments"] == json!([])).count()

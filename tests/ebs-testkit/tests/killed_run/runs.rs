@@ -128,7 +128,6 @@ impl Run {
         Self { process, left: Leftovers { mounts, loops, links } }
     }
 
-    /// Returns its current leftovers.
     fn there(&self) -> Leftovers {
         let dir = self.left.loops[0].backing.parent().unwrap();
         Leftovers::below(dir).unwrap()

@@ -31,7 +31,6 @@ const MAX_WRITE: u32 = 1 << 20;
 struct Disk {
     name: String,
     store: Store,
-    /// Whether it supports write-zeroes.
     can_zero: bool,
 }
 

@@ -25,7 +25,6 @@ pub(super) struct Store {
     has_power: bool,
     /// Pulled from its machine: it keeps its data and answers nothing.
     is_pulled: bool,
-    /// The contents that a read returns.
     now: Pages,
     /// The contents at the last flush.
     flushed: Pages,
@@ -37,11 +36,7 @@ pub(super) struct Store {
 
 #[derive(Debug, Clone, Copy)]
 enum Armed {
-    /// After this number of changes, with the seed.
-    After {
-        changes: u64,
-        seed: u64,
-    },
+    After { changes: u64, seed: u64 },
     Struck(Cut),
 }
 
@@ -241,7 +236,6 @@ impl Store {
         cut
     }
 
-    /// Returns a page with a mix of written and flushed sectors.
     fn torn(&self, page: u64, rng: &mut SplitMix64) -> Option<Arc<Page>> {
         let (written, mut bytes) = (self.now.read(page), self.flushed.read(page));
         for (old, new) in bytes.chunks_mut(SECTOR).zip(written.chunks(SECTOR)) {
@@ -296,7 +290,6 @@ impl Store {
         Ok(())
     }
 
-    /// Plugs the disk into a machine.
     pub(super) fn plug(&mut self) {
         self.is_pulled = false;
     }
@@ -321,7 +314,6 @@ fn piece(at: u64, end: u64) -> io::Result<(u64, usize, usize)> {
 mod tests {
     use super::*;
 
-    /// Returns a store that was written, flushed, and written again.
     fn written() -> Store {
         let mut store = Store::new(1 << 20);
         for page in 0..64 {

@@ -13,14 +13,12 @@ use super::machine::Machine;
 /// How long the guest may take to release a disk.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// The disks of a boot.
 #[derive(Debug)]
 pub(super) struct Disks {
     directory: PathBuf,
 }
 
 impl Disks {
-    /// Creates disks with their files in a directory.
     pub(super) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
@@ -59,7 +57,6 @@ impl Disks {
         Ok(())
     }
 
-    /// Makes its writes and flushes fail from now on.
     pub(super) fn fail_writes(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         let rules: Vec<Value> =
             ["write", "flush"].iter().map(|kind| json!({ "event": "none", "iotype": kind, "errno": 5 })).collect();
@@ -69,7 +66,6 @@ impl Disks {
         attach(machine, serial, &failing)
     }
 
-    /// Ends the failures.
     pub(super) fn heal(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         attach(machine, serial, serial)?;
         machine.monitor().execute("blockdev-del", &json!({ "node-name": format!("{serial}-fails") })).map(drop)

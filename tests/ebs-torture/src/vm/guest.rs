@@ -17,12 +17,10 @@ mod faults;
 mod labels;
 mod node;
 
-/// The serial line to the program outside.
 const LINE: &str = "/dev/ttyS1";
 /// The time limit of one test. The processor is emulated.
 const BOUND: Duration = Duration::from_secs(240);
 
-/// The tests of one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
     /// All tests under AppArmor.
@@ -38,7 +36,6 @@ const EACH_KERNEL: &[Suite] = &[Suite::Everything, Suite::Kernel];
 const LABELS: &[Suite] = &[Suite::Labels];
 
 type Run = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
-/// The name, the suites, and the test.
 type Test = (&'static str, &'static [Suite], Run);
 
 /// In this order: the last of a suite under AppArmor checks the denials of all previous tests.
@@ -66,7 +63,6 @@ impl Suite {
         [Self::Everything, Self::Kernel, Self::Labels].into_iter().find(|suite| format!("{suite:?}") == word)
     }
 
-    /// Returns the kernel arguments that enforce its security module.
     pub(super) fn security(self) -> &'static str {
         match self {
             Self::Everything | Self::Kernel => "apparmor=1 security=apparmor",

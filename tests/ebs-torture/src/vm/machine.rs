@@ -31,7 +31,6 @@ pub(super) struct Boot {
     pub(super) directory: PathBuf,
 }
 
-/// A running machine. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Machine {
     _process: Process,
@@ -100,7 +99,6 @@ impl Machine {
         &mut self.monitor
     }
 
-    /// Returns the end of the kernel's console.
     pub(super) fn console_tail(&self, lines: usize) -> String {
         ebs_testkit::process::log_tail(&self.console, lines)
     }
@@ -143,7 +141,6 @@ impl Monitor {
         serde_json::from_str(&text).with_context(|| format!("unexpected reply of the monitor: {text:?}"))
     }
 
-    /// Runs one command. Skips events.
     pub(super) fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');

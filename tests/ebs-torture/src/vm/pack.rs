@@ -93,7 +93,6 @@ impl Root {
         fs::copy(from, to).with_context(|| format!("copy {}", from.display())).map(drop)
     }
 
-    /// Adds a program of this machine with its libraries.
     fn program(&self, from: &Path, path: &str) -> anyhow::Result<()> {
         self.copy(from, path)?;
         // ldd fails for a program without libraries.

@@ -20,7 +20,6 @@ struct Before {
     cuts: u64,
     kills: u64,
     tool_kills: u64,
-    /// A pod had the volume.
     was_used: bool,
     /// Metadata was wrong, and nothing else prevented the driver's repair: no interrupted check, no open file.
     must_be_repaired: bool,

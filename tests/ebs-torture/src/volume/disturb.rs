@@ -217,7 +217,6 @@ impl Volume {
         Ok(self.node(shared).mounts_at(path).await?.last().is_some_and(turned_read_only))
     }
 
-    /// Returns whether the staging path is mounted.
     pub(crate) async fn is_staged(&self, shared: &Shared) -> anyhow::Result<bool> {
         let node = self.node(shared);
         Ok(!node.mounts_at(&node.staging(&self.id)).await?.is_empty())

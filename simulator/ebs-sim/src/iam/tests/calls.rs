@@ -11,7 +11,6 @@ use crate::iam::{AccountFacts, Audit, Caller, Extra, Facts, IamConfig, LeastRigh
 
 const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 
-/// An account as a table.
 #[derive(Default)]
 struct Account {
     resources: BTreeMap<String, (Tags, bool)>,
@@ -58,7 +57,6 @@ impl AccountFacts for Account {
     }
 }
 
-/// A new volume with the driver's tags.
 const CREATE: &str = "CreateVolume TagSpecification.1.ResourceType=volume \
                       TagSpecification.1.Tag.1.Key=ebs.csi.aws.com/cluster TagSpecification.1.Tag.1.Value=true \
                       TagSpecification.1.Tag.2.Key=CSIVolumeName TagSpecification.1.Tag.2.Value=pvc-1";

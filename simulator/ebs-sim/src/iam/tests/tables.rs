@@ -5,7 +5,6 @@ use crate::iam::check::Check;
 use crate::iam::document::Policy;
 use crate::iam::{Extra, Shipped};
 
-/// Tags by their letter in the tables.
 const TAGS: [(char, &str, &str); 8] = [
     ('D', "ebs.csi.aws.com/cluster", "true"),
     ('K', "ebs.csi.aws.com/cluster-name", "blue"),
@@ -41,7 +40,6 @@ fn with_letters(letters: &str) -> Vec<(&'static str, &'static str)> {
     TAGS.iter().filter(|(letter, ..)| letters.contains(*letter)).map(|(_, key, value)| (*key, *value)).collect()
 }
 
-/// Returns the letters of the policies that allow the check.
 fn who_allows(check: &Check) -> String {
     let caller = tags(&[("eks-cluster-name", "blue")]);
     let allowing = Shipped::ALL.into_iter().zip(["v", "c", "l"]).filter(|(shipped, _)| {

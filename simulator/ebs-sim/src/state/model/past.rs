@@ -14,7 +14,6 @@ use super::volume::Volume;
 /// Maximum lag of EC2's replies.
 pub(in crate::state) const MAX_LAG: Duration = Duration::from_secs(15);
 
-/// Old versions for reads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::state) struct PastVersions {
     /// Keep old versions even while reads do not lag by default, because a single read may be made to lag.
@@ -29,7 +28,6 @@ pub(in crate::state) struct PastVersions {
     pub(in crate::state) instances: Log<Instance>,
 }
 
-/// The changes of objects of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::state) struct Log<T> {
     /// The versions of the last comparison.

@@ -21,7 +21,6 @@ impl World {
         ok!(self, DisableFastSnapshotRestores, "{}", pairs(snapshots, zones))
     }
 
-    /// Returns the number of fast restores in a state.
     fn in_state(&mut self, state: &str) -> usize {
         ok!(self, DescribeFastSnapshotRestores, "{}", by("state", state)).items.len()
     }
@@ -51,7 +50,6 @@ impl World {
     }
 }
 
-/// Returns zone and code of each error.
 fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
     let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
     let mut errors: Vec<_> = errors.map(|e| (e.zone.as_str(), e.code.as_str())).collect();

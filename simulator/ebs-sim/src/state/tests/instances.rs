@@ -29,7 +29,6 @@ impl World {
         ok!(self, RunInstances, "{RUN} {more}")
     }
 
-    /// Returns an instance that runs.
     fn running(&mut self) -> String {
         let id = self.launch("").remove(0).id;
         self.pass(secs(10));

@@ -23,7 +23,6 @@ impl World {
         }
     }
 
-    /// Returns the states of all locks.
     fn locks(&mut self) -> Vec<String> {
         ok!(self, DescribeLockedSnapshots).items.into_iter().map(|lock| lock.state).collect()
     }

@@ -30,9 +30,6 @@ pub(super) struct Proof {
 }
 
 /// Returns the signature data in the `Authorization` header, else in the query string, else `None`.
-///
-/// # Errors
-/// `IncompleteSignature` for unreadable data.
 pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     let Some(header) = request.headers.get(http::header::AUTHORIZATION) else {
         let parts = in_query(request.query);
@@ -108,7 +105,6 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
     })
 }
 
-/// Returns the validity of a query string.
 fn lifetime(seconds: &str) -> Result<Duration, Fault> {
     let seconds = seconds.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
     let no_time = || incomplete("X-Amz-Expires is not a number of seconds up to a week");

@@ -12,7 +12,6 @@ use tokio::process::Child;
 use super::child::{run, simulator};
 use super::until;
 
-/// A simulator process, which is killed on drop.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) dir: tempfile::TempDir,
@@ -30,7 +29,6 @@ impl Process {
         self.dir.path().join("sim env")
     }
 
-    /// Returns the variables of the env file, as a shell reads them.
     pub(crate) async fn env(&mut self) -> BTreeMap<String, String> {
         until("the env file", async || self.env_now().await).await
     }
@@ -53,7 +51,6 @@ impl Process {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Returns its exit status and log.
     pub(crate) async fn end(mut self) -> (ExitStatus, String) {
         let mut stderr = self.child.stderr.take().unwrap();
         let ended = async {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,13 +35,11 @@ pub(crate) async fn send(url: &str, method_and_path: &str, headers: &[&str], bod
     Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-/// Sends an EC2 call as a form.
 pub(crate) async fn ec2(url: &str, form: &str) -> Reply {
     let form = format!("{form}&Version=2016-11-15");
     send(url, "POST /", &["Content-Type: application/x-www-form-urlencoded; charset=utf-8"], &form).await
 }
 
-/// Sends a GET that returns JSON.
 pub(crate) async fn json(url: &str, path: &str) -> serde_json::Value {
     let reply = send(url, &format!("GET {path}"), &[], "").await;
     assert_eq!(reply.status, 200, "{}", reply.body);

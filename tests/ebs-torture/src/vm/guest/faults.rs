@@ -63,7 +63,6 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     Err(last.context("no attempt")?).context("the disk no longer hangs but is not staged")
 }
 
-/// Returns the options of the file system that is mounted at a path.
 fn options(at: &Path) -> anyhow::Result<String> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("the mount table")?;
     let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str()).context("a mount")?;

@@ -96,7 +96,6 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a file as a program of a pod with these categories.
 fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
     // The output goes to a file of the node, so it contains only a checksum.
     let (context, file) = (format!("{OF_A_POD}:{categories}"), file.to_string_lossy());

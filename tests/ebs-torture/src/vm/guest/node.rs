@@ -21,7 +21,6 @@ use crate::vm::line::{Line, Said};
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
 const PROFILE: &str = "ebs-csi-node";
-/// Maximum number of starts of the driver.
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 pub(super) const LOOK: Duration = Duration::from_millis(200);
@@ -126,7 +125,6 @@ async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
     Err(last.context("no start")?)
 }
 
-/// A volume and its disk.
 pub(super) struct Disk<'a> {
     node: &'a Node,
     pub(super) serial: String,
@@ -142,12 +140,10 @@ impl Disk<'_> {
         self.node.ask(&Said::Plug { serial: self.serial.clone(), hangs: false })
     }
 
-    /// Makes its writes fail from now on.
     pub(super) fn fail_writes(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::FailWrites { serial: self.serial.clone() })
     }
 
-    /// Ends the failures.
     pub(super) fn heal(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::Heal { serial: self.serial.clone() })
     }
@@ -200,7 +196,6 @@ impl Disk<'_> {
         Ok(None)
     }
 
-    /// Returns the disk's name, `nvme0n1`.
     pub(super) fn name(&self) -> anyhow::Result<String> {
         let controller = self.controller()?.context("a disk that is plugged")?;
         let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
@@ -224,7 +219,6 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
     Ok(())
 }
 
-/// Returns the major and minor number of the kernel.
 pub(super) fn kernel() -> anyhow::Result<(u32, u32)> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
