@@ -187,7 +187,11 @@ impl Cycle {
 
     /// Makes a step of every volume concurrently, and perhaps a fault.
     async fn round(&mut self, is_early: bool) -> anyhow::Result<()> {
-        let fault = Fault::any(&mut self.rng, self.volumes.len() as u64, is_early);
+        let volumes = self.volumes.len() as u64;
+        let fault = match self.shared.planted {
+            Some(Planted::RecordNotKept) if is_early => Some(Fault::in_format(&mut self.rng, volumes)),
+            _ => Fault::any(&mut self.rng, volumes, is_early),
+        };
         let seed = self.rng.draw();
         let shared = &self.shared;
         let steps = join_all(self.volumes.iter_mut().map(|volume| volume.step(shared)));

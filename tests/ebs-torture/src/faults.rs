@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ebs_ec2::SplitMix64;
 
-use crate::planted::records;
+use crate::node::Node;
+use crate::planted::{Planted, records};
 use crate::shared::Shared;
 
 const LOOK: Duration = Duration::from_millis(1);
@@ -66,6 +67,12 @@ impl Fault {
         Some(Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow })
     }
 
+    /// Draws a fault in the middle of a format, for the bug that is found only there.
+    pub(crate) fn in_format(rng: &mut SplitMix64, volumes: u64) -> Self {
+        let (moment, blow) = (Moment::InTool(up_to(rng, 10)), Blow::Kill { with_tools: true });
+        Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow }
+    }
+
     /// Returns the affected node. The volume may move meanwhile.
     fn node(self, shared: &Shared) -> usize {
         shared.places[self.volume].at.get().unwrap_or(0)
@@ -121,11 +128,15 @@ impl Fault {
                 let fate = if with_tools { "killed as well" } else { "left running" };
                 shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
                 shared.count("services killed");
+                if with_tools {
+                    lose_records(shared, node);
+                }
             }
             Blow::KillTool => {
                 if node.kill_a_tool() {
                     shared.tell(format!("kill -9 of a tool on node {index}"));
                     shared.count("tools killed under their service");
+                    lose_records(shared, node);
                 }
             }
             Blow::CutNode => {
@@ -148,6 +159,16 @@ impl Fault {
             }
         }
         Ok(())
+    }
+}
+
+/// For a planted bug: no record was ever written to the disk.
+fn lose_records(shared: &Shared, node: &Node) {
+    if shared.planted == Some(Planted::RecordNotKept) {
+        for record in records(&node.state()) {
+            let _gone = std::fs::remove_file(record);
+            shared.tell("planted: the record of a format was never written to the disk");
+        }
     }
 }
 

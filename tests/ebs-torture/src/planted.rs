@@ -15,6 +15,8 @@ pub enum Planted {
     RecordOutlivesRawPublish,
     /// A mount remains after the volume is unstaged.
     MountStaysBehind,
+    /// The record of a format is not durable when the service or its mkfs is killed.
+    RecordNotKept,
     /// Unstage reports success although the volume is still mounted or bound elsewhere.
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
@@ -34,10 +36,11 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::RecordOutlivesRefusal,
         Self::RecordOutlivesRawPublish,
         Self::MountStaysBehind,
+        Self::RecordNotKept,
         Self::UnstageIgnoresUses,
         Self::ForceWithoutRecord,
         Self::GrowthDecidesAccess,

@@ -74,6 +74,7 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
     match bug {
         Planted::RecordOutlivesRefusal | Planted::RecordOutlivesRawPublish | Planted::ForceWithoutRecord => &["raw"],
         Planted::MountStaysBehind => &["mounts were left behind", "mount directories were left behind"],
+        Planted::RecordNotKept => &["requires manual repair"],
         Planted::UnstageIgnoresUses => &["still published", "the disk is still open"],
         Planted::GrowthDecidesAccess => &["a final code", "a failed growth"],
         Planted::FrozenStaysFrozen => &["frozen file system"],

@@ -23,10 +23,10 @@ impl Disks {
         Self { directory: directory.to_owned() }
     }
 
-    /// Plugs a disk of 1 GiB in. With `hangs`, its reads do not return, including reads of the partition table.
-    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, hangs: bool) -> anyhow::Result<()> {
+    /// Plugs a disk in. With `hangs`, its reads do not return, including reads of the partition table.
+    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, gib: u64, hangs: bool) -> anyhow::Result<()> {
         let file = self.directory.join(serial);
-        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(1 << 30))?;
+        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(gib << 30))?;
         let node = json!({ "driver": "raw", "node-name": serial, "file": {
             "driver": "file", "filename": file, "discard": "unmap", "cache": { "no-flush": true } } });
         let device = json!({ "driver": "nvme", "id": serial, "drive": serial, "serial": serial });

@@ -33,7 +33,7 @@ pub(super) struct Boot {
 
 #[derive(Debug)]
 pub(super) struct Machine {
-    _process: Process,
+    process: Process,
     monitor: Monitor,
     console: PathBuf,
 }
@@ -92,7 +92,12 @@ impl Machine {
         let mut process = Process::spawn(spec).context("start QEMU (Debian package qemu-system-x86)")?;
         let line = connect(&line, &mut process).await?;
         let monitor = Monitor::greet(connect(&monitor, &mut process).await?)?;
-        Ok((Self { _process: process, monitor, console }, line))
+        Ok((Self { process, monitor, console }, line))
+    }
+
+    /// Cuts the power: the guest loses its memory, and the disks keep what was written to them.
+    pub(super) fn cut_power(mut self) -> anyhow::Result<()> {
+        self.process.kill()
     }
 
     pub(super) fn monitor(&mut self) -> &mut Monitor {

@@ -19,7 +19,7 @@ fn mounted(fs_type: &str) -> Access {
 /// Plugs the disk in while NodeStageVolume waits for it. Only its serial number identifies it: udev is not running
 /// here, and the device name of the context is only requested from EC2.
 pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
-    let disk = node.volume(&mounted(fs_type))?;
+    let mut disk = node.volume(&mounted(fs_type))?;
     let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
     plugged?;
     staged?;
@@ -30,11 +30,14 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     ensure!(total > GIB / 2 && total <= GIB && used >= DATA.cast_signed(), "{used} of {total} bytes");
     ensure!(disk.health().await?.is_none(), "not healthy");
     disk.take_down().await?;
-    // Detached, and attached again.
+    // Detached, enlarged, and attached again.
     disk.unplug()?;
-    disk.plug()?;
+    disk.plug_size(2)?;
+    disk.volume.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "2".to_owned());
     disk.bring_up().await?;
     ensure!(content::hash_file(&file)? == written, "the data differs");
+    let (total, _) = disk.volume.stats().await.map_err(refused)?;
+    ensure!(total > GIB / 2 * 3, "{total} bytes after the growth");
     disk.take_down().await?;
     disk.unplug()
 }

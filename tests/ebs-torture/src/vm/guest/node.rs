@@ -96,9 +96,12 @@ impl Node {
 
     /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
     pub(super) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
-        let id = unused_volume_id().to_string();
-        let serial = id.replace('-', "");
-        let volume = csi::Volume { volume_id: id, capacity_bytes: GIB, ..Default::default() };
+        self.volume_of(unused_volume_id().as_str(), access)
+    }
+
+    /// Like [`Node::volume`], for a volume of an earlier boot.
+    pub(super) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
+        let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
         volume.publish_context = [
             ("devicePath", "/dev/xvdba"),
@@ -108,7 +111,7 @@ impl Node {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
-        Ok(Disk { node: self, serial, volume })
+        Ok(Disk { node: self, serial: id.replace('-', ""), volume })
     }
 }
 
@@ -137,7 +140,11 @@ impl Disk<'_> {
     }
 
     pub(super) fn plug(&self) -> anyhow::Result<()> {
-        self.node.ask(&Said::Plug { serial: self.serial.clone(), hangs: false })
+        self.plug_size(1)
+    }
+
+    pub(super) fn plug_size(&self, gib: u64) -> anyhow::Result<()> {
+        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib, hangs: false })
     }
 
     pub(super) fn fail_writes(&self) -> anyhow::Result<()> {
