@@ -170,22 +170,6 @@ async fn limits_times_and_clock_can_be_changed() {
 }
 
 #[tokio::test]
-async fn ledger_continues_after_restart_and_names_caller() {
-    let state = tempfile::tempdir().unwrap();
-    for round in 0..2 {
-        let server = Server::start(ServerConfig::new(state.path())).await.unwrap();
-        let url = server.env().remove("AWS_EC2_ENDPOINT").unwrap();
-        let signed =
-            "Authorization: AWS4-HMAC-SHA256 Credential=AKIA7/20260102/us-west-2/ec2/aws4_request, Signature=00";
-        send(&url, "POST /", &[signed], "Action=DescribeVolumes&Version=2016-11-15").await;
-        let page = server.ledger(0);
-        assert_eq!((page.next, page.calls.len()), (round + 1, usize::try_from(round).unwrap() + 1));
-        assert!(page.calls.iter().all(|call| call.access_key.as_deref() == Some("AKIA7") && call.at_ms > 0));
-        server.shutdown().await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn stuck_attachment_is_released_and_reads_lag() {
     let sim = Sim::start().await;
     let (url, control, instance) =

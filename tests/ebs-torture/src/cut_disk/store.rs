@@ -361,31 +361,4 @@ mod tests {
         assert_eq!(store.disarm(), None);
         store.write(0, &[1; 512]).unwrap();
     }
-
-    #[test]
-    fn pulled_disk_keeps_its_data_and_accepts_no_writes() {
-        let mut store = written();
-        store.pull().unwrap();
-        store.write(0, &[3; PAGE]).unwrap_err();
-        assert!(store.read(0, 512).is_err() && store.flush().is_err());
-        assert!(store.has_power(), "no power cut has happened");
-        store.plug();
-        assert_eq!(store.cut(1), Cut::default(), "everything that was written is safe");
-        store.power_on();
-        assert_eq!(store.read(0, 4096).unwrap(), [2; PAGE]);
-    }
-
-    #[test]
-    fn partial_pages_zeros_and_ends_are_exact() {
-        let mut store = Store::new(3 * PAGE_BYTES + 512);
-        store.write(4000, &[7; 200]).unwrap();
-        assert_eq!(store.read(3999, 3).unwrap(), [0, 7, 7]);
-        assert_eq!(store.read(4199, 2).unwrap(), [7, 0]);
-        store.zero(4090, 10).unwrap();
-        assert_eq!(store.read(4089, 12).unwrap(), [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
-        assert_eq!(store.read(3 * PAGE_BYTES, 4096).unwrap().len(), 512);
-        assert!(store.write(3 * PAGE_BYTES, &[1; 513]).is_err());
-        store.resize(1 << 20);
-        store.write(3 * PAGE_BYTES, &[1; 513]).unwrap();
-    }
 }
