@@ -26,11 +26,11 @@ pub enum Devices {
 }
 
 /// How long EC2's operations take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Timing {
-    /// Operations finish as soon as their data is in place. No rate limits for snapshots and modifications.
+    /// State changes finish immediately.
     Instant,
-    /// About as long as EC2 usually takes, with its rate limits.
+    /// Calls and state changes take as long as in EC2, with EC2's rate limits.
     Realistic,
 }
 

@@ -4,7 +4,6 @@
 mod calls;
 mod fault_injection;
 mod settings;
-mod view;
 
 use std::sync::Arc;
 
@@ -75,8 +74,11 @@ fn reply(status: StatusCode, value: &Value) -> Response<Body> {
     answer(status, "application/json", value.to_string())
 }
 
-fn done() -> Response<Body> {
-    reply(StatusCode::OK, &json!({}))
+/// A reply, or a refusal.
+type Answer = Result<Response<Body>, Response<Body>>;
+
+fn done() -> Answer {
+    Ok(reply(StatusCode::OK, &json!({})))
 }
 
 fn refuse(message: impl std::fmt::Display) -> Response<Body> {

@@ -75,12 +75,43 @@ struct LedgerState {
 }
 
 impl LedgerEntry {
+    /// Returns whether the call succeeded and was not a dry run.
+    pub fn did_work(&self) -> bool {
+        self.outcome == "ok" && !self.dry_run
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.action.starts_with("Describe")
+    }
+
     /// Sets the time of arrival and the duration until the reply.
     pub(crate) fn timed(mut self, arrived: SystemTime, took: Duration) -> Self {
         self.at = crate::wire::xml::timestamp(arrived);
         self.at_ms = millis(arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         self.ms = millis(took);
         self
+    }
+}
+
+impl LedgerPage {
+    /// Counts the successful calls of an action.
+    pub fn done(&self, action: &str) -> usize {
+        self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
+    }
+
+    /// Returns the mutating calls, also failed ones, without dry runs.
+    pub fn mutations(&self) -> Vec<&LedgerEntry> {
+        self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
+    }
+
+    /// Formats the number of calls by action: `CreateVolume 1, DescribeVolumes 2`.
+    pub fn summary(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for call in &self.calls {
+            *counts.entry(&call.action).or_default() += 1;
+        }
+        let parts: Vec<String> = counts.into_iter().map(|(action, n)| format!("{action} {n}")).collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
     }
 }
 

@@ -24,9 +24,10 @@ mod plane;
 pub mod port;
 pub mod server;
 mod state;
+pub mod view;
 mod wire;
 
 pub use config::{AccessKey, Devices, ZoneConfig};
 pub use http::{Broken, Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
-pub use server::{Server, ServerConfig, ServerError, TimingMode};
+pub use server::{Server, ServerConfig, ServerError};

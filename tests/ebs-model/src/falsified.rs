@@ -42,9 +42,6 @@ impl Memory {
                 made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
             }
             (Planted::ClassGuessed, Err(e)) if is_modify(rpc) && e.code == Code::Aborted => Ok(RpcReply::Done),
-            (Planted::AppliedIsInfeasible, Ok(_)) if is_modify(rpc) => {
-                Err(RpcError { code: Code::InvalidArgument, message: "planted".to_owned() })
-            }
             (Planted::ContentIgnored, Err(e)) if e.code == Code::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;

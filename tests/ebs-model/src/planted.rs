@@ -16,8 +16,6 @@ macro_rules! planted {
 }
 
 planted! {
-    /// DetachVolume reports success without an effect.
-    DetachForgotten,
     /// DeleteVolume reports success without an effect.
     DeleteForgotten,
     /// DeleteSnapshot reports success without an effect.
@@ -26,12 +24,8 @@ planted! {
     LockForgotten,
     /// EnableFastSnapshotRestores reports success without an effect.
     FastRestoresForgotten,
-    /// No description of a volume shows attachments, as if an error were read as "none".
-    AttachmentsUnseen,
     /// A detaching attachment counts as detached.
     DetachingIsDetached,
-    /// An attach is repeated by itself, regardless of later requests.
-    AttachTwice,
     /// A while after an attach, the volume is detached without a request.
     DetachUnasked,
     /// A while after a detach, the volume is deleted without a request.
@@ -119,8 +113,6 @@ planted! {
     RatioUnseen,
     /// A class with an unknown outcome is reported as a success.
     ClassGuessed,
-    /// An applied class is reported as infeasible.
-    AppliedIsInfeasible,
     /// The right time from a response is forgotten before the next call.
     ClockForgotten,
     /// If EC2 does not report the maximum of IOPS, an old limit is used.

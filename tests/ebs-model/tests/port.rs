@@ -97,15 +97,12 @@ fn every_rule_holds_in_ten_thousand_runs() {
 /// The rules that each planted bug must violate, among the first failures. A bug that violates several rules is listed
 /// several times.
 const REPORTED_AS: &[(Planted, &str)] = &[
-    (Planted::DetachForgotten, "is still unfinished"),
     (Planted::NothingRemembered, "is still unfinished"),
     (Planted::DeleteForgotten, "but EC2 still has it"),
     (Planted::SnapshotDeleteForgotten, "but EC2 still has it"),
     (Planted::LockForgotten, "reported ready without its lock"),
     (Planted::FastRestoresForgotten, "reported ready without its lock or fast restores"),
-    (Planted::AttachmentsUnseen, "was reported detached"),
     (Planted::DetachingIsDetached, "was reported detached"),
-    (Planted::AttachTwice, "after a successful detach"),
     (Planted::DetachUnasked, "was published to"),
     (Planted::DeleteUnasked, "is lost: vol-"),
     (Planted::DeleteByName, "a foreign volume was changed"),
@@ -160,7 +157,6 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::RefusedIsTagged, "was rejected as infeasible"),
     (Planted::RatioUnseen, "by its tags"),
     (Planted::ClassGuessed, "was modified, but its"),
-    (Planted::AppliedIsInfeasible, "ControllerModifyVolume of vol-"),
     (Planted::ClockForgotten, "is still unfinished"),
     (Planted::IopsGuessed, "the IOPS differ from the request"),
     (Planted::ResizerTermUnseen, "was modified, but "),

@@ -43,7 +43,6 @@ impl<E: Ec2> Link<E> {
         let Some(bug) = self.network.planted else { return page };
         for volume in &mut page.items {
             match bug {
-                Planted::AttachmentsUnseen => volume.attachments.clear(),
                 Planted::DetachingIsDetached => {
                     volume.attachments.retain(|a| a.state != AttachmentState::Detaching);
                 }

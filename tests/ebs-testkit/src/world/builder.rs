@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use ebs_ec2::ZoneName;
+use ebs_sim::engine::Timing as TimeMode;
 use ebs_sim::iam::Shipped;
-use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
+use ebs_sim::{AccessKey, Devices, Server, ServerConfig};
 
 use super::{Baseline, TESTS_OWN_KEY, World};
 use crate::control::{Control, Timing};
@@ -26,7 +26,7 @@ pub struct WorldBuilder {
     without_env: BTreeSet<String>,
     devices: Devices,
     timing: Option<Timing>,
-    mode_of_time: TimingMode,
+    mode_of_time: TimeMode,
     max_lag: Duration,
     access_key: Option<AccessKey>,
     one_zone: bool,
@@ -44,7 +44,7 @@ impl WorldBuilder {
             without_env: BTreeSet::new(),
             devices: Devices::None,
             timing: None,
-            mode_of_time: TimingMode::Instant,
+            mode_of_time: TimeMode::Instant,
             max_lag: Duration::ZERO,
             access_key: None,
             one_zone: false,
@@ -91,7 +91,7 @@ impl WorldBuilder {
     /// Makes EC2 as slow as published, with its real rate limits. Its reads may be stale by up to `max_lag`, at most 15
     /// s.
     pub fn realistic(mut self, max_lag: Duration) -> Self {
-        self.mode_of_time = TimingMode::Realistic;
+        self.mode_of_time = TimeMode::Realistic;
         self.max_lag = max_lag;
         self
     }
@@ -137,16 +137,17 @@ impl WorldBuilder {
             std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
         }
         let mut config = ServerConfig::new(path.join("sim"));
-        config.devices = self.devices;
-        config.timing = self.mode_of_time;
-        config.max_lag = self.max_lag;
         config.access_key = self.access_key;
-        config.iam.principal_tags = self.principal_tags;
+        let engine = &mut config.engine;
+        engine.devices = self.devices;
+        engine.timing = self.mode_of_time;
+        engine.consistency.max_lag = self.max_lag;
+        engine.iam.principal_tags = self.principal_tags;
         if self.one_zone {
-            let own = config.zone.to_string();
-            config.zones.retain(|zone| zone.name == own || zone.zone_type != "availability-zone");
-            let other = config.zones.iter().find(|zone| zone.name != own).context("a zone for the second instance")?;
-            config.second_zone = ZoneName::parse(&other.name)?;
+            let own = &engine.zone;
+            engine.zones.retain(|zone| zone.name == *own || zone.zone_type != "availability-zone");
+            let other = engine.zones.iter().find(|zone| zone.name != *own).context("a zone for the second instance")?;
+            engine.second_zone.clone_from(&other.name);
         }
         let sim = Server::start(config).await.context("start the simulator")?;
         let least_rights = sim.engine().least_rights().clone();
