@@ -19,7 +19,6 @@ use crate::engine::Engine;
 use crate::http::answer;
 use crate::ledger::Ledger;
 
-/// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
 
 const ROUTES: &[&str] = &[
@@ -74,7 +73,6 @@ fn reply(status: StatusCode, value: &Value) -> Response<Body> {
     answer(status, "application/json", value.to_string())
 }
 
-/// A reply, or a refusal.
 type Answer = Result<Response<Body>, Response<Body>>;
 
 fn done() -> Answer {

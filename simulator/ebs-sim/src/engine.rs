@@ -161,7 +161,6 @@ impl Engine {
         (result, judgement.audit)
     }
 
-    /// Audits a call that does not reach the state.
     pub(crate) fn audit(&self, caller: &Caller, call: &Call) -> Option<Audit> {
         self.shared.core.authorize(&self.shared.rights, caller, call).audit
     }

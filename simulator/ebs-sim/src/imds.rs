@@ -22,7 +22,6 @@ const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 pub(crate) struct Imds {
     tree: Tree,
     tokens: Tokens,
-    /// Also answer without a token.
     v1: bool,
 }
 

@@ -84,7 +84,6 @@ impl LedgerEntry {
         self.action.starts_with("Describe")
     }
 
-    /// Sets the time of arrival and the duration until the reply.
     pub(crate) fn timed(mut self, arrived: SystemTime, took: Duration) -> Self {
         self.at = crate::wire::xml::timestamp(arrived);
         self.at_ms = millis(arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());

@@ -132,7 +132,6 @@ impl Sim {
         advance::finish(self, now, effect, outcome);
     }
 
-    /// Settles everything that is due.
     pub(crate) fn advance(&mut self, now: SystemTime) {
         advance::advance(self, now);
     }
@@ -182,7 +181,6 @@ impl Sim {
         stale_reads::keep_past(self, now);
     }
 
-    /// Releases a stuck attachment.
     pub(crate) fn release(&mut self, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         fault_injection::release(self, now, volume, instance)
     }

@@ -13,7 +13,6 @@ use crate::classes::Changes;
 use crate::content::{SnapOrder, VolumeOrder};
 use crate::fault_plan::SETTLE;
 
-/// Everything the orchestrator believes.
 #[derive(Debug, Default)]
 pub(crate) struct Beliefs {
     pub(crate) claims: Vec<Claim>,

@@ -135,7 +135,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Updates the beliefs for a call that is being sent.
     fn expect(&mut self, target: Target, driver: usize) -> Call {
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),

@@ -156,7 +156,6 @@ pub(crate) struct Changes {
     pub(crate) ratio: Option<u64>,
     pub(crate) auto: bool,
     pub(crate) modifying: usize,
-    /// Modify calls so far.
     pub(crate) calls: u64,
     answered: Option<Instant>,
     /// The last response leaves open whether the pending class is applied.

@@ -49,7 +49,6 @@ pub(crate) enum Origin {
 pub(crate) struct VolumeOrder {
     pub(crate) name: String,
     pub(crate) gib: i64,
-    /// For several nodes.
     pub(crate) shared: bool,
     pub(crate) zones: Vec<String>,
     pub(crate) origin: Origin,
@@ -108,7 +107,6 @@ impl VolumeOrder {
         }
     }
 
-    /// Returns another content for the same name.
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
             // EC2 may encrypt a volume without a request for it.

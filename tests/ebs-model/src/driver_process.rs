@@ -39,7 +39,6 @@ struct Clock {
     is_corrected: AtomicBool,
 }
 
-/// When a process lost its callers.
 #[derive(Debug, Default)]
 struct Cuts {
     leases_lost: Vec<(Sidecar, Instant)>,

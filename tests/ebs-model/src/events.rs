@@ -136,7 +136,6 @@ impl<E: Ec2> World<E> {
         next
     }
 
-    /// Starts a process without callers.
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
         // Its machine's clock may be wrong, but mostly not by so much that EC2 rejects its requests.

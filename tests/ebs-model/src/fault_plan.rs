@@ -19,7 +19,6 @@ pub(crate) struct FaultPlan {
     /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or
     /// never comes".
     pub(crate) latest: Duration,
-    /// Maximum staleness of reads.
     pub(crate) max_lag: Duration,
 }
 
@@ -34,7 +33,6 @@ struct Rates {
     slow: u64,
     no_room: u64,
     denied: u64,
-    /// EC2 rejects a KMS key.
     no_key: u64,
     /// A new volume ends in state `error`.
     broken: u64,
@@ -51,7 +49,6 @@ pub(crate) struct CallOutcome {
     pub(crate) response: Response,
 }
 
-/// Whether a call reaches EC2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Now,
@@ -104,7 +101,6 @@ impl FaultPlan {
         self.rates = Rates::default();
     }
 
-    /// Returns whether zones can be full in this run.
     pub(crate) fn can_lack_room(&self) -> bool {
         self.rates.no_room > 0
     }

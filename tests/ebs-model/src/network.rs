@@ -18,7 +18,6 @@ use crate::rng::Rng;
 pub(crate) struct Ec2Event {
     pub(crate) process: Arc<DriverProcess>,
     pub(crate) sent: Instant,
-    /// When EC2 made the change.
     pub(crate) at: Instant,
     pub(crate) what: EventKind,
 }
@@ -263,7 +262,6 @@ impl Network {
         self.began.elapsed()
     }
 
-    /// Adds a line to a verbose trace.
     pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             lock(&self.calls).push(format!("{:>9.3}     {}", self.elapsed().as_secs_f64(), text()));
@@ -306,7 +304,6 @@ pub(crate) fn injected_error(action: Action, response: Response, planted: Option
     Some(Ec2Error::new(action, class, message))
 }
 
-/// Returns EC2's not-found error of an action.
 fn not_found(action: Action) -> ErrorClass {
     match action {
         Action::DetachVolume => ErrorClass::AttachmentNotFound,

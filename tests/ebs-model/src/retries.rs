@@ -24,7 +24,6 @@ pub(crate) enum Deadline {
     Sidecar,
 }
 
-/// The sidecars' timeouts, and when each may retry.
 #[derive(Debug)]
 pub(crate) struct SidecarRetries {
     time_outs: [Duration; Sidecar::ALL.len()],
@@ -53,7 +52,6 @@ impl SidecarRetries {
         Self { time_outs, longest_pause, pauses: BTreeMap::new() }
     }
 
-    /// Returns the timeout of the sidecar for such a call.
     pub(crate) fn time_out(&self, target: &Target) -> Duration {
         self.time_outs[target.sidecar().place()]
     }
@@ -63,7 +61,6 @@ impl SidecarRetries {
         self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }
 
-    /// Records the response or the timeout of a call.
     pub(crate) fn record_result(&mut self, target: &Target, succeeded: bool) {
         let request_key = request_key(target);
         if succeeded {
@@ -75,7 +72,6 @@ impl SidecarRetries {
         self.pauses.insert(request_key, Pause { failures: failures + 1, until: Instant::now() + pause });
     }
 
-    /// Restarts every sidecar.
     pub(crate) fn forget(&mut self) {
         self.pauses.clear();
     }

@@ -27,7 +27,6 @@ pub(crate) fn named_snapshots<'a>(truth: &'a StateView, name: &'a str) -> impl I
 }
 
 impl<E: Ec2> World<E> {
-    /// Checks every rule that must always hold.
     pub(crate) async fn check(&mut self) -> Checked {
         self.check_events()?;
         if let Some(rule) = self.network.take_violations().into_iter().next() {

@@ -128,7 +128,6 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns the driver that the sidecar calls now, if any.
     pub(crate) fn driver(&self, of: Sidecar) -> Option<Driver<E>> {
         (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.holders[of.place()]].clone())
     }

@@ -12,7 +12,6 @@ const SEEDS: u64 = 10_000;
 const SEEDS_FOR_A_BUG: u64 = 2000;
 /// Lines of the trace in a failure; `EBS_MODEL_SEED` prints the whole trace.
 const LINES: usize = 60;
-/// The run ends after this number of failures.
 const MOST_FAILURES: usize = 12;
 
 /// Runs the seeds on all cores until there are enough failures. Returns the failures, lowest seed first.

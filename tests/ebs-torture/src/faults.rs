@@ -172,7 +172,6 @@ fn lose_records(shared: &Shared, node: &Node) {
     }
 }
 
-/// Returns a duration below this number of milliseconds.
 pub(crate) fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
     Duration::from_micros(rng.below(millis * 1000))
 }

@@ -23,7 +23,6 @@ const START: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(4);
 /// How long the unmount of a disk without power may take.
 const UNMOUNT: Duration = Duration::from_secs(60);
-/// Programs that change a disk.
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
 
 #[derive(Debug)]

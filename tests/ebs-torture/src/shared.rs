@@ -180,7 +180,6 @@ impl Shared {
         self.uncut.get() == 0
     }
 
-    /// Cuts the power of a disk after this number of changes.
     pub(crate) fn arm(&self, volume: usize, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.disks.borrow_mut().arm(&self.places[volume].id, seed, changes)?;
         self.armed.set(Some(volume));

@@ -50,7 +50,6 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Creates a volume that is attached to the first node.
     pub(crate) async fn new(index: usize, id: VolumeId, shared: &Shared, mut rng: SplitMix64) -> anyhow::Result<Self> {
         // mkfs.xfs requires at least 300 MiB.
         let (fs_type, bytes) = match rng.below(100) {

@@ -69,7 +69,6 @@ fn first_seed(bug: Planted) -> u64 {
     }
 }
 
-/// Returns the rules that each planted bug violates.
 fn rules_against(bug: Planted) -> &'static [&'static str] {
     match bug {
         Planted::RecordOutlivesRefusal | Planted::RecordOutlivesRawPublish | Planted::ForceWithoutRecord => &["raw"],

@@ -13,7 +13,6 @@ use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
 use super::process_stat::to_f64;
 
-/// Results of one kind of call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct RpcFigures {
     pub(super) calls: usize,
@@ -28,7 +27,6 @@ pub(super) struct RpcFigures {
     pub(super) added_max: f64,
 }
 
-/// Results of the calls to EC2.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct TrafficFigures {
     /// By action: the number of calls, and of throttled ones.
@@ -107,7 +105,6 @@ pub(super) fn by_phase(case: &Case, samples: &[(usize, Sample)], calls: &[Call])
     case.phases.iter().enumerate().map(of_phase).collect()
 }
 
-/// Seconds by action and object.
 type ServiceTimes<'a> = HashMap<(&'a str, &'a str), f64>;
 
 /// Computes the callers' latencies of one kind of call.

@@ -2,7 +2,6 @@
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
-    /// Tokens of the full bucket.
     capacity: f64,
     per_second: f64,
 }

@@ -75,7 +75,6 @@ pub(super) struct Site {
     began: Instant,
 }
 
-/// Runs a whole life.
 async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     let name = format!("pvc-bench-{number}");
     let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];

@@ -148,7 +148,6 @@ pub(super) fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Writes results as JSON.
 pub(super) fn write_json(path: &Path, results: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_vec_pretty(results).context("write the results as JSON")?;
     fs::write(path, text).with_context(|| format!("write {}", path.display()))

@@ -42,7 +42,6 @@ struct Running {
     started: Vec<Process>,
 }
 
-/// Runs a case.
 pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome> {
     let (name, mut running) = match subject {
         Subject::Ours(places) => ("ours", start(&case, &places).await?),

@@ -12,7 +12,6 @@ use super::{Fault, invalid_value, missing, not_simulated};
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Decodes a form or a query string.
     pub(crate) fn parse(form: &str) -> Result<Self, Fault> {
         let malformed = |why: String| Fault::with_status(404, "MalformedQueryString", why);
         let mut all = BTreeMap::new();
@@ -41,12 +40,10 @@ impl Params {
         &self.0
     }
 
-    /// Takes a text, or `None` if absent.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
-    /// Takes a parameter.
     pub(crate) fn take<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         T::parameter(self, name)
     }
@@ -78,7 +75,6 @@ impl Params {
             .take_while(move |name| name.starts_with(prefix))
     }
 
-    /// Returns whether `name` or anything below `name.` exists.
     fn has(&self, name: &str) -> bool {
         self.0.contains_key(name) || self.below(&format!("{name}.")).next().is_some()
     }
@@ -95,7 +91,6 @@ impl Params {
         if self.has(name) { Err(not_simulated(name)) } else { Ok(()) }
     }
 
-    /// Ends decoding.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.0.into_keys().next() {
             None => Ok(()),

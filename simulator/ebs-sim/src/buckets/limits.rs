@@ -91,7 +91,6 @@ impl Limits {
     }
 }
 
-/// Returns EC2's own rate.
 fn default_rate(key: Key) -> Rate {
     let (capacity, per_second) = match key.action {
         "CreateVolume" | "DeleteVolume" | "CreateSnapshot" | "DeleteSnapshot" => (100, 5),

@@ -15,7 +15,6 @@ use crate::engine::Engine;
 
 use super::{Answer, Control, done, json_of, refuse, reply};
 
-/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
 
 #[derive(Debug, Deserialize)]

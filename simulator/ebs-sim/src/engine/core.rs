@@ -25,7 +25,6 @@ pub(super) struct HeldReply {
     pub(super) answer: ReplySender,
 }
 
-/// Work for the data plane that has not started.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) effect: Effect,
@@ -259,7 +258,6 @@ impl Inner {
         }
     }
 
-    /// Returns when the next change is due.
     pub(super) fn next_due(&self) -> Option<tokio::time::Instant> {
         let due: Option<SystemTime> = self.sim.next_due(self.clock.now());
         due.map(|at| self.clock.instant(at))

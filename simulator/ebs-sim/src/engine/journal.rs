@@ -39,7 +39,6 @@ impl Input {
         }
     }
 
-    /// Applies it to the state again.
     fn replay(self, sim: &mut Sim) -> Result<(), String> {
         let mark = match self {
             Self::Call { now, call, injection, mark } => {

@@ -7,7 +7,6 @@ use crate::chance::Chance;
 
 use super::{Timing, TimingOverride};
 
-/// Minimum and maximum duration of a call.
 type Span = (Duration, Duration);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,6 @@ use super::Engine;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallResponse {
     Delivered(Result<Reply, Fault>),
-    /// No reply: the connection breaks.
     Silence,
     Corrupted(Result<Reply, Fault>, Corruption),
 }

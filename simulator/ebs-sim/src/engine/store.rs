@@ -95,7 +95,6 @@ impl Store {
         Ok(Some(found))
     }
 
-    /// Saves the initial state and begins a journal.
     pub(super) fn begin(&mut self, sim: &Sim, now: SystemTime) -> Result<(), EngineError> {
         let old = self.journals()?;
         let number = old.last().map_or(0, |last| last + 1);
@@ -156,13 +155,11 @@ impl Store {
         self.dir.join(format!("{JOURNAL}{number}"))
     }
 
-    /// Returns the numbers of existing journals, in order.
     fn journals(&self) -> Result<Vec<u64>, EngineError> {
         journals(&self.dir).map_err(failed("list", &self.dir))
     }
 }
 
-/// Splits a state file into its two lines.
 fn split(saved: &[u8]) -> Result<(Header, &[u8]), String> {
     let end = saved.iter().position(|byte| *byte == b'\n').unwrap_or(saved.len());
     let (header, state) = saved.split_at(end);

@@ -21,14 +21,12 @@ pub enum Effect {
     /// The request arrives late. It is executed then, even if the client has left.
     DelayRequest {
         ms: u64,
-        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
     /// The reply is sent late.
     DelayReply {
         ms: u64,
-        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
@@ -70,15 +68,9 @@ pub enum Effect {
     /// On AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
     /// On AttachVolume: the device disappears by itself.
-    DeviceVanish {
-        /// Time after it appeared.
-        after_ms: u64,
-    },
+    DeviceVanish { after_ms: u64 },
     /// On AttachVolume: reads and writes of the device fail.
-    DeviceIoError {
-        /// Time after it appeared.
-        after_ms: u64,
-    },
+    DeviceIoError { after_ms: u64 },
     /// Another client of the account takes this fraction of every bucket that the rule's actions use.
     Eat {
         /// 0 to 1.

@@ -12,7 +12,6 @@ pub(crate) enum Arrival {
     Done,
     /// It is lost, and the connection breaks after this time.
     Lost(Duration),
-    /// It is rejected, and nothing is done.
     Refused(Fault),
 }
 
@@ -22,12 +21,10 @@ pub(crate) enum Departure {
     Delivered,
     /// It is lost, and the connection breaks after this time.
     Lost(Duration),
-    /// An error is sent instead.
     Replaced(Fault),
     Corrupted(Corruption),
 }
 
-/// Kinds of unreadable replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Corruption {
     Garbage,

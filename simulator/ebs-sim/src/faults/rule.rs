@@ -8,9 +8,7 @@ use crate::api::pattern;
 
 use super::Effect;
 
-/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
-/// Maximum size of a reply in a rule.
 const MAX_REPLY: u64 = 1 << 30;
 
 /// One rule. It affects a call that matches `actions`, `resource` and the time, if the call is the `nth` or by

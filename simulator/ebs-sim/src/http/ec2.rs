@@ -106,7 +106,6 @@ impl Ec2Service {
         }
     }
 
-    /// Checks the signature, if required.
     fn admitted(&self, parts: &Parts, body: &[u8], dialect: Dialect) -> Result<(), Fault> {
         let Some(key) = &self.access_key else { return Ok(()) };
         let signed = Signed {

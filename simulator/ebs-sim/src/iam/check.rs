@@ -66,7 +66,6 @@ pub(super) enum KeyValues {
 }
 
 impl Check {
-    /// Creates a check without a resource.
     pub(super) fn plain(action: &'static str) -> Self {
         Self::new(action, "*".to_owned())
     }
@@ -88,7 +87,6 @@ impl Check {
         self
     }
 
-    /// Adds tags that the request assigns to the resource.
     pub(super) fn with_request_tags(mut self, tags: &[(&str, &str)]) -> Self {
         self.tag_keys = tags.iter().map(|(key, _)| (*key).to_owned()).collect();
         self.request_tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -236,7 +234,6 @@ impl<K: AccountFacts> Asker<'_, K> {
         check.with("aws:RequestedRegion", self.known.region()).with("ec2:Region", self.known.region())
     }
 
-    /// Returns a check for each resource in the call.
     fn each_named(&self, call: &Call) -> Vec<Check> {
         let mut checks = Vec::new();
         call.each_name(&mut |id| checks.push(self.about(call.permission(), id)));

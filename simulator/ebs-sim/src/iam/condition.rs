@@ -113,7 +113,6 @@ impl Condition {
         Some(fits)
     }
 
-    /// Describes the expected and the actual value.
     pub(super) fn explain(&self, check: &Check, lookup: Lookup<'_>) -> String {
         let has = match check.find(&self.key, lookup) {
             KeyValues::Values(values) if values.is_empty() => "nothing".to_owned(),

@@ -16,7 +16,6 @@ pub(super) struct Backing {
 }
 
 impl Backing {
-    /// Creates the directory if missing.
     pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
         std::fs::create_dir_all(&dir)?;
         Ok(Self { dir })

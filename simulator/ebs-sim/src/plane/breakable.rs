@@ -74,7 +74,6 @@ impl LoopPlane {
         }
     }
 
-    /// Makes the lower device disappear with the upper one.
     pub(super) fn release_lower(&self, volume: &str) -> io::Result<()> {
         self.lower_of(volume)?.map_or(Ok(()), |lower| self.release(&lower))
     }

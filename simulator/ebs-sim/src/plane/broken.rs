@@ -46,7 +46,6 @@ impl LoopPlane {
         self.forget_cached(volume)
     }
 
-    /// Restores the data of a broken volume.
     pub(super) fn heal_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let kept = self.kept(volume);

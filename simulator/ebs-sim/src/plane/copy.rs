@@ -8,7 +8,6 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -56,7 +56,6 @@ impl Losetup {
         self.run([OsStr::new("--set-capacity"), device.as_os_str()]).map(drop)
     }
 
-    /// Makes every write to a device fail, or ends that.
     pub(super) fn set_read_only(&self, device: &Path, read_only: bool) -> io::Result<()> {
         let flag = OsStr::new(if read_only { "--setro" } else { "--setrw" });
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)

@@ -91,7 +91,6 @@ fn soon(is_so: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Opens it like a mount.
 fn open_exclusively(device: &PathBuf) -> rustix::fd::OwnedFd {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).unwrap()

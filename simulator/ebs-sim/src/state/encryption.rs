@@ -12,7 +12,6 @@ use super::model::Sim;
 pub(super) struct Encryption {
     /// ARN; `None`: unencrypted.
     pub(super) key: Option<String>,
-    /// The key can be used.
     pub(super) usable: bool,
 }
 

@@ -7,10 +7,8 @@ use crate::iam::matches_wildcard;
 
 use super::faults::invalid_value;
 
-/// For objects without tags.
 static NO_TAGS: Tags = Tags::new();
 
-/// Maximum number of filter values in one call.
 const MAX_VALUES: usize = 200;
 
 pub(super) trait Filterable {

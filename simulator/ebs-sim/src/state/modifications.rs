@@ -20,7 +20,6 @@ use super::shape::{ShapeRequest, known_type};
 use super::volumes::{check_type_in, volume_mut};
 
 const MAX_PAGE: i64 = 500;
-/// Period in which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);
 
 pub(super) fn modify_volume(sim: &mut Sim, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {

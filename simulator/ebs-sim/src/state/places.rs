@@ -17,7 +17,6 @@ use super::ids::Kind;
 use super::listings::{Equipped, Query};
 use super::model::{Instance, Sim, hypervisor};
 
-/// Maximum page size of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
 
 pub(super) fn describe_instance(sim: &Sim, instance: &Instance) -> SimInstance {

@@ -54,7 +54,6 @@ pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
     }
 }
 
-/// Records the changes since its last call.
 pub(super) fn record_changes(sim: &mut Sim, now: SystemTime) {
     if !sim.past.kept || sim.past.noted == sim.revision {
         return;

@@ -14,9 +14,7 @@ use super::model::Sim;
 
 /// Maximum number of tags of a resource, without `aws:` tags.
 const MAX_TAGS: usize = 50;
-/// Maximum key length, in characters.
 const MAX_KEY: usize = 128;
-/// Maximum value length, in characters.
 const MAX_VALUE: usize = 256;
 /// EC2's text about reserved keys.
 const RESERVED: &str = "Tag keys starting with 'aws:' are reserved for internal use";

@@ -75,19 +75,16 @@ impl World {
         Self { sim: Sim::new(&config, now), now, config }
     }
 
-    /// Executes only the call.
     fn apply(&mut self, call: &str) -> Result<Reply, Fault> {
         self.sim.apply(self.now, Call::line(call)?, &FaultInjection::default())
     }
 
-    /// Executes the call and its immediate effects.
     fn call(&mut self, call: &str) -> Result<Reply, Fault> {
         let reply = self.apply(call);
         self.settle();
         reply
     }
 
-    /// Executes a call that must succeed.
     fn done(&mut self, call: &str) {
         self.call(call).unwrap_or_else(|fault| panic!("{call}: {fault}"));
     }
@@ -144,7 +141,6 @@ impl World {
         self.sim.instances[at].id.clone()
     }
 
-    /// Creates a gp3 volume, with more or other parameters.
     fn create(&mut self, more: &str) -> SimVolume {
         ok!(self, CreateVolume, "{} {more}", GP3.trim_start_matches("CreateVolume "))
     }

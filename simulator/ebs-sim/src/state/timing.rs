@@ -12,7 +12,6 @@ use super::random::mixed;
 /// A year means "never" and keeps every sum of times in range.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
-/// The duration of each transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Times {
     pub(super) create: Duration,

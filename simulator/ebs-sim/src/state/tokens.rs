@@ -58,14 +58,12 @@ pub(super) fn remember_token(sim: &mut Sim, token: Option<String>, usage: Use, v
     }
 }
 
-/// Marks the tokens of a deleted volume as burnt.
 pub(super) fn burn_tokens_of(sim: &mut Sim, volume: &SimVolume, now: SystemTime) {
     for token in sim.tokens.values_mut().filter(|t| t.volume == volume.id) {
         token.gone = Some(EndedVolume { at: now, volume: volume.clone() });
     }
 }
 
-/// Drops the tokens of a volume that was never created.
 pub(super) fn forget_tokens_of(sim: &mut Sim, volume: &str) {
     sim.tokens.retain(|_, t| t.volume != volume);
 }

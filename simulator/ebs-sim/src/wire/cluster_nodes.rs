@@ -68,7 +68,6 @@ pub(crate) fn refusal(fault: &Fault) -> String {
     json!({"__type": fault.code, "message": fault.message}).to_string()
 }
 
-/// Returns the seconds since 1970, with a fraction.
 fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

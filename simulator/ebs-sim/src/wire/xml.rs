@@ -48,7 +48,6 @@ impl Xml {
         self.text(name, &timestamp(time));
     }
 
-    /// Writes a time, or nothing without one.
     pub(crate) fn maybe_time(&mut self, name: &str, time: Option<SystemTime>) {
         if let Some(time) = time {
             self.time(name, time);

@@ -7,7 +7,6 @@ pub(crate) mod request;
 use ebs_sim::{Server, ServerConfig};
 use std::time::Duration;
 
-/// A simulator in its own directory.
 pub(crate) struct Sim {
     pub(crate) server: Server,
     _state: tempfile::TempDir,
@@ -46,7 +45,6 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
         .unwrap_or_else(|_| panic!("{what}: not within two minutes"))
 }
 
-/// Returns the text of the first element with this name.
 pub(crate) fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)

@@ -14,7 +14,6 @@ use crate::classes::{NO_THROUGHPUT, tier_tag};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
-/// The previous limit of gp3.
 const OLD_LIMIT: u32 = 16_000;
 /// The time after which EC2 has completed every modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
@@ -69,7 +68,6 @@ impl<E: Ec2> Link<E> {
 }
 
 impl<E: Ec2> Link<E> {
-    /// Applies planted bugs to a creation.
     fn falsify(&self, request: &mut CreateVolume) {
         match self.network.planted {
             Some(Planted::TokenForEachCall) => {

@@ -24,7 +24,6 @@ const FIRST_NODE: u64 = 2;
 const FIRST_DISK: u64 = 1000;
 /// How long the kernel may cache names and sizes.
 const UNCACHED: Duration = Duration::ZERO;
-/// Maximum bytes of one write.
 const MAX_WRITE: u32 = 1 << 20;
 
 #[derive(Debug)]

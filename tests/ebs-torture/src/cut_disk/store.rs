@@ -26,7 +26,6 @@ pub(super) struct Store {
     /// Pulled from its machine: it keeps its data and answers nothing.
     is_pulled: bool,
     now: Pages,
-    /// The contents at the last flush.
     flushed: Pages,
     /// Pages in which the two may differ.
     unflushed: BTreeSet<u64>,
@@ -163,7 +162,6 @@ impl Store {
         Ok(())
     }
 
-    /// Checks that a range of the disk can be written, and returns its end.
     fn end_of(&self, offset: u64, length: u64) -> io::Result<u64> {
         self.powered()?;
         let end = offset.checked_add(length).filter(|end| *end <= self.bytes);

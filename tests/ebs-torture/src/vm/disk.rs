@@ -71,7 +71,6 @@ impl Disks {
         machine.monitor().execute("blockdev-del", &json!({ "node-name": format!("{serial}-fails") })).map(drop)
     }
 
-    /// Lets its reads return from now on.
     pub(super) fn release(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         machine.monitor().execute("block_set_io_throttle", &throttle(serial, 0)).map(drop)
     }

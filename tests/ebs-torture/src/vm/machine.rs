@@ -18,7 +18,6 @@ const MEMORY_MIB: &str = "1536";
 const ROOT_BYTES: u64 = 64 << 20;
 /// How long QEMU may take until it listens, on a busy machine.
 const START: Duration = Duration::from_secs(30);
-/// The time limit for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -27,7 +26,6 @@ pub(super) struct Boot {
     pub(super) initramfs: PathBuf,
     /// Added to the kernel's command line.
     pub(super) append: String,
-    /// Directory of sockets, logs and disks.
     pub(super) directory: PathBuf,
 }
 

@@ -18,7 +18,6 @@ use crate::truth::is_free;
 
 /// Damage that the kernel refuses to mount, and that `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
-/// The state of a superblock after errors.
 const STATE_ERRORS: u16 = 2;
 /// How a tool that cannot grow a file system fails: with an error, by a signal, or silently.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
@@ -212,7 +211,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns whether the kernel has made the mount at a path read-only.
     pub(crate) async fn is_read_only_at(&self, shared: &Shared, path: &std::path::Path) -> anyhow::Result<bool> {
         Ok(self.node(shared).mounts_at(path).await?.last().is_some_and(turned_read_only))
     }

@@ -21,7 +21,6 @@ async fn with(effect: Effect) -> Engine {
     engine
 }
 
-/// Returns the number of created volumes, without root volumes.
 async fn made(engine: &Engine) -> usize {
     let volumes = engine.snapshot_of_state().await.volumes;
     volumes.iter().filter(|v| v.attachments.is_empty()).count()

@@ -63,7 +63,6 @@ pub(in crate::state) struct Launched {
 }
 
 impl Instance {
-    /// Returns the address of the first interface.
     pub(in crate::state) fn private_ip(&self) -> &str {
         self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }

@@ -30,7 +30,6 @@ pub(in crate::state) struct PastVersions {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::state) struct Log<T> {
-    /// The versions of the last comparison.
     pub(in crate::state) last: BTreeMap<String, T>,
     /// Old versions with the end of their validity, oldest first; `None`: it did not exist.
     pub(in crate::state) old: BTreeMap<String, VecDeque<(SystemTime, Option<T>)>>,

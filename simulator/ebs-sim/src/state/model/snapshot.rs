@@ -50,7 +50,6 @@ pub(in crate::state) enum Mode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum End {
-    /// This number of days after the start of its duration.
     After(u32),
     At(SystemTime),
 }

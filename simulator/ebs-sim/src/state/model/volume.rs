@@ -22,7 +22,6 @@ pub(in crate::state) enum VolumePhase {
     Deleting {
         due: SystemTime,
     },
-    /// Its data could not be created.
     Error,
 }
 

@@ -29,7 +29,6 @@ impl World {
         ok!(self, DescribeVolumeStatus, "VolumeId.1={volume}").items.remove(0)
     }
 
-    /// Returns a completed snapshot of this number of GiB.
     fn snapshot_of(&mut self, gib: i64) -> String {
         let volume = self.create(&format!("Size={gib}")).id;
         self.pass(secs(30));

@@ -18,7 +18,6 @@ fn stop(id: &str) -> String {
     format!("StopInstances InstanceId.1={id}")
 }
 
-/// Returns the states before and after a change.
 fn states(changes: &[SimStateChange]) -> (&str, u16, &str, u16) {
     let [c] = changes else { panic!("{changes:?}") };
     (&c.previous_state, c.previous_code, &c.current_state, c.current_code)

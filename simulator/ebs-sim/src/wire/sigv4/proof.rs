@@ -62,7 +62,6 @@ fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, Strin
     Ok(parts)
 }
 
-/// Returns the parameters `X-Amz-…` of a query string.
 fn in_query(query: &str) -> BTreeMap<String, String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.filter_map(|(name, value)| Some((text(name).strip_prefix("X-Amz-")?.to_owned(), text(value)))).collect()
@@ -111,7 +110,6 @@ fn lifetime(seconds: &str) -> Result<Duration, Fault> {
     seconds.map(Duration::from_secs).ok_or_else(no_time)
 }
 
-/// Parses `20260102T030405Z`.
 fn parse_stamp(stamp: &str) -> Option<SystemTime> {
     let digits = |at: std::ops::Range<usize>| stamp.get(at).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
     let [year, month, day] = [digits(0..4)?, digits(4..6)?, digits(6..8)?];

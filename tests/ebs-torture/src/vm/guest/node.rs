@@ -216,7 +216,6 @@ impl Disk<'_> {
     }
 }
 
-/// Waits until `is_so` returns true.
 pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEVEL;
     while !is_so()? {
