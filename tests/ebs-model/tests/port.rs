@@ -37,45 +37,15 @@ fn report(failure: &Failure) -> String {
     text
 }
 
-/// The rules:
+/// The rules, besides those in the crate's description:
 ///
-/// A CreateVolume or CreateSnapshot ends with a final code only if nothing was left behind and no late effect is
-/// possible. This also holds if EC2 rejects a repeated call for lack of a permission, capacity, a key or the source,
-/// and for a standby process that has been running all along.
-///
-/// A snapshot is reported ready only with the requested lock and fast restores.
-///
-/// A name has at most one live volume or snapshot of ours, whatever responses are lost, late, throttled or repeated,
-/// and whichever process is called.
-///
-/// Unpublish succeeds only if EC2 has no such attachment, and no attach follows a successful detach.
-///
-/// When no caller waits any more, a driver begins no mutation.
-///
-/// No foreign volume or snapshot is adopted, changed, attached or deleted.
-///
-/// No driver requests a device name that it has assigned to another volume on the instance, no tag is lost, and no size
-/// falls below the reported one.
-///
-/// Other content with a used name is rejected and changes nothing.
-///
-/// A volume has the properties and tags of a class that was reported as applied, until another one is requested, even
-/// if it grows meanwhile. A class that was reported as infeasible has left nothing.
-///
-/// A driver has at most one ModifyVolume per volume in flight.
-///
-/// A growth raises the IOPS by the ratio that a class has left in the tags, if a class permits it.
-///
-/// Every final code has a reason that the orchestrator knows (quota, capacity, a missing permission or key, a deleted
-/// source, a volume on another node, a lock).
-///
-/// After the faults, every request succeeds or fails with a final error within half an hour, with sidecars that
-/// disconnect after 10 or 15 s and retry after pauses that double. Then everything can be deleted, and nothing is left.
-///
-/// The same holds for the drivers of two leases: a success that a new leader reports is true, whatever the old one has
-/// just changed and however stale describes are.
-///
-/// A volume has the requested IOPS, even if EC2 does not report the maximum.
+/// - A final code of CreateVolume or CreateSnapshot leaves nothing behind, also if EC2 rejects a repeated call for
+///   another reason, and also from a standby process.
+/// - Nothing foreign is adopted, changed, attached or deleted, and other content with a used name changes nothing.
+/// - When no caller waits any more, a driver begins no mutation. At most one ModifyVolume per volume is in flight.
+/// - A snapshot is ready only with its lock and fast restores. A growth raises the IOPS by the ratio in the tags.
+/// - After the faults, every request ends within half an hour, with sidecars that disconnect after 10 or 15 s.
+/// - A success that a new leader reports is true, whatever the old one has just changed.
 #[test]
 fn every_rule_holds_in_ten_thousand_runs() {
     if let Some(seed) = number("EBS_MODEL_SEED") {

@@ -20,13 +20,17 @@ pub enum Effect {
     },
     /// The request arrives late. It is executed then, even if the client has left.
     DelayRequest {
+        /// Minimum delay.
         ms: u64,
+        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
     /// The reply is sent late.
     DelayReply {
+        /// Minimum delay.
         ms: u64,
+        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
@@ -40,6 +44,7 @@ pub enum Effect {
         /// HTTP status, 400 to 599.
         #[serde(default = "internal")]
         status: u16,
+        /// The call is executed anyway.
         #[serde(default)]
         after_doing: bool,
     },
@@ -64,13 +69,22 @@ pub enum Effect {
     /// On DetachVolume: the attachment becomes `busy` and stays so until it is released.
     Busy,
     /// On AttachVolume: EC2 reports `attached`, and the device appears this much later.
-    DeviceLate { ms: u64 },
+    DeviceLate {
+        /// Delay of the device.
+        ms: u64,
+    },
     /// On AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
     /// On AttachVolume: the device disappears by itself.
-    DeviceVanish { after_ms: u64 },
+    DeviceVanish {
+        /// Time after it appeared.
+        after_ms: u64,
+    },
     /// On AttachVolume: reads and writes of the device fail.
-    DeviceIoError { after_ms: u64 },
+    DeviceIoError {
+        /// Time after it appeared.
+        after_ms: u64,
+    },
     /// Another client of the account takes this fraction of every bucket that the rule's actions use.
     Eat {
         /// 0 to 1.
