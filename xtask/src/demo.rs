@@ -35,9 +35,6 @@ pub(crate) struct DemoArgs {
 }
 
 /// Runs the demo from preparation to cleanup.
-///
-/// # Errors
-/// A step failed. Everything is cleaned up then.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),

@@ -160,9 +160,6 @@ impl CliError {
 
 impl Cli {
     /// Checks everything and returns the configuration. Creates the state directory and changes nothing else.
-    ///
-    /// # Errors
-    /// [`CliError`] names the flag, the rule and the next step.
     pub fn config(&self) -> Result<ServerConfig, CliError> {
         let zones = zones();
         let zone = find_zone("--zone", &self.zone, &zones)?;

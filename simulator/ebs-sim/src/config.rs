@@ -85,9 +85,6 @@ impl TimingOverride {
     }
 
     /// Rejects invalid values.
-    ///
-    /// # Errors
-    /// A sentence that names the field.
     pub fn check(&self) -> Result<(), String> {
         if let Some(percent) = self.spread_percent.filter(|percent| *percent > 100) {
             return Err(format!("spread_percent: {percent} is more than 100"));

@@ -110,9 +110,6 @@ struct Shared {
 impl Engine {
     /// Starts the engine: locks the state directory, loads the state of a previous run, removes that run's leftovers,
     /// and connects all attached volumes. Must be called on a tokio runtime.
-    ///
-    /// # Errors
-    /// [`EngineError`] names the obstacle.
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check().map_err(EngineError::Config)?;
         let Parts { sim, clock, plane, store } =
@@ -255,9 +252,6 @@ impl Engine {
 
     /// Waits for running copies, disconnects all devices, removes the links and saves the state. A device in use
     /// disappears when its last user closes it.
-    ///
-    /// # Errors
-    /// [`EngineError`] names the leftovers.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         if !self.shared.core.end() {
             return Err(EngineError::Ended);

@@ -28,9 +28,6 @@ pub struct EnvFile {
 
 impl EnvFile {
     /// Removes the file of a previous run, so that an existing file means "ready".
-    ///
-    /// # Errors
-    /// [`EnvFileError`], with nothing changed.
     pub fn claim(path: &Path) -> Result<Self, EnvFileError> {
         let file = Self { path: path.to_owned() };
         let temporary = file.temporary();
@@ -50,9 +47,6 @@ impl EnvFile {
     }
 
     /// Writes the file atomically, readable only by its owner because it contains credentials.
-    ///
-    /// # Errors
-    /// [`EnvFileError::Io`].
     pub fn write(&self, env: &BTreeMap<String, String>) -> Result<(), EnvFileError> {
         let temporary = self.temporary();
         let written = create(&temporary).and_then(|mut file| {

@@ -53,9 +53,6 @@ pub struct PortCall {
 
 impl SimEc2 {
     /// Starts a new engine.
-    ///
-    /// # Errors
-    /// [`EngineError`].
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         Ok(Self::over(Engine::start(config).await?))
     }

@@ -86,9 +86,6 @@ impl Sockets {
 
 impl Server {
     /// Starts the simulator. All listeners are open when this returns.
-    ///
-    /// # Errors
-    /// [`ServerError`] names what could not be opened, written or set up. Nothing stays behind.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
         let ec2 = Listener::open(config.ec2_listen, "the EC2 API").await?;
         let imds = Listener::open(config.imds_listen, "the metadata service").await?;
@@ -159,9 +156,6 @@ impl Server {
     }
 
     /// Closes the listeners, removes devices and links, and saves the state. Takes a minute at most.
-    ///
-    /// # Errors
-    /// [`ServerError`] names the leftovers.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}

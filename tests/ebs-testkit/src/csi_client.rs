@@ -190,9 +190,6 @@ impl CsiClient {
 
     /// Calls NodeStageVolume and checks the response with [`kubelet::check_stage`]. Tests must call it instead of the
     /// raw client's method.
-    ///
-    /// # Panics
-    /// The kubelet would forget a mount after the response.
     pub async fn stage(&self, request: impl IntoRequest<csi::NodeStageVolumeRequest>) -> Result<(), Status> {
         let request = request.into_request();
         let staging = PathBuf::from(&request.get_ref().staging_target_path);

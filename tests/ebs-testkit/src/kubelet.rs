@@ -62,9 +62,6 @@ fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Resul
 
 /// Calls NodeStageVolume of a service in this mount namespace, and checks the response with [`check_stage`]. Tests must
 /// call it instead of the service's own method. No other call may mount or unmount at the staging path concurrently.
-///
-/// # Panics
-/// The kubelet would forget a mount after the response.
 pub async fn stage(
     node: &impl Node,
     request: csi::NodeStageVolumeRequest,
@@ -78,9 +75,6 @@ pub async fn stage(
 /// Calls NodePublishVolume of a service in this mount namespace, and checks the response with [`check_publish`]. Tests
 /// must call it instead of the service's own method. No other call may mount or unmount at the target path
 /// concurrently.
-///
-/// # Panics
-/// The kubelet would forget a mount after the response.
 pub async fn publish(
     node: &impl Node,
     request: csi::NodePublishVolumeRequest,

@@ -83,9 +83,6 @@ fn run(seed: u64, options: &Options) -> Outcome {
 
 /// Runs cycles from the first seed on several threads, until `count` have begun, the bound is over, or `ended` returns
 /// false. Returns the number of cycles.
-///
-/// # Panics
-/// This process is not root.
 pub fn run_seeds(
     first: u64,
     count: u64,

@@ -53,9 +53,6 @@ impl Limits {
     }
 
     /// Rejects names that match no action.
-    ///
-    /// # Errors
-    /// [`BadLimits`] names the first one.
     pub fn check(&self) -> Result<(), BadLimits> {
         for name in self.rates.keys() {
             let action = name.strip_suffix(UNFILTERED);

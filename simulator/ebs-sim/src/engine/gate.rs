@@ -68,9 +68,6 @@ pub struct Faults {
 
 impl Faults {
     /// Adds a rule. Its times count from now.
-    ///
-    /// # Errors
-    /// [`BadRule`] names the field.
     pub fn add(&self, rule: Rule) -> Result<RuleId, BadRule> {
         let ids = self.add_all(vec![rule]).map_err(|(_, bad)| bad)?;
         Ok(ids.into_iter().next().unwrap_or_default())

@@ -127,9 +127,6 @@ impl Rule {
     }
 
     /// Rejects rules that can never apply or contradict themselves.
-    ///
-    /// # Errors
-    /// [`BadRule`] names the field and the problem.
     pub fn check(&self) -> Result<(), BadRule> {
         self.check_when()?;
         self.check_actions()?;

@@ -37,9 +37,6 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Opens the port.
-    ///
-    /// # Errors
-    /// [`OpenError`], when the address is in use or not of this machine.
     pub(crate) async fn open(address: SocketAddr, purpose: &'static str) -> Result<Self, OpenError> {
         let failed = |source| OpenError { address, purpose, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;

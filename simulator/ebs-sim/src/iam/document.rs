@@ -47,18 +47,12 @@ pub(super) struct Statement {
 
 impl Policy {
     /// Reads a document from a file and names it after the file.
-    ///
-    /// # Errors
-    /// [`PolicyError`].
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
         let text = fs::read_to_string(path).map_err(|source| PolicyError::Read { path: path.to_owned(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
     /// Parses a document.
-    ///
-    /// # Errors
-    /// [`PolicyError`] names the statement and the invalid, unknown or unsupported field.
     pub fn parse(name: &str, text: &str) -> Result<Self, PolicyError> {
         let value: Value =
             serde_json::from_str(text).map_err(|source| PolicyError::Json { name: name.to_owned(), source })?;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::support::request::{ec2, json, send};
 use crate::support::{Sim, element};
-use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::support::Sim;
 use crate::support::request::{ec2, json, send};
-use crate::support::{Sim, element};
-use ebs_sim::{AccessKey, Server, ServerConfig};
+use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpStream;
 

@@ -1,6 +1,5 @@
 //! The engine with real loop devices. Needs root; links go to the test's own directory.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
@@ -29,10 +28,6 @@ impl Machine {
 
     async fn start(&self) -> Engine {
         Engine::start(self.config.clone()).await.unwrap()
-    }
-
-    fn link(&self, volume: &str) -> PathBuf {
-        self.config.by_id_dir.join(format!("nvme-Amazon_Elastic_Block_Store_{}", volume.replace('-', "")))
     }
 }
 

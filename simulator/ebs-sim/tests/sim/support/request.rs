@@ -8,7 +8,6 @@ use tokio::net::TcpStream;
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -32,7 +31,7 @@ pub(crate) async fn send(url: &str, method_and_path: &str, headers: &[&str], bod
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    Reply { status, body: body.to_owned() }
 }
 
 pub(crate) async fn ec2(url: &str, form: &str) -> Reply {
