@@ -77,11 +77,6 @@ impl LoopDevice {
         Ok(disk)
     }
 
-    /// Like [`LoopDevice::new`], for a partition table, which the kernel reads on request.
-    pub fn with_partition_table(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
-        Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
-    }
-
     pub fn partition(&self, number: u8) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))
     }

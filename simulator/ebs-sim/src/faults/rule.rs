@@ -89,13 +89,6 @@ impl Rule {
         self
     }
 
-    /// Restricts the rule to calls with this name.
-    #[must_use]
-    pub fn naming(mut self, resource: impl Into<String>) -> Self {
-        self.resource = Some(resource.into());
-        self
-    }
-
     /// Sets the probability.
     #[must_use]
     pub fn chance(mut self, chance: f64) -> Self {

@@ -17,7 +17,7 @@ fn python() -> PathBuf {
 }
 
 async fn against(sim: &[&str], program: &Path, args: &[&str]) -> Output {
-    let mut sim = Process::start(sim);
+    let sim = Process::start(sim);
     let mut env = sim.env().await;
     for (name, value) in [
         ("HOME", "/nonexistent"),

@@ -65,7 +65,6 @@ async fn rules_can_be_added_listed_and_removed() {
         assert_eq!(send(&control, request, &[], "").await.status, status, "{request}");
         assert_eq!(json(&control, "/faults").await["rules"].as_array().unwrap().len(), left, "{request}");
     }
-    sim.server.shutdown().await.unwrap();
 }
 
 #[tokio::test]
@@ -98,7 +97,6 @@ async fn bad_input_is_rejected_by_field_and_changes_nothing() {
     assert_eq!((json(&control, "/limits").await, json(&control, "/timing").await), before);
     assert_eq!(send(&control, "GET /nothing", &[], "").await.status, 404);
     assert!(json(&control, "/").await["routes"].as_array().unwrap().len() > 10);
-    sim.server.shutdown().await.unwrap();
 }
 
 /// The HTTP connection breaks without a byte.
@@ -113,7 +111,6 @@ async fn lost_reply_breaks_connection_after_execution() {
         let call = sim.server.ledger(0).calls.pop().unwrap();
         assert_eq!((call.outcome.as_str(), call.faults), (outcome, vec![kind.to_owned()]));
     }
-    sim.server.shutdown().await.unwrap();
 }
 
 /// The replies are invalid XML, a connection that breaks in the middle of the body, and a padded body.
@@ -137,7 +134,6 @@ async fn unreadable_replies_are_sent_as_such() {
     set(&control, json!({"times": 1, "effect": {"kind": "oversize", "bytes": 3_000_000}})).await;
     let large = raw(&url, "Action=DescribeVolumes").await;
     assert_eq!(large.len() - body_at(&large), 3_000_000);
-    sim.server.shutdown().await.unwrap();
 }
 
 /// Due changes have happened after the jump of the clock.
@@ -165,7 +161,6 @@ async fn limits_times_and_clock_can_be_changed() {
     assert_eq!((&new["state"], &new["size_gib"], &new["attachments"]), (&json!("creating"), &json!(1), &json!([])));
     assert_eq!(send(&control, "POST /advance", &[], r#"{"ms": 3600000}"#).await.status, 200);
     assert_eq!(volume().await["state"], "available");
-    sim.server.shutdown().await.unwrap();
 }
 
 #[tokio::test]
@@ -207,5 +202,4 @@ async fn stuck_attachment_is_released_and_reads_lag() {
     ] {
         assert_eq!(send(&control, request, &[], bad).await.status, 400, "{request} {bad}");
     }
-    sim.server.shutdown().await.unwrap();
 }

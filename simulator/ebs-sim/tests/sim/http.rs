@@ -26,7 +26,6 @@ async fn every_call_is_recorded_with_its_result() {
     assert_eq!(second["calls"][0]["outcome"], "InvalidVolume.NotFound");
     assert_eq!(second["next"], 2);
     assert_eq!(send(&control, "GET /ledger?since=x", &[], "").await.status, 400);
-    sim.server.shutdown().await.unwrap();
 }
 
 #[tokio::test]
@@ -49,5 +48,4 @@ async fn port_in_use_is_named_in_the_error() {
     let state = tempfile::tempdir().unwrap();
     let error = Server::start(ServerConfig { ec2_listen: taken, ..ServerConfig::new(state.path()) }).await.unwrap_err();
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
-    sim.server.shutdown().await.unwrap();
 }

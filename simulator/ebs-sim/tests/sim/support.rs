@@ -5,7 +5,6 @@ pub(crate) mod process;
 pub(crate) mod request;
 
 use ebs_sim::{Server, ServerConfig};
-use std::time::Duration;
 
 pub(crate) struct Sim {
     pub(crate) server: Server,
@@ -28,21 +27,6 @@ impl Sim {
     pub(crate) fn env(&self, name: &str) -> String {
         self.server.env().remove(name).unwrap_or_else(|| panic!("{name} is not in the environment"))
     }
-}
-
-/// Polls until a result is available. Panics after two minutes.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asked = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), asked)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not within two minutes"))
 }
 
 pub(crate) fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
