@@ -19,8 +19,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns the given directories. The defaults are `name` in cargo's target directory, and the directory of this
-    /// program.
+    /// Returns the directories; by default `name` in cargo's target directory, and this program's own.
     pub(crate) fn new(name: &str, dir: Option<PathBuf>, bin_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("path of this program")?;
         let beside = own.parent().context("the directory of this program")?;

@@ -172,8 +172,7 @@ pub enum BurntToken {
 }
 
 impl Default for EngineConfig {
-    /// Returns an in-memory configuration without devices, with instant timing and two m5.large in us-west-2a and
-    /// us-west-2b.
+    /// Returns a configuration in memory without devices, instant, with m5.large in us-west-2a and us-west-2b.
     fn default() -> Self {
         let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
             name: name.to_owned(),

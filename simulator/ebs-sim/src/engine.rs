@@ -85,8 +85,7 @@ impl From<PlaneError> for EngineError {
     }
 }
 
-/// The simulated EC2. Clones are handles of the same engine, which ends with [`Engine::shutdown`] or with its last
-/// handle.
+/// The simulated EC2. It ends with [`Engine::shutdown`] or with its last clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -300,8 +299,7 @@ impl Parts {
     }
 }
 
-/// A lock may outlive its simulator briefly, in a child that was just being started. Retry a locked directory before
-/// reporting it.
+/// Retries a locked directory: a lock may briefly outlive its simulator in a child that is being started.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());

@@ -62,8 +62,7 @@ impl SimEc2 {
         Self { engine, caller: Caller::Client(None), shared: Arc::default() }
     }
 
-    /// Returns the same EC2 for the test itself: it may do everything, and its calls need not comply with the project's
-    /// policies.
+    /// Returns the same EC2 for the test itself, whose calls need no permissions.
     #[must_use]
     pub fn by_test(&self) -> Self {
         Self { engine: self.engine.clone(), caller: Caller::Own, shared: Arc::clone(&self.shared) }

@@ -50,8 +50,7 @@ pub enum ServerError {
     StopTooLate(Duration),
 }
 
-/// A running simulator, which [`Server::shutdown`] ends. Dropping it closes its ports and leaves its devices to the next
-/// start from the same directory.
+/// A running simulator. Dropping it closes its ports and leaves its devices to the next start in its directory.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,

@@ -136,8 +136,7 @@ impl Sim {
         advance::advance(self, now);
     }
 
-    /// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
-    /// calls.
+    /// Returns whether nothing has changed since it was settled, and nothing is due.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         advance::is_settled(self, now)
     }
@@ -190,8 +189,7 @@ impl Sim {
         fault_injection::heal_device(self, volume)
     }
 
-    /// Makes new volumes disappear instead of becoming available: EC2 checks the permission for a key only after its
-    /// reply.
+    /// Makes new volumes disappear, because EC2 checks the permission for a key only after its reply.
     pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
         for id in volumes {
             if let Some(volume) = self.volumes.get_mut(id) {

@@ -113,8 +113,7 @@ impl Class {
         allowed.is_some_and(|allowed| !real.iops.is_some_and(|iops| allowed.contains(&u64::from(iops))))
     }
 
-    /// Returns the part of the class that the volume lacks. The volume had at least that size when the class was
-    /// applied.
+    /// Returns what the volume lacks of the class. `gib`: the least size when the class was applied.
     pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
         let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
         let least = iops.map(|iops| within_limits(iops, &real.volume_type, gib));
@@ -187,8 +186,7 @@ impl Changes {
         self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
     }
 
-    /// Returns whether another class may be requested: the last one is applied for every driver, or it failed and no
-    /// late effect is possible.
+    /// Returns whether the last class is applied for every driver, or failed for good.
     pub(crate) fn may_begin_another(&self) -> bool {
         let is_there = self.pending.is_none();
         let is_refused = !self.is_open && self.answered.is_none_or(|at| at.elapsed() > SETTLE);

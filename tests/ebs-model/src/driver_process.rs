@@ -54,8 +54,7 @@ impl Drop for Caller {
 }
 
 impl DriverProcess {
-    /// Creates a process. `clock_is_wrong`: by more than EC2 accepts, so its calls fail until a response contains the
-    /// time.
+    /// Creates a process. `clock_is_wrong`: its calls fail until a response contains the time.
     pub(crate) fn new(id: usize, clock_is_wrong: bool) -> Self {
         Self {
             id,

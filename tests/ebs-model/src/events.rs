@@ -30,8 +30,7 @@ use crate::world::World;
 /// The maximum error of a machine's clock, in milliseconds.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
-/// How many machines in a thousand have a clock so wrong that EC2 rejects their signatures until a response contains
-/// the time.
+/// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response has the time.
 const WRONG_CLOCKS: u64 = 80;
 /// Permissions that a policy may lack.
 const RIGHTS: [Action; 19] = [
@@ -155,8 +154,7 @@ impl<E: Ec2> World<E> {
         self.holders = [self.start_driver().await; 4];
     }
 
-    /// Delays attachments for a while: new ones stay `attaching`, or detaching ones stay `detaching` or `busy`, until a
-    /// later release.
+    /// Makes attachments stay `attaching`, or `detaching` or `busy`, until a later release.
     pub(crate) fn make_attachments_stick(&mut self) {
         let effect = match self.rng.below(3) {
             0 => Effect::StuckAttaching,

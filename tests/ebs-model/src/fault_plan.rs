@@ -12,8 +12,7 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub(crate) struct FaultPlan {
     rates: Rates,
-    /// EC2 checks capacity, permissions and sources before the client token. Then a call can fail although its token
-    /// has created an object.
+    /// EC2 checks the client token last, so a call can fail although its token has created an object.
     pub(crate) token_last: bool,
     /// How long a call may take effect after its caller got an unclear response, died or lost its lease. Together with
     /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or

@@ -184,8 +184,7 @@ impl Network {
         is_behind
     }
 
-    /// Returns the outcome of a change of objects that may be too new for EC2: each by id, and optionally the instance
-    /// to which it is attached.
+    /// Returns the outcome of a change of objects that may be too new, by id and instance of an attachment.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {

@@ -74,8 +74,7 @@ planted! {
     ReadyTooSoon,
     /// A size is reported before it is reached.
     SizeAhead,
-    /// A call without a response may take effect 90 s later. No driver can wait so long, so this shows that the rules
-    /// depend on the 15 s.
+    /// A call without a response may take effect after 90 s: the rules depend on the 15 s.
     LateBeyondBelief,
     /// The driver starts new mutations after its callers have disconnected.
     WorkWithoutCallers,

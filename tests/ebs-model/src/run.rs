@@ -117,8 +117,7 @@ impl<E: Ec2> World<E> {
         self.take_all_down().await
     }
 
-    /// Returns whether a zone can be full in this run. A response to a call from before the end of the faults may still
-    /// report it.
+    /// Returns whether a zone can be full in this run, also in late responses.
     pub(crate) fn has_full_zones(&self) -> bool {
         self.can_lack_room
     }

@@ -20,8 +20,7 @@ pub(crate) enum Target {
 pub(crate) struct Call {
     pub(crate) target: Target,
     pub(crate) driver: usize,
-    /// Publish and Unpublish: the number of calls of the other for this pair at that time. Expand: the number of Modify
-    /// calls.
+    /// The number of calls before: Unpublish for Publish and the reverse, Modify for Expand.
     pub(crate) others_before: u64,
     /// Expand: the ratio by which it must raise the IOPS.
     pub(crate) ratio: Option<u64>,

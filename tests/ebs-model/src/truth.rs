@@ -107,8 +107,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Checks device names. EC2 itself rejects a duplicate name, but a driver must not even request one that it has
-    /// assigned.
+    /// Checks that no driver requests a device name that it has assigned, which EC2 would reject.
     fn check_names(&mut self, truth: &StateView) -> Checked {
         for event in std::mem::take(&mut self.names_taken) {
             let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };

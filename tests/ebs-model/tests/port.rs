@@ -63,8 +63,7 @@ fn every_rule_holds_in_ten_thousand_runs() {
     }
 }
 
-/// The rules that each planted bug must violate, among the first failures. A bug that violates several rules is listed
-/// several times.
+/// The rules that each planted bug violates, among the first failures.
 const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::NothingRemembered, "is still unfinished"),
     (Planted::DeleteForgotten, "but EC2 still has it"),
@@ -131,8 +130,7 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ResizerTermUnseen, "was modified, but "),
 ];
 
-/// A panicking run, also for a call that the policies do not allow, is reported with its seed. Every rule has a planted
-/// bug.
+/// A panic, also for a call without permission, is reported with its seed. Every rule has a bug.
 #[test]
 fn every_planted_bug_is_found_and_named() {
     let mut unseen = Vec::new();

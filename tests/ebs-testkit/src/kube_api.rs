@@ -294,8 +294,7 @@ fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns an address that no other process of this machine uses while this one lives: it is derived from the process
-/// id.
+/// Returns an address from the process id, which no other process of this machine uses.
 fn own_address() -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high, middle, low)

@@ -156,8 +156,7 @@ impl Node {
         tools.filter_map(|(child, _)| hold(child)).collect()
     }
 
-    /// Kills the service with `kill -9`, optionally with its tools, which are orphaned otherwise. Returns the number of
-    /// tools.
+    /// Kills the service with `kill -9`, optionally with its tools. Returns the number of tools.
     pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
         // Before the kill, because nothing identifies orphans afterwards.
         let tools = self.tools();

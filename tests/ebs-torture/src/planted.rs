@@ -8,8 +8,7 @@ use ebs_ec2::VolumeId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
-    /// The record of a format survives a call that failed, or whose mkfs failed by itself. So the failure permits a
-    /// format in the next call.
+    /// The record of a format survives a failed call, and so permits a format in the next call.
     RecordOutlivesRefusal,
     /// The record of a format survives the publication as a raw device, whose data is then overwritten by a format.
     RecordOutlivesRawPublish,

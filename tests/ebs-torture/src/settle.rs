@@ -22,8 +22,7 @@ const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // A disk that has lost power, or on which others have left something, needs another attachment. A kubelet also
-    // unstages a raw volume.
+    // A disk without power, or with traces of others, needs another attachment. A kubelet unstages a raw volume.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();

@@ -11,8 +11,7 @@ use crate::cut_disk::{Cut, CutDisks};
 use crate::node::Node;
 use crate::planted::Planted;
 
-/// The reasons why a volume may need a manual repair, or be rejected permanently, after the last fault. There are no
-/// others.
+/// All reasons for which a volume may need a manual repair after the last fault, or be rejected for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exception {
     /// The disk has data that the driver did not write: rejected, and the data stays.
@@ -23,8 +22,7 @@ pub enum Exception {
     /// The first mkfs was interrupted, and its record was removed by a later event: unstage, a raw publish, a growth of
     /// the disk, an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
-    /// The offline growth of an ext file system was interrupted: `e2fsck -p` requires an administrator, who runs
-    /// `e2fsck -fy`. The data is intact.
+    /// An offline growth of ext was interrupted: `e2fsck -fy` by an administrator repairs it. The data is intact.
     GrowthBrokenOff,
 }
 

@@ -21,8 +21,7 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Returns whether a process in another mount namespace has a file of the volume open, which correctly prevents the
-    /// unstage.
+    /// Returns whether a process in another mount namespace has a file open, which prevents the unstage.
     pub(crate) fn is_in_use(&self) -> bool {
         self.copy.is_some() && self.copy_is_used
     }

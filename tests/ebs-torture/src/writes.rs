@@ -82,8 +82,7 @@ impl Volume {
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
-    /// Writes bytes where a blank proof certainly finds them: in the first or the last MiB, or over two whole
-    /// stretches.
+    /// Writes where a blank proof looks: in the first or last MiB, or over two whole stretches.
     async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());

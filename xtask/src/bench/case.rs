@@ -78,8 +78,7 @@ pub(super) struct Targets {
 }
 
 impl CaseName {
-    /// Returns the volume lives of the case; `None` for the cases without lives, see [`super::node`] and
-    /// [`super::process`].
+    /// Returns the volume lives of the case; `None` for [`super::node`] and [`super::process`].
     pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
         let whole = |lives, every| vec![Phase { name: "whole", lives, every, judged: Judged::Targets }];
         let at_rate = || whole(args.lives, per_second(args.rate.clamp(0.01, 1_000.0)));

@@ -130,8 +130,7 @@ fn latency(rpc: Rpc, samples: &[&Sample], service: &ServiceTimes<'_>, eaten: f64
     }
 }
 
-/// Returns the seconds of EC2's API call that did the work, by action and by every value in the call: the volume's id,
-/// or its CSI name in a tag.
+/// Returns the seconds of EC2's call by action and by every value in it: the volume's id or CSI name.
 fn service_times(calls: &[Call]) -> ServiceTimes<'_> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {

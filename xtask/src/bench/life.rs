@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::case::Phase;
 
-/// The first and the longest pause between attempts, like the sidecars' `--retry-interval-start` and their limit on the
-/// wait for another worker.
+/// The first and the longest pause between attempts, as the sidecars'.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The time limit of a call, after which the bench fails.

@@ -35,8 +35,7 @@ pub(super) struct ProcessFigures {
     ours: bool,
     mode: &'static str,
     with_kubernetes: bool,
-    /// Time from the start to a connection, to the first answer, and to a Probe that reports ready; in seconds,
-    /// medians.
+    /// Median seconds from the start to a connection, to the first answer, and to a ready Probe.
     to_socket: f64,
     to_answer: f64,
     to_ready: f64,
@@ -187,8 +186,7 @@ impl Subject<'_> {
         Ok(figures)
     }
 
-    /// Makes a thousand calls: read calls of a node, or of a controller, which also creates and deletes two hundred
-    /// volumes.
+    /// Makes a thousand calls: reads, and of a controller also two hundred volumes.
     async fn call(&self, client: &CsiClient) -> anyhow::Result<()> {
         for n in 0..CALLS {
             match (self.mode, n % 5) {

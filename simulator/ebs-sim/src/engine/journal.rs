@@ -97,8 +97,7 @@ impl Journal {
     }
 }
 
-/// Replays a journal and returns the time of its last input. A last line without a line end was never answered and is
-/// ignored.
+/// Replays a journal and returns the time of its last input. A last line without a line end was never answered.
 pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut last = None;

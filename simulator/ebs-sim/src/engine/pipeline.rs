@@ -92,8 +92,7 @@ impl Engine {
         let took = self.now().duration_since(arrived).unwrap_or_default();
         let served = Served { answer, outcome, arrived, took, faults: plan.kinds, audit };
         witness(&served);
-        // A reply always takes some time: other tasks run first, and a caller that leaves in the meantime never gets
-        // it.
+        // Other tasks run before a reply, and a caller that leaves meanwhile never gets it.
         tokio::task::yield_now().await;
         served
     }

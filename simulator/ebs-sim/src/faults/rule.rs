@@ -11,8 +11,7 @@ use super::Effect;
 const MAX_LAG_MS: u64 = 15_000;
 const MAX_REPLY: u64 = 1 << 30;
 
-/// One rule. It affects a call that matches `actions`, `resource` and the time, if the call is the `nth` or by
-/// `chance`.
+/// A rule. It affects calls that match `actions`, `resource` and the time: the `nth`, or by `chance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

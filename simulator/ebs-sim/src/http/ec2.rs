@@ -116,8 +116,7 @@ impl Ec2Service {
             body,
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
-        // Replies have the date of the simulated clock, which can jump. A client that corrects its own clock by them
-        // signs by that time.
+        // A client may correct its own clock by our replies' date, and the simulated clock can jump.
         let by = |now| sigv4::check(&signed, key, scope, now);
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }

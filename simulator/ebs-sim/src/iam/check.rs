@@ -19,8 +19,7 @@ pub(crate) trait AccountFacts {
     fn account(&self) -> &str;
     /// Returns the facts of a volume, snapshot or instance; `None`: the id does not exist.
     fn facts(&self, id: &str) -> Option<Facts<'_>>;
-    /// Returns the ARN of a key that a client names, or `None` for the account's default key, which needs no
-    /// permissions.
+    /// Returns the ARN of a named key, or `None` for the account's default key, which needs no permissions.
     fn customer_key(&self, given: &str) -> Option<String>;
     /// Returns the ARN of the customer's key with which the account encrypts a new volume without an explicit key;
     /// `asked`: the request asks for encryption.

@@ -25,8 +25,7 @@ struct Changes {
     gone: bool,
 }
 
-/// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
-/// calls.
+/// Returns whether nothing has changed since it was settled, and nothing is due.
 pub(super) fn is_settled(sim: &Sim, now: SystemTime) -> bool {
     let settled = sim.settled.filter(|(revision, _)| *revision == sim.revision);
     sim.effects.is_empty() && settled.is_some_and(|(_, until)| until.is_none_or(|until| now < until))

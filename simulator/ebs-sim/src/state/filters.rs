@@ -19,8 +19,7 @@ pub(super) trait Filterable {
     }
 }
 
-/// The filters of each action, as EC2's model lists them. Many concern features that the simulator does not have: they
-/// are accepted and match nothing.
+/// The filters of each action in EC2's model. Those of features that the simulator lacks match nothing.
 const OF_ACTIONS: &str = include_str!("filters.txt");
 
 /// Rejects filters that the action does not have, and more values than EC2 accepts.

@@ -40,8 +40,7 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Rejects what EC2 rejects before it reads any object: invalid ids, ids together with pages, and filters that the
-    /// action does not have.
+    /// Rejects invalid ids, ids together with pages, and filters that the action does not have.
     pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
         self.ids.iter().try_for_each(|id| kind.check_listed(id))?;

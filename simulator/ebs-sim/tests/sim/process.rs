@@ -59,8 +59,7 @@ async fn second_signal_ends_simulator_at_once() {
     let mut begun = [0; 12];
     stuck.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 100");
-    // Equal signals that arrive together count as one. A clean shutdown after its grace period would have another exit
-    // code.
+    // Equal signals that arrive together count as one.
     process.signal(Signal::TERM);
     process.signal(Signal::INT);
     let (status, log) = process.end().await;

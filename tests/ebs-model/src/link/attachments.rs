@@ -28,8 +28,7 @@ fn detached(_: &Attachment, of: &Subject) -> EventKind {
 pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {
-    /// Checks a device name. A driver knows which names it has assigned and not released, so a request of one of them
-    /// for another volume is a bug.
+    /// Rejects a request of a device name that the driver has assigned to another volume.
     fn judge_device(&self, asked: &AttachRequest, answer: &Result<Attachment>) {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();

@@ -80,8 +80,7 @@ fn sleeper(dir: &Path) -> Process {
     .unwrap()
 }
 
-/// Waits until nothing is left below a directory. Any process may scan all devices of the machine, and a device is
-/// detached with its last user.
+/// Waits until nothing is left below a directory. A device is detached with its last user.
 async fn gone(dir: &Path) {
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let empty = async {

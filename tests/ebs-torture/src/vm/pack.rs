@@ -43,8 +43,7 @@ const DIRECTORIES: [&str; 11] = [
     "/etc/selinux",
 ];
 
-/// Packs the root file system for an unpacked kernel as a cpio archive, which the kernel unpacks into memory. Temporary
-/// files are in `work`.
+/// Packs the root file system for an unpacked kernel as a cpio archive. Temporary files are in `work`.
 pub(super) fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<()> {
     let root = Root(work.join(format!("root-{release}")));
     for directory in DIRECTORIES {

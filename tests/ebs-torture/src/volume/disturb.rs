@@ -85,8 +85,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Damages the journal's superblock or a group descriptor of an unmounted file system, so that `e2fsck -p` can
-    /// repair it.
+    /// Damages an unmounted file system so that `e2fsck -p` can repair it.
     pub(crate) fn damage(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, device) = (self.cuts(shared), self.device()?.to_owned());
         let is_ext4 = self.fs_type == "ext4";
@@ -180,8 +179,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Checks that a volume that the driver reports as staged is usable: neither frozen nor read-only, without errors
-    /// that a check would have repaired.
+    /// Checks that a staged volume is neither frozen nor read-only, and has no errors that a check repairs.
     pub(crate) async fn look_at_staged(&mut self, shared: &Shared, cuts: u64, was_used: bool) -> anyhow::Result<()> {
         let staging = self.node(shared).staging(&self.id);
         if shared.planted == Some(Planted::FrozenStaysFrozen) && self.trouble.was_frozen && !self.trouble.is_frozen {

@@ -76,8 +76,7 @@ fn fast_restore_becomes_enabled_and_creates_full_volumes() {
     assert_eq!(world.enable(&snapshot, "us-west-2a").successful[0].state, "enabled", "twice is once");
 }
 
-/// DisableFastSnapshotRestores replies with `disabling`. Then `disabled` follows, stays listed, frees its place, and
-/// can be enabled again.
+/// The state is `disabling`, then `disabled`, which stays listed.
 #[test]
 fn disabled_fast_restore_frees_its_place_and_is_reusable() {
     let mut world = World::realistic();

@@ -42,8 +42,7 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// If sysfs has no serial number for a disk, the driver queries its controller (Identify), but only for the device name
-/// in the publish context.
+/// Without a serial number in sysfs, the driver asks the controller (Identify) of the published device only.
 pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;

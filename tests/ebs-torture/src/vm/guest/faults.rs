@@ -101,8 +101,7 @@ async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
     disk.take_down().await
 }
 
-/// The kernel ends all writes. The reported reason depends on the kernel: some show it in the mount table, others only
-/// count the errors.
+/// The kernel ends all writes. Some kernels show it in the mount table, others only count the errors.
 pub(super) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
@@ -167,8 +166,7 @@ pub(super) async fn vanishes(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// Loses power during writes, after others were acknowledged. Does not return: [`after_power_cut`] continues in the
-/// next boot.
+/// Loses power during writes. [`after_power_cut`] continues in the next boot.
 pub(super) async fn loses_power(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
