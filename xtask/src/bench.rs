@@ -1,9 +1,8 @@
 //! `cargo xtask bench`: open-loop load of volume lifecycles on a CSI driver with the simulated EC2.
 //!
 //! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
-//! begin at the rates of their case whether earlier ones have ended or not, so they overlap. Every case has a separate
-//! simulator and driver. The simulator's ledger has the driver's calls, and the bench measures the callers' waits.
-//! [`figures`] describes the computed values, and [`ideal`] the wait that no client can avoid.
+//! begin at the rates of their case whether earlier ones have ended or not. [`figures`] describes the computed values,
+//! and [`ideal`] the wait that no client can avoid.
 
 mod case;
 mod figures;

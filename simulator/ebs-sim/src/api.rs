@@ -1,8 +1,5 @@
-//! The calls, replies and errors of the simulated EC2.
-//!
-//! The wire layer decodes requests into [`Call`] and encodes [`Reply`]. The port adapter does the same for Rust
-//! callers. Nothing is validated here: ids are any text that the client sent, numbers are as wide as the wire allows,
-//! and the engine validates them, as EC2 does.
+//! The calls, replies and errors of the simulated EC2, as the client sent them: the engine validates ids and numbers,
+//! as EC2 does.
 
 mod actions;
 mod elements;

@@ -1,14 +1,11 @@
 //! The running simulator core: the state behind a lock, on tokio's clock, with a data plane.
 //!
-//! **Order.** Calls are executed in sequence, in the order in which they arrive. A reply is sent after its change is in
-//! the journal, so that a killed simulator never forgets a confirmed change.
+//! Calls are executed in the order of their arrival, and a reply is sent after its change is in the journal. Work on
+//! files and devices runs on blocking threads, and a resource settles only when its work is done. CreateSnapshot and
+//! CopyVolumes reply after their data is copied: it is of a moment between call and reply.
 //!
-//! **Data.** Work on files and devices runs on blocking threads and reports back. A resource settles only when its work
-//! is done. CreateSnapshot and CopyVolumes reply after their data is copied, so the copy has the data of a moment
-//! between call and reply. Writers that need a certain moment sync first and continue after the reply.
-//!
-//! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
-//! a data plane nothing runs in the background: due changes are applied by the next access.
+//! The time is that of tokio's clock, so paused tests move EC2's time too. Without a data plane nothing runs in the
+//! background: the next access applies due changes.
 
 mod clock;
 mod core;

@@ -1,7 +1,5 @@
-//! The record of every call that reached the EC2 API, for tests and benchmarks.
-//!
-//! Entries are stored as lines of JSON, in the format of the control API and of the file, so that a page is copied
-//! instead of formatted.
+//! The record of every call that reached the EC2 API, for tests and benchmarks, as lines of JSON, so that a page is
+//! copied instead of formatted.
 
 mod file;
 #[cfg(test)]

@@ -1,9 +1,5 @@
-//! The simulated EC2 as pure state: no clock, no files, no devices.
-//!
-//! [`Sim::apply`] executes a call at a given time, [`Sim::advance`] advances the time, and [`Sim::finish`] receives the
-//! result of an [`Effect`] on the data plane. External actions are returned as data, and nothing here waits.
-//!
-//! A resource settles when two conditions hold: its time has passed, and its data or device is in place.
+//! The simulated EC2 as pure state: no clock, no files, no devices. External actions ([`Effect`]) are returned as data.
+//! A resource settles when its time has passed and its data or device is in place.
 //!
 //! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
 

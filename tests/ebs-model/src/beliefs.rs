@@ -1,8 +1,5 @@
-//! What the orchestrator believes, by CSI's rules alone.
-//!
-//! A belief is certain only if the last response was a success, or an error that the sidecars treat as final. Otherwise
-//! a call may have been done, be in flight, or have no effect. Then the orchestrator can only repeat the request, or
-//! send the request that undoes it.
+//! What the orchestrator believes, by CSI's rules alone. A belief is certain only after a success or a final error.
+//! Otherwise the orchestrator can only repeat the request, or send the one that undoes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,18 +1,14 @@
 //! Events of driver processes: they die and restart, and the leases move between them.
 //!
-//! **What a lost lease permits.** If a sidecar loses its lease, its driver continues, but that sidecar exits and its
-//! calls end at that moment; each sidecar has a separate lease. The driver starts no mutation from then on, because no
-//! caller waits for one; the model checks that. What it had sent before may still reach EC2 for a short while. The new
-//! driver, a process that has been running all along, cannot know of it. So exactly this is permitted, and counted in
-//! the trace of a run:
+//! If a sidecar loses its lease, it exits and its calls end, but its driver continues and starts no mutation from then
+//! on, because no caller waits. What it had sent before may still reach EC2, of which the new driver cannot know. So
+//! exactly this is permitted, and counted in the trace:
 //!
-//! 1. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
-//! 2. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, create two
-//!    snapshots.
+//! 1. a DetachVolume from before the loss takes effect after the new driver has reported the volume attached;
+//! 2. a CreateSnapshot from before the loss, and one of the new driver, create two snapshots.
 //!
-//! A new driver, however long it has been running, sees the sidecar's new connection. So it waits for late effects
-//! before it reports a volume detached or returns a final error for a creation, like a new process. After a process
-//! *died*, only (1) is permitted.
+//! A new driver sees the sidecar's new connection, and waits for late effects before it reports a volume detached or a
+//! final error for a creation. After a process *died*, only (1) is permitted.
 
 use std::sync::Arc;
 use std::time::Duration;

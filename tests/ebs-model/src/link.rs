@@ -1,7 +1,5 @@
-//! The EC2 port of a driver: the faults of the run apply to every call.
-//!
-//! A call is sent once. It may be lost, delayed, or reach EC2 after its caller has given up or died. The caller gets
-//! EC2's response or an unknown outcome. A call of a dead process never returns.
+//! The EC2 port of a driver, with the faults of the run: a call may be lost, delayed, or reach EC2 after its caller has
+//! given up or died. A call of a dead process never returns.
 
 mod attachments;
 mod instances;

@@ -1,8 +1,5 @@
-//! How long the orchestrator's clients wait for a response, and when they retry.
-//!
-//! Sidecars disconnect after their timeout and retry after a pause that doubles. If each attempt of a driver restarted
-//! a longer wait, it would never finish. So every request must succeed with such clients too, not only with patient
-//! ones.
+//! How long the orchestrator's clients wait for a response, and when they retry. Sidecars disconnect after their
+//! timeout, so a driver whose attempts each restarted a longer wait would never finish.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,4 @@
-//! A CSI client over a unix socket, with one method for each call of a container orchestrator.
-//!
-//! The raw clients are for requests that no orchestrator sends.
+//! A CSI client over a unix socket, with a method for each call of an orchestrator, and raw clients for other requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,5 @@
-//! A loop device of exact size over a sparse file in a separate directory, for tests of disks.
-//!
-//! Dropping it, also in a panic, detaches the device and removes the directory. It never touches anything that it has
-//! not created.
+//! A loop device of exact size over a sparse file, for tests of disks. Dropping it detaches it and removes its
+//! directory.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};

@@ -1,8 +1,7 @@
-//! Child processes of tests and of the demo: the driver, the simulator and system tools. Only this module starts one.
+//! Child processes of tests and of the demo. Only this module starts one.
 //!
 //! A child runs in its own process group with a cleared environment, and writes to a log file. It ends with the thread
-//! that started it (`PR_SET_PDEATHSIG`, set by `setpriv`), and is always reaped: dropping a [`Process`] sends SIGTERM,
-//! waits a limited time, and kills the rest.
+//! that started it (`PR_SET_PDEATHSIG`), and dropping a [`Process`] ends and reaps it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,7 +1,5 @@
-//! Frozen file systems (`fsfreeze`), as the hook of a backup leaves them behind if its pod is deleted too early.
-//!
-//! A freeze outlives its process, and even the last mount of the file system: the kernel then keeps the file system and
-//! its disk until a process mounts and thaws it.
+//! Frozen file systems (`fsfreeze`), as the hook of a backup leaves them behind. A freeze outlives its process, and
+//! even the last mount: the kernel keeps the file system and its disk until a process mounts and thaws it.
 
 use std::path::Path;
 use std::time::Duration;

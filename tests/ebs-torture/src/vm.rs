@@ -1,9 +1,5 @@
-//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang and fail, and
-//! tests inside that request these events. `make vm-test` runs it.
-//!
-//! Outside, [`run`] packs a root file system ([`pack`]), boots it ([`machine`]), and changes its disks on request
-//! ([`disk`]). Inside, [`guest`] runs the tests, with one boot per [`Suite`]. They communicate over a serial line
-//! ([`line`]).
+//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang, fail and lose
+//! power, and tests inside that request these events over a serial line ([`line`]). `make vm-test` runs it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

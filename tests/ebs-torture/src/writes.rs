@@ -71,9 +71,8 @@ impl Volume {
         self.put(shared, device, "somebody", true).await
     }
 
-    /// Returns whether another program may write to the raw device. It must not destroy a complete or partial file
-    /// system, or write during an mkfs. It also must not write while an interrupted mkfs has a record, because that
-    /// permits to format again.
+    /// Returns whether another program may write to the raw device: not over a file system, during an mkfs, or while an
+    /// interrupted mkfs has a record, which permits to format again.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
         let quiet =

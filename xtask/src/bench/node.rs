@@ -1,8 +1,8 @@
 //! The case `node`: the latency that a node adds to the kernel's own work, and its memory.
 //!
-//! The driver runs in node mode as a separate process, and its volumes are loop devices that take turns. A turn is
-//! stage, publish, unpublish and unstage of a volume that has a file system, and right after it the necessary work,
-//! done by this program: blkid, a mount and a bind. The first turn of each volume, which formats it, is not measured.
+//! The driver's volumes are loop devices that take turns: stage, publish, unpublish and unstage, and right after it the
+//! necessary work by this program: blkid, a mount and a bind. The first turn of each volume formats it and is not
+//! measured.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,5 @@
-//! The case `process`: the cost of the program itself. It measures the time from the start to the first answer on the
-//! socket, the memory while idle and after a thousand calls, and the size of the file, optionally also of another
-//! driver's program (`--reference`).
+//! The case `process`: the cost of the program itself (start, memory, file size), optionally also of another driver's
+//! program (`--reference`).
 
 use std::fs;
 use std::os::unix::net::UnixStream;

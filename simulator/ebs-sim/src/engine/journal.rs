@@ -1,7 +1,5 @@
-//! The inputs of the state since it was saved, one line of JSON for each.
-//!
-//! The state is a function of its inputs: a replay produces the same result, including ids. Each line records the
-//! position of the random choices, so that a diverging replay is detected.
+//! The inputs of the state since it was saved, one line of JSON for each. A replay produces the same state, including
+//! ids. Each line has the position of the random choices, so that a diverging replay is detected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};

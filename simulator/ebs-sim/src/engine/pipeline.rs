@@ -1,14 +1,6 @@
-//! The processing of one call in the simulated EC2, for HTTP and for [`crate::port::SimEc2`].
-//!
-//! 1. The front end decodes and authenticates.
-//! 2. The token bucket of the action: an empty one rejects with `RequestLimitExceeded`, and nothing is done. It comes
-//!    before the check of permissions, as the gatekeeper in front of everything.
-//! 3. Fault rules for the request: it is delayed, lost, or rejected.
-//! 4. The caller's permissions, at the moment when the state sees the call. Then the state, with dry run, validation
-//!    and effects.
-//! 5. Fault rules for the reply: it is delayed, lost, replaced, or unreadable.
-//! 6. The front end records the call.
-//! 7. The reply is sent.
+//! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication: the token
+//! bucket of the action, fault rules for the request, the caller's permissions, the state with dry run, validation and
+//! effects, fault rules for the reply, the record of the call, the reply.
 
 use std::time::{Duration, SystemTime};
 

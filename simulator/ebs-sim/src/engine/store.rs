@@ -1,8 +1,8 @@
 //! The state directory: locked by one simulator at a time, and always consistent.
 //!
-//! `state.json` has the state of some moment and the number of the first journal after it. From time to time the state
-//! is saved again and a new journal begins. Calls continue while the file is replaced, and then the old journals are
-//! removed. Nothing is synced: the data must survive the process, not the machine.
+//! `state.json` has the state of some moment and the number of the first journal after it. The state is saved again
+//! from time to time, while calls continue in a new journal. Nothing is synced: the data must survive the process, not
+//! the machine.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};

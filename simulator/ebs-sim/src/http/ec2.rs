@@ -32,10 +32,8 @@ const MAX_BODY: usize = 1 << 20;
 
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The EC2 Query API over an engine as a value: HTTP requests to HTTP responses, without a socket.
-///
-/// The listener of a [`crate::Server`] uses it, and so can an HTTP client's in-process connector. Clones share engine
-/// and ledger.
+/// The EC2 Query API over an engine as a value, without a socket: HTTP requests to HTTP responses. Clones share
+/// everything.
 #[derive(Debug, Clone)]
 pub struct Ec2Service {
     engine: Engine,
@@ -63,11 +61,8 @@ impl Ec2Service {
         self.ledger.since(since)
     }
 
-    /// Serves one request and records it in the ledger. Any input results in an EC2 document, dated by the engine's
-    /// clock.
-    ///
-    /// When the future is dropped, the call is executed and recorded anyway, as when a client disconnects. [`Broken`]
-    /// in the extensions of the response has the effect of fault rules on the connection itself.
+    /// Serves one request and records it in the ledger, even when the future is dropped. Any input results in an EC2
+    /// document. [`Broken`] in the response's extensions is the effect of fault rules on the connection.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
         let date = httpdate::fmt_http_date(self.engine.now());

@@ -1,8 +1,5 @@
-//! EC2's checks of the caller's policies for each call: actions, resources and their attributes, as in EC2's service
-//! authorization reference.
-//!
-//! Tags of the request are available only where the request creates or tags a resource: for `volume/*` of CreateVolume,
-//! not for the source snapshot.
+//! EC2's checks of the caller's policies for each call, as in EC2's service authorization reference. Tags of the
+//! request are available only where the request creates or tags a resource.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,11 @@
 //! Devices with switchable I/O failures.
 //!
-//! The kernel cannot make the I/O of a loop device fail while the device remains. But a loop device over another block
-//! device reports that device's failures as I/O errors. So a volume whose I/O is going to fail gets two loop devices.
-//! The lower one is over the volume's file, and the upper one, which is the volume's device, is over the lower one. To
-//! break the volume, the lower device becomes read-only, so that writes fail, and empty, so that reads fail.
+//! The kernel cannot make a loop device fail, but a loop device over another block device reports that device's
+//! failures. So a volume whose I/O is going to fail gets two: the lower one over its file, and above it the volume's
+//! device. To break the volume, the lower one becomes read-only and empty.
 //!
-//! A separate directory has two files: the device file of the lower device, and a second link to the volume's file. The
-//! device file has the volume's name, because a simulated disk is identified by the name of its file. The name of the
-//! link is not a volume's.
+//! A separate directory has the device file of the lower device, named like the volume because a simulated disk is
+//! identified by its file's name, and a second link to the volume's file.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,7 +1,4 @@
-//! Encryption: the account's default, keys, and unusable keys.
-//!
-//! EC2 checks a key only after it has accepted the volume: an unusable key does not reject the volume but makes it
-//! disappear.
+//! Encryption: the account's default, keys, and unusable keys, with which an accepted volume disappears, as in EC2.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 

@@ -1,7 +1,5 @@
-//! ModifyVolume and the description of modifications.
-//!
-//! DescribeVolumes shows the target as soon as it is accepted, as EC2 is known to do. Only the modification's state
-//! shows when the device has really grown.
+//! ModifyVolume and the description of modifications. DescribeVolumes shows the target as soon as it is accepted, as
+//! EC2 does; only the modification shows when the device has grown.
 
 use std::time::{Duration, SystemTime};
 

@@ -116,9 +116,8 @@ impl Volume {
         }
     }
 
-    /// Checks the code of a failed stage. After a final code, the kubelet forgets the stage and detaches the volume
-    /// without an unstage. So while something is mounted, each failure must leave open whether the volume is staged
-    /// (`isFinalError` in the kubelet's `csi_client.go`).
+    /// Checks that a failed stage leaves open whether the volume is staged while something is mounted: after a final
+    /// code (`isFinalError` in the kubelet's `csi_client.go`), the kubelet detaches the volume without an unstage.
     async fn look_at_code(&self, shared: &Shared, answer: &Answer) -> anyhow::Result<()> {
         if let Answer::Refused(_, why) = answer
             && !self.node(shared).is_down.get()

@@ -32,8 +32,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Repeats an interrupted unpublish. A kubelet unstages only a volume that it has unpublished: if a publish or an
-    /// unpublish was interrupted after its mount, it repeats the unpublish first. Returns the result if that does not
+    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns the result if that does not
     /// succeed.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {

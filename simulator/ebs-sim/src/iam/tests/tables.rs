@@ -63,9 +63,7 @@ fn check(action: &str, resource: &str) -> Check {
     Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
 }
 
-/// New resources need the tag of the policy. Sources, and volumes to be changed, must be managed, and some may be
-/// migrated. Only the cluster-scoped policy looks at the tags of instances. Only the legacy example allows DescribeTags,
-/// which the driver never calls.
+/// Only the cluster-scoped policy looks at the tags of instances, and only the legacy example allows DescribeTags.
 #[test]
 fn policies_allow_the_table_and_nothing_else() {
     for row in TABLE.lines().map(str::trim).filter(|row| !row.is_empty()) {

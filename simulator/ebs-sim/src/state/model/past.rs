@@ -1,6 +1,4 @@
-//! Old versions of objects, for reads that lag.
-//!
-//! Every change keeps the previous version of an object for as long as a read may lag.
+//! Old versions of objects, kept for as long as a read may lag.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
