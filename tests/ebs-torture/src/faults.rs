@@ -8,6 +8,7 @@ use crate::node::Node;
 use crate::planted::{Planted, records};
 use crate::shared::Shared;
 
+pub(crate) const LOST_RECORDS: &str = "records of a format lost by the planted bug";
 const LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +169,7 @@ fn lose_records(shared: &Shared, node: &Node) {
         for record in records(&node.state()) {
             let _gone = std::fs::remove_file(record);
             shared.tell("planted: the record of a format was never written to the disk");
+            shared.count(LOST_RECORDS);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication: the token
-//! bucket of the action, fault rules for the request, the caller's permissions, the state with dry run, validation and
-//! effects, fault rules for the reply, the record of the call, the reply.
+//! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication.
+//!
+//! First come the token bucket of the action and the fault rules for the request. Then the caller's permissions are
+//! checked, and the state executes the call. Then come the fault rules for the reply, the record of the call, the reply.
 
 use std::time::{Duration, SystemTime};
 
