@@ -51,6 +51,10 @@ struct Subject {
     other: String,
 }
 
+fn of(name: impl ToString) -> Subject {
+    Subject { name: name.to_string(), other: String::new() }
+}
+
 impl<T> Ec2Call<T> {
     fn ask(action: Action) -> Self {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
@@ -72,6 +76,11 @@ impl<E: Ec2> Link<E> {
 
     fn ec2(&self) -> Arc<E> {
         Arc::clone(&self.ec2)
+    }
+
+    /// Returns the call of a change of an object that may be too new for EC2.
+    fn change_of<T>(&self, action: Action, id: &str, did: fn(&T, &Subject) -> EventKind) -> Ec2Call<T> {
+        Ec2Call::change(action, of(id), did).with(self.network.outcome_of_change(action, &[(id, "")]))
     }
 
     /// Makes a call of a planted bug, which no request has caused, unless the process dies before.
