@@ -1,21 +1,10 @@
 //! Bugs that are planted in a driver or in its calls to EC2, to prove that the model finds them.
 
-macro_rules! planted {
-    ($($(#[doc = $text:literal])+ $bug:ident,)+) => {
-        /// A planted bug.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Planted {
-            $($(#[doc = $text])+ $bug,)+
-        }
+use clap::ValueEnum;
 
-        impl Planted {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$bug,)+];
-        }
-    };
-}
-
-planted! {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Planted {
     /// DeleteVolume reports success without an effect.
     DeleteForgotten,
     /// DeleteSnapshot reports success without an effect.

@@ -4,9 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use ebs_ec2::VolumeId;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 pub enum Planted {
     /// The record of a format survives a failed call, and so permits a format in the next call.
     RecordOutlivesRefusal,
@@ -32,28 +34,6 @@ pub enum Planted {
     JournalErrorIgnored,
     /// A file system that the kernel has made read-only is published to a pod that requests write access.
     ReadOnlyPublished,
-}
-
-impl Planted {
-    pub const ALL: [Self; 12] = [
-        Self::RecordOutlivesRefusal,
-        Self::RecordOutlivesRawPublish,
-        Self::MountStaysBehind,
-        Self::RecordNotKept,
-        Self::UnstageIgnoresUses,
-        Self::ForceWithoutRecord,
-        Self::GrowthDecidesAccess,
-        Self::FrozenStaysFrozen,
-        Self::CopyHoldsVolume,
-        Self::FlushLeftOut,
-        Self::JournalErrorIgnored,
-        Self::ReadOnlyPublished,
-    ];
-
-    /// Parses the name on the command line.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(text))
-    }
 }
 
 pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
