@@ -19,7 +19,7 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::process::{Ending, Process, ProcessSpec};
+use crate::process::{Ending, Process, ProcessSpec, program};
 use crate::run_dir::OwnDir;
 use pki::Pki;
 use rest::Rest;
@@ -103,7 +103,7 @@ impl KubeApi {
 
     /// Starts a separate server, for tests that break it. The processes end with the calling thread.
     pub async fn start() -> anyhow::Result<Self> {
-        let (server, etcd) = (program(API_SERVER, "kube-apiserver")?, program(ETCD, "etcd")?);
+        let (server, etcd) = (program(API_SERVER)?, program(ETCD)?);
         let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
         let [address, store, peer] = free_ports(own_address())?;
         let store = format!("http://{store}");
@@ -282,16 +282,6 @@ fn path_of(object: &str) -> anyhow::Result<String> {
     };
     let namespace = namespace.filter(|_| is_namespaced).unwrap_or_default();
     Ok(format!("{root}{namespace}/{plural}/{name}"))
-}
-
-fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        bail!("{variable} is not set to the program {name}; use `make test`, or eval \"$(scripts/setup test)\"");
-    };
-    if !path.is_file() {
-        bail!("{variable}={}: file not found; `scripts/setup test` builds it", path.display());
-    }
-    Ok(path)
 }
 
 /// Returns an address from the process id, which no other process of this machine uses.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -55,6 +55,14 @@ pub struct Process {
     log: PathBuf,
     log_start: u64,
     ended: Option<ExitStatus>,
+}
+
+/// Returns the program in a variable of `scripts/setup test`.
+pub fn program(variable: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    let path = path.with_context(|| format!("{variable} is not set; run eval \"$(scripts/setup test)\""))?;
+    ensure!(path.is_file(), "{variable}={}: file not found; run scripts/setup test", path.display());
+    Ok(path)
 }
 
 impl Process {
