@@ -135,7 +135,7 @@ impl<E: Ec2> World<E> {
             {
                 true
             }
-            Code::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
+            Code::ResourceExhausted => self.quota_is_small || self.can_lack_room || call.is_contrary,
             Code::AlreadyExists => call.is_contrary || claim.name_is_taken,
             // The source is deleted or being deleted.
             Code::NotFound | Code::FailedPrecondition if !call.is_contrary => {

@@ -116,9 +116,4 @@ impl<E: Ec2> World<E> {
         self.settle_down().await?;
         self.take_all_down().await
     }
-
-    /// Returns whether a zone can be full in this run, also in late responses.
-    pub(crate) fn has_full_zones(&self) -> bool {
-        self.can_lack_room
-    }
 }

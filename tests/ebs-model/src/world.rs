@@ -86,6 +86,7 @@ pub(crate) struct World<E> {
     /// Snapshots that cannot be deleted because of their fast restores.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
+    /// A zone can be full in this run, also in late responses.
     pub(crate) can_lack_room: bool,
     pub(crate) sticky_until: Option<Instant>,
 }
