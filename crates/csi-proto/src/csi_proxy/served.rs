@@ -19,7 +19,7 @@ pub enum Group {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no group of csi-proxy: those are disk, volume, filesystem, smb, iscsi and system")]
+#[error("parse group {text:?}: csi-proxy does not have it; use disk, volume, filesystem, smb, iscsi or system")]
 pub struct UnknownGroup {
     text: String,
 }

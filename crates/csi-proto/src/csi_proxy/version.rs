@@ -20,7 +20,7 @@ enum Stage {
 
 /// A malformed version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no version: it must be like v1, v1beta2 or v2alpha1")]
+#[error("parse version {text:?}: it is invalid; use the form of v1, v1beta2 or v2alpha1")]
 pub struct BadVersion {
     text: String,
 }

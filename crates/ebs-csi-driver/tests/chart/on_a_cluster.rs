@@ -118,6 +118,15 @@ async fn real_api_server_accepts_every_example() -> anyhow::Result<()> {
         }
     }
     ensure!(files >= 20, "{files} files");
+    let secret = std::fs::read_to_string(chart().join("../../deploy/kubernetes/secret.yaml"))?;
+    take_example(&secret, &api).await?;
+    let secret: Value = serde_saphyr::from_str(&secret)?;
+    let values: Value = serde_saphyr::from_str(&std::fs::read_to_string(chart().join("values.yaml"))?)?;
+    let named = &values["awsAccessSecret"];
+    ensure!(secret["metadata"]["name"] == named["name"], "{secret} {named}");
+    for key in [&named["keyId"], &named["accessKey"]] {
+        ensure!(key.as_str().is_some_and(|key| secret["stringData"][key].is_string()), "{secret} {named}");
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The test cases of each call, from `calls.tsv`. Its columns are the names of the call in all versions that have it, its
-//! fields, a part of the response in protobuf's text form without blanks, the step of the machine that fails, invalid
-//! fields, and a part of the error for them (`-`: the call has no fields that can be invalid).
+//! fields, and a part of the response in protobuf's text form without blanks. Then follow the step of the machine that fails,
+//! invalid fields, and a part of the error for them (`-`: the call has no fields that can be invalid).
 
 type Fields = Vec<(&'static str, &'static str)>;
 
