@@ -38,7 +38,7 @@ fn report(failure: &Failure) -> String {
     text
 }
 
-/// The rules, besides those in the crate's description:
+/// The rules, in addition to those in the description of the crate:
 ///
 /// - A final code of CreateVolume or CreateSnapshot leaves nothing behind, also if EC2 rejects a repeated call for
 ///   another reason, and also from a standby process.
