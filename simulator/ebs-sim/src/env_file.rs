@@ -76,16 +76,10 @@ fn create(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Empty files count as env files, because `mktemp` creates them.
-fn is_ours(mut file: fs::File) -> io::Result<bool> {
-    let mut start = vec![0; HEADER.len()];
-    let mut read = 0;
-    while read < start.len() {
-        match file.read(&mut start[read..])? {
-            0 => break,
-            n => read += n,
-        }
-    }
-    Ok(read == 0 || start == HEADER.as_bytes())
+fn is_ours(file: fs::File) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.take(HEADER.len() as u64).read_to_end(&mut start)?;
+    Ok(start.is_empty() || start == HEADER.as_bytes())
 }
 
 /// Returns `export KEY='value'` lines that any POSIX shell reads literally.

@@ -25,7 +25,7 @@ pub(crate) struct Served {
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
     pub(crate) took: Duration,
-    pub(crate) faults: Vec<&'static str>,
+    pub(crate) faults: Vec<String>,
     /// The result of the shipped policies, when calls are audited.
     pub(crate) audit: Option<Audit>,
 }

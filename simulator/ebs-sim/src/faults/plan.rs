@@ -70,7 +70,7 @@ pub(crate) struct Plan {
     pub(crate) after: Duration,
     pub(crate) departure: Departure,
     /// Kinds of the effects, in the order of their rules.
-    pub(crate) kinds: Vec<&'static str>,
+    pub(crate) kinds: Vec<String>,
 }
 
 impl Plan {

@@ -48,7 +48,7 @@ impl Line {
             None => "lost",
         };
         let mut line = self.with(served.arrived, served.took, outcome);
-        line.faults = served.faults.iter().map(|kind| (*kind).to_owned()).collect();
+        line.faults.clone_from(&served.faults);
         if let Some(audit) = &served.audit {
             line.allowed_by = audit.allowed_by.iter().map(ToString::to_string).collect();
             line.denied = audit.reasons();
