@@ -14,6 +14,7 @@ use crate::buckets::Limits;
 use crate::config::{AccessKey, AccountSettings, Consistency, Devices, EngineConfig, Timing};
 use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::server::ServerConfig;
+use crate::state::is_type_name;
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///
@@ -168,7 +169,9 @@ impl Cli {
             Some(given) => find_zone("--second-zone", given, &zones)?,
             None => zones.iter().find(|other| **other != zone).expect("a region has several zones").clone(),
         };
-        check_instance_type(&self.instance_type)?;
+        if !is_type_name(&self.instance_type) {
+            return Err(CliError::InstanceType(self.instance_type.clone()));
+        }
         let limits = self.limits()?;
         let account = self.account()?;
         if self.devices == Devices::Loop {
@@ -266,17 +269,6 @@ fn find_zone(flag: &'static str, given: &str, zones: &[String]) -> Result<String
 fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<T, CliError> {
     let bytes = fs::read(path).map_err(|error| format!("read: {error}"));
     bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
-}
-
-/// Checks the form `family.size`. Only EC2 knows which types exist. Unknown ones get the usual limits.
-fn check_instance_type(given: &str) -> Result<(), CliError> {
-    let word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    match given.split_once('.') {
-        Some((family, size)) if word(family) && word(size) => Ok(()),
-        _ => Err(CliError::InstanceType(given.to_owned())),
-    }
 }
 
 /// Creates the directory, checks that it is writable, and returns its absolute path, by which backing files are found.

@@ -44,6 +44,7 @@ mod volumes;
 
 pub(crate) use effects::{Effect, Outcome, Source};
 pub(crate) use model::Sim;
+pub(crate) use places::is_type_name;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
