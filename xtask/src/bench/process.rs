@@ -83,7 +83,7 @@ impl ProcessFigures {
     }
 }
 
-pub(super) type Cluster = (PathBuf, String);
+type Cluster = (PathBuf, String);
 
 /// Starts an API server with a node, if there is a program for one. Returns it with its kubeconfig and node.
 async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
@@ -100,15 +100,11 @@ async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
     Ok(Some((api, cluster)))
 }
 
-/// Runs the case for our program and for another driver's. Without a cluster it starts one of its own.
-pub(super) async fn play(
-    places: &Places,
-    reference: Option<&Path>,
-    cluster: Option<Cluster>,
-) -> anyhow::Result<Vec<ProcessFigures>> {
+/// Runs the case for our program and for another driver's.
+pub(super) async fn play(places: &Places, reference: Option<&Path>) -> anyhow::Result<Vec<ProcessFigures>> {
     // The API server ends with this function.
-    let own = if cluster.is_none() { own_cluster().await? } else { None };
-    let cluster = cluster.as_ref().or(own.as_ref().map(|(_, cluster)| cluster));
+    let own = own_cluster().await?;
+    let cluster = own.as_ref().map(|(_, cluster)| cluster);
     let dir = tempfile::tempdir().context("a directory for the case")?;
     let log = places.log("process-ebs-sim");
     let mut simulator = Simulator::spawn(&places.simulator(), &dir.path().join("sim"), &["--devices=none"], log)?;
