@@ -1,9 +1,8 @@
 //! `cargo xtask bench`: open-loop load of volume lifecycles on a CSI driver with the simulated EC2.
 //!
 //! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
-//! begin at the rates of their case whether earlier ones have ended or not, so they overlap. Every case has a separate
-//! simulator and driver. The simulator's ledger has the driver's calls, and the bench measures the callers' waits.
-//! [`figures`] describes the computed values, and [`ideal`] the wait that no client can avoid.
+//! begin at the rates of their case whether earlier ones have ended or not. [`figures`] describes the computed values,
+//! and [`ideal`] the wait that no client can avoid.
 
 mod case;
 mod figures;
@@ -61,18 +60,6 @@ pub(crate) struct BenchArgs {
     #[arg(long, env = "REFERENCE", value_name = "FILE")]
     reference: Option<PathBuf>,
 
-    /// For the case `process`: kubeconfig of a cluster, for rows with a Kubernetes client
-    #[arg(long, value_name = "FILE", requires = "node_name")]
-    kubeconfig: Option<PathBuf>,
-
-    /// For the case `process`: name of a node of that cluster
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
-    node_name: Option<String>,
-
-    /// Do not measure our own driver
-    #[arg(long, requires = "endpoint")]
-    only_endpoint: bool,
-
     /// Directory for state, logs and the results [default: bench in cargo's target directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -99,7 +86,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
 /// Runs the cases without lives, and returns their missed targets.
 async fn without_lives(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     let mut all_missed = Vec::new();
-    if args.cases.contains(&CaseName::Node) && !args.only_endpoint {
+    if args.cases.contains(&CaseName::Node) {
         let own = places.clone();
         let figures = tokio::task::spawn_blocking(|| node::play(own)).await??;
         write_json(&places.dir.join("node.json"), &figures)?;
@@ -107,8 +94,7 @@ async fn without_lives(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<
         all_missed.extend(missed("node", &figures.verdicts()));
     }
     if args.cases.contains(&CaseName::Process) {
-        let cluster = args.kubeconfig.clone().zip(args.node_name.clone());
-        let figures = process::play(places, args.reference.as_deref(), cluster).await?;
+        let figures = process::play(places, args.reference.as_deref()).await?;
         write_json(&places.dir.join("process.json"), &figures)?;
         for figures in &figures {
             say(&figures.text());
@@ -146,11 +132,9 @@ async fn perform(args: BenchArgs) -> anyhow::Result<()> {
 
 async fn side_by_side(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> anyhow::Result<Vec<Outcome>> {
     let mut tasks = JoinSet::new();
-    if !args.only_endpoint {
-        for case in cases.clone() {
-            let subject = Subject::Ours(places.clone());
-            tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
-        }
+    for case in cases.clone() {
+        let subject = Subject::Ours(places.clone());
+        tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
     }
     if let Some((socket, sim_env)) = args.endpoint.clone().zip(args.sim_env.clone()) {
         // Another driver has one simulator: its cases run sequentially, concurrently with ours.

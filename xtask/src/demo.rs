@@ -21,9 +21,6 @@ use tokio::time::Instant;
 use crate::programs::Places;
 
 const BOUND: Duration = Duration::from_secs(60);
-/// EC2's usual delays, shorter where a spectator would only wait.
-const SHOWN: Timing =
-    Timing { create_ms: None, attach_ms: None, detach_ms: Some(2_000), snapshot_ms: Some(6_000), modify_ms: None };
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 32 << 20;
 /// Width of the names of steps.
@@ -38,9 +35,6 @@ pub(crate) struct DemoArgs {
 }
 
 /// Runs the demo from preparation to cleanup.
-///
-/// # Errors
-/// A step failed. Everything is cleaned up then.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
@@ -92,7 +86,9 @@ impl Steps {
 
 async fn lifecycle(driver: PathBuf) -> anyhow::Result<()> {
     say("starting the simulated EC2, with EC2's delays, and aws-ebs-csi-driver in mode all");
-    let world = World::builder(driver).loop_devices().realistic(Duration::ZERO).timing(SHOWN);
+    // EC2's usual delays, shorter where a spectator would only wait.
+    let shown = Timing { detach_ms: Some(2_000), snapshot_ms: Some(6_000), ..Timing::default() };
+    let world = World::builder(driver).loop_devices().realistic(Duration::ZERO).timing(shown);
     let mut world = world.under(Shipped::ManagedV2).start().await?;
     let steps = Steps { control: world.control().clone(), begun: Instant::now() };
     let mut volumes = Vec::new();

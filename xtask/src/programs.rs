@@ -9,10 +9,8 @@ use anyhow::{Context, bail, ensure};
 use ebs_testkit::control::Control;
 use ebs_testkit::process::{Process, ProcessSpec};
 
-/// Variables of a process.
 pub(crate) type Env = BTreeMap<String, String>;
 
-/// The directories of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     /// For state, logs and results.
@@ -21,8 +19,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns the given directories. The defaults are `name` in cargo's target directory, and the directory of this
-    /// program.
+    /// Returns the directories; by default `name` in cargo's target directory, and this program's own.
     pub(crate) fn new(name: &str, dir: Option<PathBuf>, bin_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("path of this program")?;
         let beside = own.parent().context("the directory of this program")?;
@@ -61,7 +58,6 @@ fn spawn<'a>(program: &Path, args: impl Iterator<Item = &'a str>, env: Env, log:
     Process::spawn(ProcessSpec { name, program: program.to_owned(), args: args.map(Into::into).collect(), env, log })
 }
 
-/// A started simulator.
 #[derive(Debug)]
 pub(crate) struct Simulator {
     pub(crate) process: Process,
@@ -79,9 +75,6 @@ impl Simulator {
     }
 
     /// Waits until the simulator has written its env file. Returns the variables of a client.
-    ///
-    /// # Errors
-    /// It ends, or is not ready within `bound`.
     pub(crate) async fn ready(&mut self, bound: Duration) -> anyhow::Result<Env> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -97,9 +90,6 @@ impl Simulator {
 }
 
 /// Returns the variables of an env file, which has lines `export NAME='value'`.
-///
-/// # Errors
-/// It cannot be read.
 pub(crate) fn env_of_file(env_file: &Path) -> anyhow::Result<Env> {
     let text = fs::read_to_string(env_file);
     Ok(parse_env(&text.with_context(|| format!("read the simulator's env file {}", env_file.display()))?))
@@ -114,12 +104,10 @@ fn parse_env(text: &str) -> Env {
     lines.map(|(name, value)| (name.to_owned(), unquoted(value))).collect()
 }
 
-/// Returns a variable of the simulator.
 pub(crate) fn variable(env: &Env, name: &str) -> anyhow::Result<String> {
     env.get(name).cloned().with_context(|| format!("{name} in the env file"))
 }
 
-/// Returns the control API of the simulator with these variables.
 pub(crate) fn control_of(env: &Env) -> anyhow::Result<Control> {
     Ok(Control::new(&variable(env, "EBS_SIM_CONTROL")?))
 }

@@ -1,8 +1,5 @@
-//! The calls, replies and errors of the simulated EC2.
-//!
-//! The wire layer decodes requests into [`Call`] and encodes [`Reply`]. The port adapter does the same for Rust
-//! callers. Nothing is validated here: ids are any text that the client sent, numbers are as wide as the wire allows,
-//! and the engine validates them, as EC2 does.
+//! The calls, replies and errors of the simulated EC2, as the client sent them: the engine validates ids and numbers,
+//! as EC2 does.
 
 mod actions;
 mod elements;
@@ -40,15 +37,12 @@ impl Fault {
     }
 }
 
-/// The only account.
 pub(crate) const ACCOUNT_ID: &str = "123456789012";
 
-/// Returns the error for a missing required parameter.
 pub(crate) fn missing(name: &str) -> Fault {
     Fault::new("MissingParameter", format!("The request must contain the parameter {name}"))
 }
 
-/// Returns the error for an invalid value of a parameter.
 fn invalid_value(name: &str, value: &str, wanted: &str) -> Fault {
     let message = format!("Value ({value}) for parameter {name} is invalid. Expected {wanted}.");
     Fault::new("InvalidParameterValue", message)

@@ -18,7 +18,6 @@ pub use limits::{BadLimits, Limits, Rate};
 
 use bucket::Bucket;
 
-/// The bucket of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     action: &'static str,
@@ -32,13 +31,11 @@ impl Key {
         Self { action, unfiltered: action.starts_with("Describe") && !is_narrow(call) }
     }
 
-    /// Returns its name in limits and reports.
     fn name(self) -> String {
         format!("{}{}", self.action, if self.unfiltered { limits::UNFILTERED } else { "" })
     }
 }
 
-/// Returns whether a describe has filters or pages.
 fn is_narrow(call: &Call) -> bool {
     macro_rules! narrow {
         ($c:expr) => {
@@ -93,9 +90,6 @@ impl Buckets {
     }
 
     /// Takes one token for a call. `share` is the fraction that another client leaves, at most 1.
-    ///
-    /// # Errors
-    /// `RequestLimitExceeded` when the bucket is empty. Nothing has been done then.
     pub(crate) fn draw(&mut self, now: SystemTime, call: &Call, share: f64) -> Result<(), Fault> {
         if !self.limits.enabled {
             return Ok(());
@@ -106,7 +100,6 @@ impl Buckets {
         if bucket.draw(now, rate, share) { Ok(()) } else { Err(exceeded_by(call.action())) }
     }
 
-    /// Returns the levels of all used buckets.
     pub(crate) fn levels(&mut self, now: SystemTime, share: impl Fn(&'static str) -> f64) -> Vec<Level> {
         let limits = &self.limits;
         let mut levels: Vec<Level> = self

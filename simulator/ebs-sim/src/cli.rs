@@ -9,12 +9,12 @@ use std::time::Duration;
 use std::{fs, io};
 
 use clap::Parser;
-use ebs_ec2::ZoneName;
 
 use crate::buckets::Limits;
-use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig};
+use crate::config::{AccessKey, AccountSettings, Consistency, Devices, EngineConfig, Timing};
 use crate::iam::{IamConfig, Policy, PolicyError};
-use crate::server::{ServerConfig, TimingMode};
+use crate::server::ServerConfig;
+use crate::state::is_type_name;
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///
@@ -44,8 +44,8 @@ pub struct Cli {
     pub control_listen: Option<SocketAddr>,
 
     /// Duration of calls and state changes: none, or as in EC2
-    #[arg(long, value_enum, default_value_t = TimingMode::Instant)]
-    pub timing: TimingMode,
+    #[arg(long, value_enum, default_value_t = Timing::Instant)]
+    pub timing: Timing,
 
     /// Token buckets of the API: EC2's defaults, none, or a JSON file, {"enabled": true, "rates": {"CreateVolume":
     /// {"capacity": 100, "per_second": 5}}} [default: EC2's with --timing realistic, else none]
@@ -161,9 +161,6 @@ impl CliError {
 
 impl Cli {
     /// Checks everything and returns the configuration. Creates the state directory and changes nothing else.
-    ///
-    /// # Errors
-    /// [`CliError`] names the flag, the rule and the next step.
     pub fn config(&self) -> Result<ServerConfig, CliError> {
         let zones = zones();
         let zone = find_zone("--zone", &self.zone, &zones)?;
@@ -172,34 +169,37 @@ impl Cli {
             Some(given) => find_zone("--second-zone", given, &zones)?,
             None => zones.iter().find(|other| **other != zone).expect("a region has several zones").clone(),
         };
-        check_instance_type(&self.instance_type)?;
+        if !is_type_name(&self.instance_type) {
+            return Err(CliError::InstanceType(self.instance_type.clone()));
+        }
         let limits = self.limits()?;
         let account = self.account()?;
         if self.devices == Devices::Loop {
             check_loop_devices()?;
         }
+        let engine = EngineConfig {
+            state_dir: Some(state_dir(&self.state_dir)?),
+            devices: self.devices,
+            timing: self.timing,
+            zone,
+            second_zone,
+            instance_type: self.instance_type.clone(),
+            limits,
+            seed: self.seed,
+            consistency: Consistency { max_lag: Duration::from_millis(self.max_lag) },
+            account,
+            iam: self.iam()?,
+            ..EngineConfig::default()
+        };
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let access_key = self.access_key.clone();
         Ok(ServerConfig {
-            state_dir: state_dir(&self.state_dir)?,
+            engine,
             ec2_listen: self.ec2_listen.unwrap_or(free),
             imds_listen: self.imds_listen.unwrap_or(free),
             control_listen: self.control_listen.unwrap_or(free),
-            timing: self.timing,
-            devices: self.devices,
-            instance_type: self.instance_type.clone(),
-            zones: EngineConfig::default().zones,
-            zone,
-            second_zone,
-            access_key: self
-                .access_key
-                .clone()
-                .map(|key| AccessKey { session_token: self.session_token.clone(), ..key }),
+            access_key: access_key.map(|key| AccessKey { session_token: self.session_token.clone(), ..key }),
             imds_v1: self.imds_v1,
-            iam: self.iam()?,
-            limits,
-            max_lag: Duration::from_millis(self.max_lag),
-            account,
-            seed: self.seed,
         })
     }
 
@@ -248,10 +248,9 @@ impl Cli {
 }
 
 /// Returns the availability zones of the simulated region.
-fn zones() -> Vec<ZoneName> {
-    let all = EngineConfig::default().zones;
-    let zones = all.iter().filter(|zone| zone.zone_type == "availability-zone");
-    zones.map(|zone| ZoneName::parse(&zone.name).expect("the engine's own zones are zone names")).collect()
+fn zones() -> Vec<String> {
+    let all = EngineConfig::default().zones.into_iter();
+    all.filter(|zone| zone.zone_type == "availability-zone").map(|zone| zone.name).collect()
 }
 
 fn principal_tag(text: &str) -> Result<(String, String), String> {
@@ -261,28 +260,15 @@ fn principal_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<ZoneName, CliError> {
-    zones.iter().find(|zone| zone.as_str() == given).cloned().ok_or_else(|| {
-        let known: Vec<&str> = zones.iter().map(ZoneName::as_str).collect();
-        CliError::Zone { flag, given: given.to_owned(), known: known.join(", ") }
-    })
+fn find_zone(flag: &'static str, given: &str, zones: &[String]) -> Result<String, CliError> {
+    let found = zones.iter().find(|zone| *zone == given).cloned();
+    found.ok_or_else(|| CliError::Zone { flag, given: given.to_owned(), known: zones.join(", ") })
 }
 
 /// Reads and parses a file.
 fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<T, CliError> {
     let bytes = fs::read(path).map_err(|error| format!("read: {error}"));
     bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
-}
-
-/// Checks the form `family.size`. Only EC2 knows which types exist. Unknown ones get the usual limits.
-fn check_instance_type(given: &str) -> Result<(), CliError> {
-    let word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    match given.split_once('.') {
-        Some((family, size)) if word(family) && word(size) => Ok(()),
-        _ => Err(CliError::InstanceType(given.to_owned())),
-    }
 }
 
 /// Creates the directory, checks that it is writable, and returns its absolute path, by which backing files are found.

@@ -26,11 +26,11 @@ pub enum Devices {
 }
 
 /// How long EC2's operations take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Timing {
-    /// Operations finish as soon as their data is in place. No rate limits for snapshots and modifications.
+    /// State changes finish immediately.
     Instant,
-    /// About as long as EC2 usually takes, with its rate limits.
+    /// Calls and state changes take as long as in EC2, with EC2's rate limits.
     Realistic,
 }
 
@@ -68,7 +68,6 @@ pub struct TimingOverride {
 }
 
 impl TimingOverride {
-    /// Returns whether it sets the time of a transition.
     pub(crate) fn sets_transitions(&self) -> bool {
         let times = [
             self.create_ms,
@@ -86,9 +85,6 @@ impl TimingOverride {
     }
 
     /// Rejects invalid values.
-    ///
-    /// # Errors
-    /// A sentence that names the field.
     pub fn check(&self) -> Result<(), String> {
         if let Some(percent) = self.spread_percent.filter(|percent| *percent > 100) {
             return Err(format!("spread_percent: {percent} is more than 100"));
@@ -176,8 +172,7 @@ pub enum BurntToken {
 }
 
 impl Default for EngineConfig {
-    /// Returns an in-memory configuration without devices, with instant timing and two m5.large in us-west-2a and
-    /// us-west-2b.
+    /// Returns a configuration in memory without devices, instant, with m5.large in us-west-2a and us-west-2b.
     fn default() -> Self {
         let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
             name: name.to_owned(),
@@ -214,15 +209,13 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Returns the seed of the state. With devices the configured seed is ignored, because the names of devices derive
-    /// from ids and all simulators of a machine share `/dev`. A persistent state always has a seed, which is random if
-    /// necessary, because its journal is replayed.
+    /// Returns the seed of the state. Devices ignore the configured one, because all simulators of a machine share
+    /// `/dev`. A persistent state always has one, because its journal is replayed.
     pub(crate) fn state_seed(&self) -> Option<u64> {
         let given = self.seed.filter(|_| self.devices == Devices::None);
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))
     }
 
-    /// Returns the rates of the token buckets.
     pub(crate) fn limits(&self) -> Limits {
         self.limits.clone().unwrap_or_else(|| match self.timing {
             Timing::Instant => Limits::off(),

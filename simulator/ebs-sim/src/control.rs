@@ -4,7 +4,6 @@
 mod calls;
 mod fault_injection;
 mod settings;
-mod view;
 
 use std::sync::Arc;
 
@@ -20,10 +19,8 @@ use crate::engine::Engine;
 use crate::http::answer;
 use crate::ledger::Ledger;
 
-/// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
 
-/// The routes.
 const ROUTES: &[&str] = &[
     "GET /ledger?since=SEQ&limit=N",
     "GET /state",
@@ -44,7 +41,6 @@ const ROUTES: &[&str] = &[
     "POST /shutdown",
 ];
 
-/// The control API over an engine.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) engine: Engine,
@@ -77,8 +73,10 @@ fn reply(status: StatusCode, value: &Value) -> Response<Body> {
     answer(status, "application/json", value.to_string())
 }
 
-fn done() -> Response<Body> {
-    reply(StatusCode::OK, &json!({}))
+type Answer = Result<Response<Body>, Response<Body>>;
+
+fn done() -> Answer {
+    Ok(reply(StatusCode::OK, &json!({})))
 }
 
 fn refuse(message: impl std::fmt::Display) -> Response<Body> {
@@ -90,7 +88,6 @@ async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
     bytes.map(Into::into).map_err(|_| refuse(format!("read body: incomplete, or longer than {MAX_BODY} bytes")))
 }
 
-/// Parses the body.
 async fn json_of<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Response<Body>> {
     serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("parse body as {what}: {error}")))
 }

@@ -1,14 +1,11 @@
 //! The running simulator core: the state behind a lock, on tokio's clock, with a data plane.
 //!
-//! **Order.** Calls are executed in sequence, in the order in which they arrive. A reply is sent after its change is in
-//! the journal, so that a killed simulator never forgets a confirmed change.
+//! Calls are executed in the order of their arrival, and a reply is sent after its change is in the journal. Work on
+//! files and devices runs on blocking threads, and a resource settles only when its work is done. CreateSnapshot and
+//! CopyVolumes reply after their data is copied: it is of a moment between call and reply.
 //!
-//! **Data.** Work on files and devices runs on blocking threads and reports back. A resource settles only when its work
-//! is done. CreateSnapshot and CopyVolumes reply after their data is copied, so the copy has the data of a moment
-//! between call and reply. Writers that need a certain moment sync first and continue after the reply.
-//!
-//! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
-//! a data plane nothing runs in the background: due changes are applied by the next access.
+//! The time is that of tokio's clock, so paused tests move EC2's time too. Without a data plane nothing runs in the
+//! background: the next access applies due changes.
 
 mod clock;
 mod core;
@@ -85,8 +82,7 @@ impl From<PlaneError> for EngineError {
     }
 }
 
-/// The simulated EC2. Clones are handles of the same engine, which ends with [`Engine::shutdown`] or with its last
-/// handle.
+/// The simulated EC2. It ends with [`Engine::shutdown`] or with its last clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -110,9 +106,6 @@ struct Shared {
 impl Engine {
     /// Starts the engine: locks the state directory, loads the state of a previous run, removes that run's leftovers,
     /// and connects all attached volumes. Must be called on a tokio runtime.
-    ///
-    /// # Errors
-    /// [`EngineError`] names the obstacle.
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check().map_err(EngineError::Config)?;
         let Parts { sim, clock, plane, store } =
@@ -161,7 +154,6 @@ impl Engine {
         (result, judgement.audit)
     }
 
-    /// Audits a call that does not reach the state.
     pub(crate) fn audit(&self, caller: &Caller, call: &Call) -> Option<Audit> {
         self.shared.core.authorize(&self.shared.rights, caller, call).audit
     }
@@ -256,9 +248,6 @@ impl Engine {
 
     /// Waits for running copies, disconnects all devices, removes the links and saves the state. A device in use
     /// disappears when its last user closes it.
-    ///
-    /// # Errors
-    /// [`EngineError`] names the leftovers.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         if !self.shared.core.end() {
             return Err(EngineError::Ended);
@@ -280,7 +269,6 @@ impl Engine {
     }
 }
 
-/// The parts of an engine.
 struct Parts {
     sim: Sim,
     clock: Clock,
@@ -308,8 +296,7 @@ impl Parts {
     }
 }
 
-/// A lock may outlive its simulator briefly, in a child that was just being started. Retry a locked directory before
-/// reporting it.
+/// Retries a locked directory: a lock may briefly outlive its simulator in a child that is being started.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());
@@ -324,7 +311,6 @@ async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     open().await
 }
 
-/// Runs blocking work to its end.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,

@@ -13,7 +13,6 @@ pub use listener::OpenError;
 use axum::body::Body;
 use http::{Response, StatusCode, header};
 
-/// Returns a response with a body of that type.
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     Response::builder()
         .status(status)

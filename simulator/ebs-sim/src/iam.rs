@@ -1,12 +1,8 @@
 //! Identity and access management: which caller may call which action on which resource.
 //!
-//! A call becomes a list of checks ([`checks`]): an action, the ARN of one resource, and the values of conditions, as
-//! in EC2. Policy documents ([`Policy`]) decide each check: an explicit deny wins, otherwise one statement must allow
-//! it. All checks of a call must pass.
-//!
-//! Policies have two uses. Policies of a run are *enforced* (UnauthorizedOperation). The policies in `deploy/iam`,
-//! which the project ships, are *audited*: each call records which of them would allow it. So a test suite can prove
-//! that the driver needs no more permissions than these.
+//! A call becomes a list of [`checks`], all of which must pass. Documents ([`Policy`]) decide each: an explicit deny
+//! wins, otherwise one statement must allow it. Policies of a run are *enforced* (UnauthorizedOperation). The shipped
+//! ones of `deploy/iam` are *audited*: each call records which of them would allow it.
 
 mod check;
 mod condition;

@@ -22,12 +22,10 @@ const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 pub(crate) struct Imds {
     tree: Tree,
     tokens: Tokens,
-    /// Also answer without a token.
     v1: bool,
 }
 
 impl Imds {
-    /// Creates a service over the tree.
     pub(crate) fn new(tree: Tree, v1: bool) -> Self {
         Self { tree, tokens: Tokens::new(), v1 }
     }

@@ -1,7 +1,5 @@
-//! The record of every call that reached the EC2 API, for tests and benchmarks.
-//!
-//! Entries are stored as lines of JSON, in the format of the control API and of the file, so that a page is copied
-//! instead of formatted.
+//! The record of every call that reached the EC2 API, for tests and benchmarks, as lines of JSON, so that a page is
+//! copied instead of formatted.
 
 mod file;
 #[cfg(test)]
@@ -63,7 +61,6 @@ pub struct LedgerPage {
     pub calls: Vec<LedgerEntry>,
 }
 
-/// The ledger, which is bounded in memory and on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<LedgerState>);
 
@@ -76,7 +73,15 @@ struct LedgerState {
 }
 
 impl LedgerEntry {
-    /// Sets the time of arrival and the duration until the reply.
+    /// Returns whether the call succeeded and was not a dry run.
+    pub fn did_work(&self) -> bool {
+        self.outcome == "ok" && !self.dry_run
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.action.starts_with("Describe")
+    }
+
     pub(crate) fn timed(mut self, arrived: SystemTime, took: Duration) -> Self {
         self.at = crate::wire::xml::timestamp(arrived);
         self.at_ms = millis(arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
@@ -85,11 +90,30 @@ impl LedgerEntry {
     }
 }
 
+impl LedgerPage {
+    /// Counts the successful calls of an action.
+    pub fn done(&self, action: &str) -> usize {
+        self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
+    }
+
+    /// Returns the mutating calls, also failed ones, without dry runs.
+    pub fn mutations(&self) -> Vec<&LedgerEntry> {
+        self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
+    }
+
+    /// Formats the number of calls by action: `CreateVolume 1, DescribeVolumes 2`.
+    pub fn summary(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for call in &self.calls {
+            *counts.entry(&call.action).or_default() += 1;
+        }
+        let parts: Vec<String> = counts.into_iter().map(|(action, n)| format!("{action} {n}")).collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    }
+}
+
 impl Ledger {
     /// Opens a ledger that continues after the previous run in this directory. Blocks.
-    ///
-    /// # Errors
-    /// The system rejects an operation on its files.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let (file, lines) = LedgerFile::open(dir, KEPT)?;
         let next = lines.back().and_then(|line| seq_of(line)).map_or(0, |seq| seq + 1);
@@ -113,7 +137,6 @@ impl Ledger {
         state.lines.push_back(line.into_boxed_str());
     }
 
-    /// Returns the calls from number `since` on.
     pub(crate) fn since(&self, since: u64) -> LedgerPage {
         serde_json::from_str(&self.page(since, usize::MAX)).expect("a page is made of entries")
     }
@@ -147,7 +170,6 @@ impl Ledger {
     }
 }
 
-/// Returns the number of an entry, if the line is one.
 fn seq_of(line: &str) -> Option<u64> {
     serde_json::from_str::<LedgerEntry>(line).ok().map(|entry| entry.seq)
 }

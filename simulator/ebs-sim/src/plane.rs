@@ -29,7 +29,6 @@ pub(crate) enum PlaneError {
     Create { path: PathBuf, source: std::io::Error },
 }
 
-/// The implementation of volumes.
 #[derive(Debug)]
 pub(crate) enum Plane {
     None,
@@ -46,7 +45,6 @@ impl Plane {
         }
     }
 
-    /// Returns whether effects need no work.
     pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }

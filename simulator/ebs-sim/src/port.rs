@@ -53,9 +53,6 @@ pub struct PortCall {
 
 impl SimEc2 {
     /// Starts a new engine.
-    ///
-    /// # Errors
-    /// [`EngineError`].
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         Ok(Self::over(Engine::start(config).await?))
     }
@@ -65,8 +62,7 @@ impl SimEc2 {
         Self { engine, caller: Caller::Client(None), shared: Arc::default() }
     }
 
-    /// Returns the same EC2 for the test itself: it may do everything, and its calls need not comply with the project's
-    /// policies.
+    /// Returns the same EC2 for the test itself, whose calls need no permissions.
     #[must_use]
     pub fn by_test(&self) -> Self {
         Self { engine: self.engine.clone(), caller: Caller::Own, shared: Arc::clone(&self.shared) }
@@ -130,7 +126,6 @@ impl SimEc2 {
         SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
     }
 
-    /// Dates the reply of a creation.
     fn dated_volume(&self, volume: Volume) -> Volume {
         Volume { said_at: Some(self.date()), ..volume }
     }

@@ -11,14 +11,13 @@ use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Consistency, EngineConfig, Timing};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
 
-pub use config::{ServerConfig, TimingMode};
+pub use config::ServerConfig;
 
 /// Timeout of the engine's shutdown, which removes devices and saves the state.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -51,8 +50,7 @@ pub enum ServerError {
     StopTooLate(Duration),
 }
 
-/// A running simulator, which [`Server::shutdown`] ends. Dropping it closes its ports and leaves its devices to the next
-/// start from the same directory.
+/// A running simulator. Dropping it closes its ports and leaves its devices to the next start in its directory.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,
@@ -61,11 +59,9 @@ pub struct Server {
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
-    /// The listeners.
     tasks: JoinSet<()>,
 }
 
-/// The listening sockets.
 struct Sockets {
     ec2: Listener,
     imds: Listener,
@@ -89,14 +85,11 @@ impl Sockets {
 
 impl Server {
     /// Starts the simulator. All listeners are open when this returns.
-    ///
-    /// # Errors
-    /// [`ServerError`] names what could not be opened, written or set up. Nothing stays behind.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
         let ec2 = Listener::open(config.ec2_listen, "the EC2 API").await?;
         let imds = Listener::open(config.imds_listen, "the metadata service").await?;
         let control = Listener::open(config.control_listen, "the control API").await?;
-        let engine = Engine::start(engine_config(&config)).await.map_err(ServerError::Start)?;
+        let engine = Engine::start(config.engine.clone()).await.map_err(ServerError::Start)?;
         match Self::over(&engine, config, Sockets { ec2, imds, control }).await {
             Ok(server) => Ok(server),
             Err(error) => {
@@ -114,7 +107,7 @@ impl Server {
         env.insert("EBS_SIM_INSTANCE_ID".to_owned(), own.id.clone());
         env.insert("EBS_SIM_SECOND_INSTANCE_ID".to_owned(), second.id.clone());
         env.extend(sockets.env());
-        let ledger = Arc::new(open_ledger(&config.state_dir).await?);
+        let ledger = Arc::new(open_ledger(config.engine.state_dir.as_deref().unwrap_or(Path::new(""))).await?);
         let service = Ec2Service::with(engine.clone(), config.access_key, Arc::clone(&ledger));
         let mut server = Self {
             engine: engine.clone(),
@@ -162,9 +155,6 @@ impl Server {
     }
 
     /// Closes the listeners, removes devices and links, and saves the state. Takes a minute at most.
-    ///
-    /// # Errors
-    /// [`ServerError`] names the leftovers.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -183,27 +173,6 @@ async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
     opened.map_err(|source| ServerError::Ledger { path: dir.to_owned(), source })
 }
 
-fn engine_config(config: &ServerConfig) -> EngineConfig {
-    EngineConfig {
-        state_dir: Some(config.state_dir.clone()),
-        devices: config.devices,
-        timing: match config.timing {
-            TimingMode::Instant => Timing::Instant,
-            TimingMode::Realistic => Timing::Realistic,
-        },
-        zones: config.zones.clone(),
-        zone: config.zone.to_string(),
-        second_zone: config.second_zone.to_string(),
-        instance_type: config.instance_type.clone(),
-        limits: config.limits.clone(),
-        seed: config.seed,
-        consistency: Consistency { max_lag: config.max_lag },
-        account: config.account.clone(),
-        iam: config.iam.clone(),
-        ..EngineConfig::default()
-    }
-}
-
 /// Returns the variables that do not depend on ports and instances.
 fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
     let (id, secret) = match &config.access_key {
@@ -211,7 +180,7 @@ fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
         None => ANY_KEY,
     };
     let token = config.access_key.as_ref().and_then(|key| key.session_token.clone());
-    let devices = engine.devices_dir().unwrap_or_else(|| config.state_dir.join("devices"));
+    let devices = engine.devices_dir().unwrap_or_default();
     let region = engine.config().region.clone();
     let mut env = BTreeMap::from([
         ("AWS_ACCESS_KEY_ID".to_owned(), id.to_owned()),

@@ -1,9 +1,5 @@
-//! The simulated EC2 as pure state: no clock, no files, no devices.
-//!
-//! [`Sim::apply`] executes a call at a given time, [`Sim::advance`] advances the time, and [`Sim::finish`] receives the
-//! result of an [`Effect`] on the data plane. External actions are returned as data, and nothing here waits.
-//!
-//! A resource settles when two conditions hold: its time has passed, and its data or device is in place.
+//! The simulated EC2 as pure state: no clock, no files, no devices. External actions ([`Effect`]) are returned as data.
+//! A resource settles when its time has passed and its data or device is in place.
 //!
 //! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
 
@@ -48,6 +44,7 @@ mod volumes;
 
 pub(crate) use effects::{Effect, Outcome, Source};
 pub(crate) use model::Sim;
+pub(crate) use places::is_type_name;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -64,7 +61,6 @@ use timing::Times;
 const FORMAT: u32 = 2;
 
 impl Sim {
-    /// Creates a new account with two instances.
     pub(crate) fn new(config: &EngineConfig, now: SystemTime) -> Self {
         let mut sim = Self {
             format: FORMAT,
@@ -91,9 +87,6 @@ impl Sim {
     }
 
     /// Parses a saved state, with the limits and times of the run that saved it.
-    ///
-    /// # Errors
-    /// A sentence for people.
     pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
         let mut sim: Self = serde_json::from_slice(saved).map_err(|e| format!("not the state of a simulator: {e}"))?;
         if sim.format != FORMAT {
@@ -132,18 +125,15 @@ impl Sim {
         std::mem::take(&mut self.effects)
     }
 
-    /// Applies the result of an effect.
     pub(crate) fn finish(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
         advance::finish(self, now, effect, outcome);
     }
 
-    /// Settles everything that is due.
     pub(crate) fn advance(&mut self, now: SystemTime) {
         advance::advance(self, now);
     }
 
-    /// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
-    /// calls.
+    /// Returns whether nothing has changed since it was settled, and nothing is due.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         advance::is_settled(self, now)
     }
@@ -163,7 +153,6 @@ impl Sim {
         self.ids.mark()
     }
 
-    /// Replaces times from now on.
     pub(crate) fn set_timing(&mut self, timing: TimingOverride) {
         self.times.replace(timing);
         self.touch();
@@ -179,7 +168,6 @@ impl Sim {
         stale_reads::lag_from(self, now);
     }
 
-    /// Returns the default lag of reads.
     pub(crate) fn max_lag(&self) -> Duration {
         self.past.max_lag
     }
@@ -189,24 +177,16 @@ impl Sim {
         stale_reads::keep_past(self, now);
     }
 
-    /// Releases a stuck attachment.
-    ///
-    /// # Errors
-    /// `IncorrectState` when no such attachment exists.
     pub(crate) fn release(&mut self, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         fault_injection::release(self, now, volume, instance)
     }
 
     /// Restores a device that vanished, and ends I/O errors.
-    ///
-    /// # Errors
-    /// `IncorrectState` when the volume is not attached.
     pub(crate) fn heal_device(&mut self, volume: &str) -> Result<(), Fault> {
         fault_injection::heal_device(self, volume)
     }
 
-    /// Makes new volumes disappear instead of becoming available: EC2 checks the permission for a key only after its
-    /// reply.
+    /// Makes new volumes disappear, because EC2 checks the permission for a key only after its reply.
     pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
         for id in volumes {
             if let Some(volume) = self.volumes.get_mut(id) {
@@ -222,7 +202,6 @@ impl Sim {
         volumes.map(|v| v.id.clone()).collect()
     }
 
-    /// Returns the volumes that have data.
     pub(crate) fn volumes_with_data(&self) -> BTreeSet<String> {
         self.volumes.keys().cloned().collect()
     }

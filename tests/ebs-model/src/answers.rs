@@ -14,7 +14,6 @@ use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
 
 impl<E: Ec2> World<E> {
-    /// Processes the response to a call.
     pub(crate) async fn process_response(&mut self, id: u64, answer: RpcResult) -> Checked {
         let Some(call) = self.calls.remove(&id) else { return Ok(()) };
         match &answer {
@@ -136,7 +135,7 @@ impl<E: Ec2> World<E> {
             {
                 true
             }
-            Code::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
+            Code::ResourceExhausted => self.quota_is_small || self.can_lack_room || call.is_contrary,
             Code::AlreadyExists => call.is_contrary || claim.name_is_taken,
             // The source is deleted or being deleted.
             Code::NotFound | Code::FailedPrecondition if !call.is_contrary => {
@@ -175,7 +174,6 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns the live volumes with this name that are not foreign.
     pub(crate) fn live_of(&self, name: &str, truth: &StateView) -> Vec<String> {
         named_volumes(truth, name)
             .filter(|v| is_live(v) && !self.foreign.contains_key(&v.id))

@@ -1,8 +1,5 @@
-//! What the orchestrator believes, by CSI's rules alone.
-//!
-//! A belief is certain only if the last response was a success, or an error that the sidecars treat as final. Otherwise
-//! a call may have been done, be in flight, or have no effect. Then the orchestrator can only repeat the request, or
-//! send the request that undoes it.
+//! What the orchestrator believes, by CSI's rules alone. A belief is certain only after a success or a final error.
+//! Otherwise the orchestrator can only repeat the request, or send the one that undoes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +10,6 @@ use crate::classes::Changes;
 use crate::content::{SnapOrder, VolumeOrder};
 use crate::fault_plan::SETTLE;
 
-/// Everything the orchestrator believes.
 #[derive(Debug, Default)]
 pub(crate) struct Beliefs {
     pub(crate) claims: Vec<Claim>,
@@ -24,7 +20,6 @@ pub(crate) struct Beliefs {
     pub(crate) freed: BTreeMap<String, (Instant, usize)>,
 }
 
-/// A volume by its name.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) name: String,
@@ -34,11 +29,9 @@ pub(crate) struct Claim {
     pub(crate) state: VolumeBelief,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
-    /// A foreign volume has the name.
     pub(crate) name_is_taken: bool,
 }
 
-/// The belief about a volume.
 #[derive(Debug, Clone)]
 pub(crate) enum VolumeBelief {
     /// Does not exist: never requested, deleted, or failed with a final error.
@@ -56,14 +49,12 @@ pub(crate) struct Disk {
     pub(crate) id: String,
     /// Its minimum size.
     pub(crate) gib: i64,
-    /// The largest requested size.
     pub(crate) wanted_gib: i64,
     pub(crate) zone: String,
     pub(crate) shared: bool,
     /// Its initial IOPS, if the request set them.
     pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
-    /// By node.
     pub(crate) holds: BTreeMap<usize, Hold>,
     /// The node where the orchestrator finally wants it.
     pub(crate) home: Option<usize>,
@@ -90,21 +81,17 @@ pub(crate) struct Hold {
     pub(crate) asked_in_vain: bool,
 }
 
-/// The belief about a volume on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum AttachmentBelief {
-    /// Certainly detached.
     #[default]
     Not,
     /// Publish was called and has not succeeded.
     Maybe,
-    /// Attached as this device.
     Attached(String),
     /// Unpublish was called and has not succeeded.
     Leaving,
 }
 
-/// A snapshot by its name.
 #[derive(Debug)]
 pub(crate) struct SnapClaim {
     pub(crate) name: String,
@@ -117,7 +104,6 @@ pub(crate) struct SnapClaim {
     pub(crate) twinned: bool,
 }
 
-/// The belief about a snapshot.
 #[derive(Debug, Clone)]
 pub(crate) enum SnapshotBelief {
     Absent,
@@ -178,7 +164,6 @@ impl Hold {
 }
 
 impl Beliefs {
-    /// Returns the claim of a volume.
     pub(crate) fn owner(&mut self, id: &str) -> Option<&mut Claim> {
         self.claims.iter_mut().find(|claim| claim.disk().is_some_and(|disk| disk.id == id))
     }

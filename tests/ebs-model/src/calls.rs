@@ -10,7 +10,6 @@ use crate::rpc::Rpc;
 use crate::target::{Call, Target};
 use crate::world::World;
 
-/// The expectations of a call.
 #[derive(Debug, Default)]
 struct Expected {
     others_before: u64,
@@ -136,7 +135,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Updates the beliefs for a call that is being sent.
     fn expect(&mut self, target: Target, driver: usize) -> Call {
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),

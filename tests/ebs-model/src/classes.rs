@@ -21,7 +21,6 @@ const EXTRA: &str = "extra";
 /// A class. It does not change what it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Class {
-    /// A unique number.
     pub(crate) serial: u64,
     pub(crate) kind: Option<&'static str>,
     iops: Option<u64>,
@@ -59,7 +58,6 @@ impl Class {
         Self { serial, kind: new_kind, iops, per_gib, auto, throughput, is_bad, has_extra, by_modifier }
     }
 
-    /// Returns a class with these IOPS and throughput.
     pub(crate) fn of_numbers(serial: u64, (iops, throughput): (u64, u64)) -> Self {
         let (iops, throughput) = (Some(iops), Some(throughput));
         let (kind, per_gib, auto) = (None, None, None);
@@ -79,7 +77,6 @@ impl Class {
         parameters
     }
 
-    /// Returns the request of the resizer or of the volume modifier.
     pub(crate) fn request(&self, volume: &str) -> Result<ControllerModifyVolumeRequest, ModifyVolumePropertiesRequest> {
         let (volume, parameters) = (volume.to_owned(), self.parameters());
         match self.by_modifier {
@@ -96,7 +93,6 @@ impl Class {
         tier(self.serial)
     }
 
-    /// Returns whether a part of the class is visible on the volume.
     pub(crate) fn has_left_its_mark(&self, real: &SimVolume) -> bool {
         real.tags.get(TIER) == Some(&self.tier())
     }
@@ -117,8 +113,7 @@ impl Class {
         allowed.is_some_and(|allowed| !real.iops.is_some_and(|iops| allowed.contains(&u64::from(iops))))
     }
 
-    /// Returns the part of the class that the volume lacks. The volume had at least that size when the class was
-    /// applied.
+    /// Returns what the volume lacks of the class. `gib`: the least size when the class was applied.
     pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
         let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
         let least = iops.map(|iops| within_limits(iops, &real.volume_type, gib));
@@ -133,12 +128,10 @@ impl Class {
     }
 }
 
-/// Returns the tag value of that class.
 pub(crate) fn tier(serial: u64) -> String {
     format!("c{serial}")
 }
 
-/// Returns the tag of a class, by its number.
 pub(crate) fn tier_tag(serial: u64) -> ebs_ec2::Tags {
     ebs_ec2::Tags::from([(TIER.to_owned(), tier(serial))])
 }
@@ -161,9 +154,7 @@ pub(crate) struct Changes {
     /// IOPS per GiB of the latest class that sets it, and whether a growth raises the IOPS by it.
     pub(crate) ratio: Option<u64>,
     pub(crate) auto: bool,
-    /// Modify calls in flight.
     pub(crate) modifying: usize,
-    /// Modify calls so far.
     pub(crate) calls: u64,
     answered: Option<Instant>,
     /// The last response leaves open whether the pending class is applied.
@@ -191,13 +182,11 @@ impl Changes {
         }
     }
 
-    /// Returns the applied or pending class.
     pub(crate) fn latest(&self) -> Option<&Class> {
         self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
     }
 
-    /// Returns whether another class may be requested: the last one is applied for every driver, or it failed and no
-    /// late effect is possible.
+    /// Returns whether the last class is applied for every driver, or failed for good.
     pub(crate) fn may_begin_another(&self) -> bool {
         let is_there = self.pending.is_none();
         let is_refused = !self.is_open && self.answered.is_none_or(|at| at.elapsed() > SETTLE);

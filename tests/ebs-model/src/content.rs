@@ -19,10 +19,8 @@ const GIB: i64 = 1 << 30;
 pub(crate) const GP3: &str = "gp3";
 /// The type of volumes for several nodes.
 pub(crate) const IO2: &str = "io2";
-/// The cluster of the drivers of a run.
 pub(crate) const CLUSTER: &str = "blue";
 
-/// Returns the tags that identify volumes of our cluster.
 pub(crate) fn ownership() -> Tags {
     tags(&[
         (&DriverName::default().managed_tag(), "true"),
@@ -36,12 +34,10 @@ pub(crate) fn tags(pairs: &[(&str, &str)]) -> Tags {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Returns a device name that no attachment of a run has.
 pub(crate) fn some_device() -> DeviceName {
     DeviceName::new("/dev/xvddx")
 }
 
-/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Blank,
@@ -49,17 +45,14 @@ pub(crate) enum Origin {
     Volume(String),
 }
 
-/// The content of a CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeOrder {
     pub(crate) name: String,
     pub(crate) gib: i64,
-    /// For several nodes.
     pub(crate) shared: bool,
     pub(crate) zones: Vec<String>,
     pub(crate) origin: Origin,
     pub(crate) team: String,
-    /// Encrypted with this key.
     pub(crate) key: Option<Key>,
     /// More IOPS than the type has everywhere: the driver makes a dry run to find the maximum.
     pub(crate) iops: Option<u32>,
@@ -114,7 +107,6 @@ impl VolumeOrder {
         }
     }
 
-    /// Returns another content for the same name.
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
             // EC2 may encrypt a volume without a request for it.
@@ -151,7 +143,6 @@ impl VolumeOrder {
         }
     }
 
-    /// Returns the type of the volume.
     pub(crate) fn kind(&self) -> &'static str {
         if self.shared { IO2 } else { GP3 }
     }
@@ -203,14 +194,10 @@ pub(crate) fn expand(volume: &str, gib: i64, shared: bool) -> ControllerExpandVo
     }
 }
 
-/// A requested snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SnapOrder {
-    /// The source volume.
     pub(crate) source: String,
-    /// Whether it is locked for a day.
     pub(crate) locked: bool,
-    /// The zones with fast restores.
     pub(crate) fast_in: Vec<String>,
 }
 

@@ -131,7 +131,6 @@ impl<E: Ec2> Driver<E> {
     }
 }
 
-/// Returns the request as the server passes it on.
 fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
     let mut request = Request::new(request);
     request.extensions_mut().insert(connection);

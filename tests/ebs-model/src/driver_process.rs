@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::sidecar::Sidecar;
 
-/// A driver's process from outside.
 #[derive(Debug)]
 pub(crate) struct DriverProcess {
     pub(crate) id: usize,
@@ -32,7 +31,6 @@ pub(crate) struct DriverProcess {
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
 
-/// The clock with which a process signs its calls.
 #[derive(Debug)]
 struct Clock {
     /// It is so wrong that EC2 rejects its signatures.
@@ -41,14 +39,12 @@ struct Clock {
     is_corrected: AtomicBool,
 }
 
-/// When a process lost its callers.
 #[derive(Debug, Default)]
 struct Cuts {
     leases_lost: Vec<(Sidecar, Instant)>,
     died: Option<Instant>,
 }
 
-/// A request in flight at a driver.
 pub(crate) struct Caller(Arc<DriverProcess>);
 
 impl Drop for Caller {
@@ -58,8 +54,7 @@ impl Drop for Caller {
 }
 
 impl DriverProcess {
-    /// Creates a process. `clock_is_wrong`: by more than EC2 accepts, so its calls fail until a response contains the
-    /// time.
+    /// Creates a process. `clock_is_wrong`: its calls fail until a response contains the time.
     pub(crate) fn new(id: usize, clock_is_wrong: bool) -> Self {
         Self {
             id,
@@ -120,7 +115,6 @@ impl DriverProcess {
         lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
     }
 
-    /// Returns the volume to which it has assigned the device name.
     pub(crate) fn has_given(&self, instance: &str, device: &str) -> Option<String> {
         lock(&self.devices).get(&(instance.to_owned(), device.to_owned())).cloned()
     }
@@ -130,7 +124,6 @@ impl DriverProcess {
         lock(&self.modifying).insert(volume.to_owned())
     }
 
-    /// Records the response to a ModifyVolume.
     pub(crate) fn has_modified(&self, volume: &str) {
         lock(&self.modifying).remove(volume);
     }
@@ -140,7 +133,6 @@ impl DriverProcess {
         self.clock.is_wrong && !self.clock.is_corrected.load(Ordering::SeqCst)
     }
 
-    /// Records that a response has contained the time.
     pub(crate) fn learn_the_time(&self) {
         self.clock.is_corrected.store(true, Ordering::SeqCst);
     }

@@ -1,18 +1,14 @@
 //! Events of driver processes: they die and restart, and the leases move between them.
 //!
-//! **What a lost lease permits.** If a sidecar loses its lease, its driver continues, but that sidecar exits and its
-//! calls end at that moment; each sidecar has a separate lease. The driver starts no mutation from then on, because no
-//! caller waits for one; the model checks that. What it had sent before may still reach EC2 for a short while. The new
-//! driver, a process that has been running all along, cannot know of it. So exactly this is permitted, and counted in
-//! the trace of a run:
+//! If a sidecar loses its lease, it exits and its calls end, but its driver continues and starts no mutation from then
+//! on, because no caller waits. What it had sent before may still reach EC2, of which the new driver cannot know. So
+//! exactly this is permitted, and counted in the trace:
 //!
-//! 1. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
-//! 2. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, create two
-//!    snapshots.
+//! 1. a DetachVolume from before the loss takes effect after the new driver has reported the volume attached;
+//! 2. a CreateSnapshot from before the loss, and one of the new driver, create two snapshots.
 //!
-//! A new driver, however long it has been running, sees the sidecar's new connection. So it waits for late effects
-//! before it reports a volume detached or returns a final error for a creation, like a new process. After a process
-//! *died*, only (1) is permitted.
+//! A new driver sees the sidecar's new connection, and waits for late effects before it reports a volume detached or a
+//! final error for a creation. After a process *died*, only (1) is permitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +26,7 @@ use crate::world::World;
 /// The maximum error of a machine's clock, in milliseconds.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
-/// How many machines in a thousand have a clock so wrong that EC2 rejects their signatures until a response contains
-/// the time.
+/// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response has the time.
 const WRONG_CLOCKS: u64 = 80;
 /// Permissions that a policy may lack.
 const RIGHTS: [Action; 19] = [
@@ -113,7 +108,6 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// Returns a driver that some sidecar calls now.
     fn some_holder(&mut self) -> Option<usize> {
         if Instant::now() < self.no_driver_until {
             return None;
@@ -137,7 +131,6 @@ impl<E: Ec2> World<E> {
         next
     }
 
-    /// Starts a process without callers.
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
         // Its machine's clock may be wrong, but mostly not by so much that EC2 rejects its requests.
@@ -157,8 +150,7 @@ impl<E: Ec2> World<E> {
         self.holders = [self.start_driver().await; 4];
     }
 
-    /// Delays attachments for a while: new ones stay `attaching`, or detaching ones stay `detaching` or `busy`, until a
-    /// later release.
+    /// Makes attachments stay `attaching`, or `detaching` or `busy`, until a later release.
     pub(crate) fn make_attachments_stick(&mut self) {
         let effect = match self.rng.below(3) {
             0 => Effect::StuckAttaching,
@@ -181,7 +173,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Releases delayed attachments.
     pub(crate) fn release(&mut self) {
         self.sim.engine().release_all();
         self.tell("stuck attachments are released");

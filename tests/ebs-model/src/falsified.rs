@@ -10,7 +10,6 @@ use crate::planted::Planted;
 use crate::rpc::{Rpc, RpcError, RpcReply, RpcResult};
 
 const GIB: i64 = 1 << 30;
-/// No simulator makes such ids.
 const NO_VOLUME: &str = "vol-00000000000000000";
 const NO_SNAPSHOT: &str = "snap-00000000000000000";
 
@@ -27,7 +26,6 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name(rpc)?).cloned()
     }
 
-    /// Falsifies a response.
     pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: RpcResult) -> RpcResult {
         let Some(bug) = bug else { return answer };
         let mut is_repeated = false;
@@ -44,9 +42,6 @@ impl Memory {
                 made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
             }
             (Planted::ClassGuessed, Err(e)) if is_modify(rpc) && e.code == Code::Aborted => Ok(RpcReply::Done),
-            (Planted::AppliedIsInfeasible, Ok(_)) if is_modify(rpc) => {
-                Err(RpcError { code: Code::InvalidArgument, message: "planted".to_owned() })
-            }
             (Planted::ContentIgnored, Err(e)) if e.code == Code::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;

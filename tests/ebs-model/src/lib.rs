@@ -1,21 +1,17 @@
 //! The model test: runs the controller service with random requests, faults, restarts and lost leases, on virtual time.
 //!
-//! A seed determines a run. It puts the real controller service, with the real layer of operations and the real EC2
-//! policy, before a simulated EC2. A small orchestrator calls it as Kubernetes' sidecars do, and worse. The
-//! orchestrator knows only CSI's responses ([`beliefs`]). After every response and every pause, the model compares them
-//! with the state of EC2 ([`truth`]):
+//! A seed determines a run of the real controller service before a simulated EC2. A small orchestrator calls it as
+//! Kubernetes' sidecars do, and worse. It knows only CSI's responses ([`beliefs`]), which the model compares with the
+//! state of EC2 ([`truth`]):
 //!
 //! - no leaked or duplicate volume or snapshot, no "detached" while attached, no attach after a successful detach
 //! - no duplicate device name, no change of a foreign volume, no lost tag, no size below the reported one
 //! - no class that is reported but not applied, no final code without a reason
 //!
-//! Then the faults end: every request must succeed or fail with a final error, and after everything is deleted, nothing
-//! may be left.
+//! Then the faults end: every request must end, and after everything is deleted, nothing may be left.
 //!
-//! Between driver and EC2, a port loses and delays requests and responses, lets calls take effect after their caller
-//! has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). A late effect and a stale read together
+//! A port between driver and EC2 injects the faults ([`link`], [`fault_plan`]). A late effect and a stale read together
 //! stay within the 15 s after which the driver believes a describe. [`events`] describes what a lost lease permits.
-//!
 //! Planted bugs prove that the model finds bugs ([`Planted`]).
 
 mod administrator;

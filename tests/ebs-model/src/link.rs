@@ -1,7 +1,5 @@
-//! The EC2 port of a driver: the faults of the run apply to every call.
-//!
-//! A call is sent once. It may be lost, delayed, or reach EC2 after its caller has given up or died. The caller gets
-//! EC2's response or an unknown outcome. A call of a dead process never returns.
+//! The EC2 port of a driver, with the faults of the run: a call may be lost, delayed, or reach EC2 after its caller has
+//! given up or died. A call of a dead process never returns.
 
 mod attachments;
 mod instances;
@@ -34,14 +32,12 @@ type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 /// A call, and its effect if it succeeds.
 struct Ec2Call<T> {
     action: Action,
-    /// A dry run of a mutating action.
     dry: bool,
     outcome: Option<CallOutcome>,
     did: fn(&T, &Subject) -> EventKind,
     subject: Subject,
 }
 
-/// The properties of a creation on which its outcome depends.
 struct Creation<'a> {
     token: &'a str,
     dry: bool,
@@ -49,11 +45,14 @@ struct Creation<'a> {
     source: Option<&'a str>,
 }
 
-/// The objects of a call, for the record.
 #[derive(Debug, Clone, Default)]
 struct Subject {
     name: String,
     other: String,
+}
+
+fn of(name: impl ToString) -> Subject {
+    Subject { name: name.to_string(), other: String::new() }
 }
 
 impl<T> Ec2Call<T> {
@@ -61,7 +60,6 @@ impl<T> Ec2Call<T> {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
 
-    /// Sets the outcome.
     fn with(self, outcome: CallOutcome) -> Self {
         Self { outcome: Some(outcome), ..self }
     }
@@ -80,6 +78,11 @@ impl<E: Ec2> Link<E> {
         Arc::clone(&self.ec2)
     }
 
+    /// Returns the call of a change of an object that may be too new for EC2.
+    fn change_of<T>(&self, action: Action, id: &str, did: fn(&T, &Subject) -> EventKind) -> Ec2Call<T> {
+        Ec2Call::change(action, of(id), did).with(self.network.outcome_of_change(action, &[(id, "")]))
+    }
+
     /// Makes a call of a planted bug, which no request has caused, unless the process dies before.
     fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
         let process = Arc::clone(&self.process);
@@ -90,7 +93,6 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// Makes the call `send`.
     async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
         self.process.alive().await;
         let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
@@ -205,7 +207,6 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// Returns the outcome of a creation from `source`.
     fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
         let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;

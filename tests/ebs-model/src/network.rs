@@ -17,9 +17,7 @@ use crate::rng::Rng;
 #[derive(Debug, Clone)]
 pub(crate) struct Ec2Event {
     pub(crate) process: Arc<DriverProcess>,
-    /// When the driver sent the call.
     pub(crate) sent: Instant,
-    /// When EC2 made the change.
     pub(crate) at: Instant,
     pub(crate) what: EventKind,
 }
@@ -43,7 +41,6 @@ pub(crate) enum EventKind {
         name: String,
         id: String,
     },
-    /// A volume or snapshot was deleted.
     Gone {
         id: String,
     },
@@ -85,7 +82,6 @@ pub(crate) struct Network {
     verbose: bool,
 }
 
-/// Facts about EC2.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     /// The creation times of volumes, snapshots and attachments (by volume and instance).
@@ -136,22 +132,18 @@ impl Network {
         outcome
     }
 
-    /// Returns whether EC2 throttles this dry run.
     pub(crate) fn throttles_a_dry_run(&self) -> bool {
         lock(&self.fault_plan).throttles_a_dry_run(&mut lock(&self.rng))
     }
 
-    /// Takes the permission for the action from the drivers for that time.
     pub(crate) fn take_right(&self, action: Action, time: Duration) {
         lock(&self.rights_missing).insert(action, Instant::now() + time);
     }
 
-    /// Restores all permissions.
     pub(crate) fn give_rights(&self) {
         lock(&self.rights_missing).clear();
     }
 
-    /// Returns EC2's error for a signature with a wrong time.
     pub(crate) fn refusal_for_a_clock(&self, action: Action, driver: usize) -> Ec2Error {
         lock(&self.facts).wrong_clock = true;
         self.tell(|| format!("driver {driver}: {action} is rejected because its clock is wrong"));
@@ -163,7 +155,6 @@ impl Network {
         lock(&self.fault_plan).token_last
     }
 
-    /// Expires all existing locks.
     pub(crate) fn end_locks(&self) {
         let facts = &mut *lock(&self.facts);
         facts.unlocked.clone_from(&facts.locked);
@@ -175,12 +166,10 @@ impl Network {
         facts.locked.contains(snapshot) && !facts.unlocked.contains(snapshot)
     }
 
-    /// Returns whether fast restores from it are enabled in that zone.
     pub(crate) fn is_restored_fast(&self, snapshot: &str, zone: &str) -> bool {
         lock(&self.facts).restoring.contains(&(snapshot.to_owned(), zone.to_owned()))
     }
 
-    /// Returns whether fast restores from it are or were enabled in any zone.
     pub(crate) fn has_fast_restores(&self, snapshot: &str) -> bool {
         lock(&self.facts).restoring.iter().any(|(restored, _)| restored == snapshot)
     }
@@ -195,8 +184,7 @@ impl Network {
         is_behind
     }
 
-    /// Returns the outcome of a change of objects that may be too new for EC2: each by id, and optionally the instance
-    /// to which it is attached.
+    /// Returns the outcome of a change of objects that may be too new, by id and instance of an attachment.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
@@ -229,7 +217,6 @@ impl Network {
         std::mem::take(&mut *lock(&self.events))
     }
 
-    /// Records a violated rule of the calls to EC2.
     pub(crate) fn violated(&self, rule: String) {
         lock(&self.violations).push(rule);
     }
@@ -274,7 +261,6 @@ impl Network {
         self.began.elapsed()
     }
 
-    /// Adds a line to a verbose trace.
     pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             lock(&self.calls).push(format!("{:>9.3}     {}", self.elapsed().as_secs_f64(), text()));
@@ -317,7 +303,6 @@ pub(crate) fn injected_error(action: Action, response: Response, planted: Option
     Some(Ec2Error::new(action, class, message))
 }
 
-/// Returns EC2's not-found error of an action.
 fn not_found(action: Action) -> ErrorClass {
     match action {
         Action::DetachVolume => ErrorClass::AttachmentNotFound,
@@ -329,7 +314,6 @@ fn not_found(action: Action) -> ErrorClass {
 }
 
 impl CallOutcome {
-    /// Returns whether no fault applies.
     pub(crate) fn is_plain(&self) -> bool {
         self.before.is_zero()
             && self.after.is_zero()

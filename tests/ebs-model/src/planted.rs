@@ -1,23 +1,10 @@
 //! Bugs that are planted in a driver or in its calls to EC2, to prove that the model finds them.
 
-macro_rules! planted {
-    ($($(#[doc = $text:literal])+ $bug:ident,)+) => {
-        /// A planted bug.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Planted {
-            $($(#[doc = $text])+ $bug,)+
-        }
+use clap::ValueEnum;
 
-        impl Planted {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$bug,)+];
-        }
-    };
-}
-
-planted! {
-    /// DetachVolume reports success without an effect.
-    DetachForgotten,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Planted {
     /// DeleteVolume reports success without an effect.
     DeleteForgotten,
     /// DeleteSnapshot reports success without an effect.
@@ -26,12 +13,8 @@ planted! {
     LockForgotten,
     /// EnableFastSnapshotRestores reports success without an effect.
     FastRestoresForgotten,
-    /// No description of a volume shows attachments, as if an error were read as "none".
-    AttachmentsUnseen,
     /// A detaching attachment counts as detached.
     DetachingIsDetached,
-    /// An attach is repeated by itself, regardless of later requests.
-    AttachTwice,
     /// A while after an attach, the volume is detached without a request.
     DetachUnasked,
     /// A while after a detach, the volume is deleted without a request.
@@ -80,8 +63,7 @@ planted! {
     ReadyTooSoon,
     /// A size is reported before it is reached.
     SizeAhead,
-    /// A call without a response may take effect 90 s later. No driver can wait so long, so this shows that the rules
-    /// depend on the 15 s.
+    /// A call without a response may take effect after 90 s: the rules depend on the 15 s.
     LateBeyondBelief,
     /// The driver starts new mutations after its callers have disconnected.
     WorkWithoutCallers,
@@ -119,8 +101,6 @@ planted! {
     RatioUnseen,
     /// A class with an unknown outcome is reported as a success.
     ClassGuessed,
-    /// An applied class is reported as infeasible.
-    AppliedIsInfeasible,
     /// The right time from a response is forgotten before the next call.
     ClockForgotten,
     /// If EC2 does not report the maximum of IOPS, an old limit is used.

@@ -1,8 +1,5 @@
-//! How long the orchestrator's clients wait for a response, and when they retry.
-//!
-//! Sidecars disconnect after their timeout and retry after a pause that doubles. If each attempt of a driver restarted
-//! a longer wait, it would never finish. So every request must succeed with such clients too, not only with patient
-//! ones.
+//! How long the orchestrator's clients wait for a response, and when they retry. Sidecars disconnect after their
+//! timeout, so a driver whose attempts each restarted a longer wait would never finish.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,10 +21,8 @@ pub(crate) enum Deadline {
     Sidecar,
 }
 
-/// The sidecars' timeouts, and when each may retry.
 #[derive(Debug)]
 pub(crate) struct SidecarRetries {
-    /// By sidecar.
     time_outs: [Duration; Sidecar::ALL.len()],
     longest_pause: Duration,
     pauses: BTreeMap<String, Pause>,
@@ -54,7 +49,6 @@ impl SidecarRetries {
         Self { time_outs, longest_pause, pauses: BTreeMap::new() }
     }
 
-    /// Returns the timeout of the sidecar for such a call.
     pub(crate) fn time_out(&self, target: &Target) -> Duration {
         self.time_outs[target.sidecar().place()]
     }
@@ -64,7 +58,6 @@ impl SidecarRetries {
         self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }
 
-    /// Records the response or the timeout of a call.
     pub(crate) fn record_result(&mut self, target: &Target, succeeded: bool) {
         let request_key = request_key(target);
         if succeeded {
@@ -76,7 +69,6 @@ impl SidecarRetries {
         self.pauses.insert(request_key, Pause { failures: failures + 1, until: Instant::now() + pause });
     }
 
-    /// Restarts every sidecar.
     pub(crate) fn forget(&mut self) {
         self.pauses.clear();
     }

@@ -33,7 +33,6 @@ impl Rng {
         low + self.next() % (high - low + 1)
     }
 
-    /// Returns true with this probability in a thousand.
     pub(crate) fn per_mille(&mut self, times: u64) -> bool {
         self.next() % 1000 < times
     }

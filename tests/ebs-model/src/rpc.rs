@@ -12,7 +12,6 @@ use tonic::{Code, Status};
 
 use crate::sidecar::Sidecar;
 
-/// A call of the orchestrator.
 #[derive(Debug, Clone)]
 pub(crate) enum Rpc {
     CreateVolume(CreateVolumeRequest),
@@ -26,7 +25,6 @@ pub(crate) enum Rpc {
     DeleteSnapshot(DeleteSnapshotRequest),
 }
 
-/// A successful response of a driver.
 #[derive(Debug, Clone)]
 pub(crate) enum RpcReply {
     Volume(Volume),
@@ -45,7 +43,6 @@ pub(crate) struct RpcError {
 pub(crate) type RpcResult = Result<RpcReply, RpcError>;
 
 impl Rpc {
-    /// Returns the sidecar that makes such calls.
     pub(crate) fn sidecar(&self) -> Sidecar {
         match self {
             Self::CreateVolume(_) | Self::DeleteVolume(_) => Sidecar::Provisioner,

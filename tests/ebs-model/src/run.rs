@@ -39,9 +39,6 @@ impl fmt::Display for Failure {
 
 /// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, a line each.
 /// Needs a large stack in an unoptimised build, as [`run_seeds`] has.
-///
-/// # Errors
-/// As [`run`], and for a panic.
 pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure> {
     caught(seed, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -51,9 +48,6 @@ pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure>
 }
 
 /// Runs a seed and converts a panic to a failure with the seed.
-///
-/// # Errors
-/// As the run, and for a panic.
 pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> Result<Vec<String>, Failure> {
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
@@ -65,9 +59,6 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
 
 /// Runs seeds with `one` on several threads, until all have run or `is_over` holds for the failures so far. Returns the
 /// failures, lowest seed first, and the number of runs.
-///
-/// # Panics
-/// The machine starts no thread.
 pub fn run_seeds(
     threads: usize,
     seeds: Range<u64>,
@@ -97,9 +88,6 @@ pub fn run_seeds(
 
 /// Runs one seed on the simulated EC2 and returns the events, a line each. `client` creates each driver process's
 /// client of EC2. Needs a current-thread runtime with paused time.
-///
-/// # Errors
-/// [`Failure`] has the violated rule and the events before it.
 pub async fn run<E: Ec2>(
     seed: u64,
     options: &Options,
@@ -127,11 +115,5 @@ impl<E: Ec2> World<E> {
         self.end_faults();
         self.settle_down().await?;
         self.take_all_down().await
-    }
-
-    /// Returns whether a zone can be full in this run. A response to a call from before the end of the faults may still
-    /// report it.
-    pub(crate) fn has_full_zones(&self) -> bool {
-        self.can_lack_room
     }
 }

@@ -19,8 +19,7 @@ use crate::world::{Checked, World, broken};
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// The time after which every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// A snapshot that lacked a quota becomes ready as soon as there is room, and is then locked for another day. There are
-/// few snapshots.
+/// How often a snapshot may become ready late, after a lack of quota, and be locked for another day.
 const MOST_LOCKS: u32 = 4;
 /// Interval of the checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
@@ -133,7 +132,6 @@ impl<E: Ec2> World<E> {
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
     }
 
-    /// Returns whether its lock prevents a requested deletion.
     fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
         let (id, is_to_go) = match &snap.state {
             SnapshotBelief::Exists { id, .. } => (id, !snap.wish),

@@ -175,7 +175,6 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
 
-    /// Creates a snapshot with the name of one of ours, of a foreign volume.
     async fn add_foreign_snapshot(&self) {
         let state = self.sim.engine().snapshot_of_state().await;
         let Some(volume) = state.volumes.first() else { return };

@@ -11,7 +11,6 @@ pub(crate) enum Sidecar {
 impl Sidecar {
     pub(crate) const ALL: [Self; 4] = [Self::Provisioner, Self::Attacher, Self::Resizer, Self::Snapshotter];
 
-    /// Returns its index.
     pub(crate) fn place(self) -> usize {
         match self {
             Self::Provisioner => 0,

@@ -189,7 +189,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Returns an existing and wanted volume, if any.
     fn some_disk(&mut self) -> Option<Disk> {
         let claims = self.beliefs.claims.iter();
         let disks: Vec<&Disk> =
@@ -307,7 +306,6 @@ impl<E: Ec2> World<E> {
         Some((volume.iops?.into(), volume.throughput?.into()))
     }
 
-    /// Repeats the class in flight, or applies a new one.
     fn apply_a_class(&mut self, disk: &Disk) {
         let deadline = self.deadline();
         let changes = &disk.changes;

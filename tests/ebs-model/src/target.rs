@@ -4,7 +4,6 @@ use crate::classes::Class;
 use crate::content::{SnapOrder, VolumeOrder};
 use crate::sidecar::Sidecar;
 
-/// The object of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     Create { claim: usize, order: VolumeOrder },
@@ -17,14 +16,11 @@ pub(crate) enum Target {
     DropSnapshot { snap: usize, id: String },
 }
 
-/// A call in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) target: Target,
-    /// Its driver.
     pub(crate) driver: usize,
-    /// Publish and Unpublish: the number of calls of the other for this pair at that time. Expand: the number of Modify
-    /// calls.
+    /// The number of calls before: Unpublish for Publish and the reverse, Modify for Expand.
     pub(crate) others_before: u64,
     /// Expand: the ratio by which it must raise the IOPS.
     pub(crate) ratio: Option<u64>,
@@ -39,7 +35,6 @@ pub(crate) struct Call {
 }
 
 impl Target {
-    /// Returns the sidecar that makes such calls.
     pub(crate) fn sidecar(&self) -> Sidecar {
         match self {
             Self::Create { .. } | Self::Delete { .. } => Sidecar::Provisioner,

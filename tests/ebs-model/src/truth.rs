@@ -9,12 +9,10 @@ use crate::network::{Ec2Event, EventKind};
 use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
 
-/// Returns whether the volume is alive and costs money.
 pub(crate) fn is_live(volume: &SimVolume) -> bool {
     !matches!(volume.state.as_str(), "deleting" | "deleted")
 }
 
-/// Returns EC2's attachment of the pair, in any state.
 pub(crate) fn attachment<'a>(truth: &'a StateView, volume: &str, instance: &str) -> Option<&'a SimAttachment> {
     let volume = truth.volumes.iter().find(|v| v.id == volume)?;
     volume.attachments.iter().find(|a| a.instance_id == instance)
@@ -29,7 +27,6 @@ pub(crate) fn named_snapshots<'a>(truth: &'a StateView, name: &'a str) -> impl I
 }
 
 impl<E: Ec2> World<E> {
-    /// Checks every rule that must always hold.
     pub(crate) async fn check(&mut self) -> Checked {
         self.check_events()?;
         if let Some(rule) = self.network.take_violations().into_iter().next() {
@@ -110,8 +107,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Checks device names. EC2 itself rejects a duplicate name, but a driver must not even request one that it has
-    /// assigned.
+    /// Checks that no driver requests a device name that it has assigned, which EC2 would reject.
     fn check_names(&mut self, truth: &StateView) -> Checked {
         for event in std::mem::take(&mut self.names_taken) {
             let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };
@@ -168,7 +164,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Checks that foreign objects are unchanged.
     fn check_foreign(&self, truth: &StateView) -> Checked {
         for (id, before) in &self.foreign {
             let now = truth.volumes.iter().find(|v| v.id == *id);

@@ -33,7 +33,6 @@ pub struct Options {
 /// A future that creates a client of EC2.
 pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
-/// A node of the orchestrator.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) id: String,
@@ -52,10 +51,8 @@ pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
     Err(Violation(rule.into()))
 }
 
-/// The state of a run.
 pub(crate) struct World<E> {
     pub(crate) sim: SimEc2,
-    /// Creates the client of a new driver process.
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) network: Arc<Network>,
     pub(crate) rng: Rng,
@@ -70,7 +67,6 @@ pub(crate) struct World<E> {
     pub(crate) drivers: Vec<Driver<E>>,
     /// The driver that each sidecar calls, by sidecar.
     pub(crate) holders: [usize; Sidecar::ALL.len()],
-    /// Until then the orchestrator has no driver to call.
     pub(crate) no_driver_until: Instant,
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) next_call: u64,
@@ -90,13 +86,12 @@ pub(crate) struct World<E> {
     /// Snapshots that cannot be deleted because of their fast restores.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
+    /// A zone can be full in this run, also in late responses.
     pub(crate) can_lack_room: bool,
-    /// Until then attachments are delayed.
     pub(crate) sticky_until: Option<Instant>,
 }
 
 impl<E: Ec2> World<E> {
-    /// Adds a line to the trace.
     pub(crate) fn tell(&mut self, text: impl AsRef<str>) {
         self.trace.append(&mut self.network.take_told());
         let at = self.network.elapsed().as_secs_f64();
@@ -134,12 +129,10 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns the driver that the sidecar calls now, if any.
     pub(crate) fn driver(&self, of: Sidecar) -> Option<Driver<E>> {
         (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.holders[of.place()]].clone())
     }
 
-    /// Ends the faults.
     pub(crate) fn end_faults(&mut self) {
         lock(&self.network.fault_plan).end_faults();
         self.network.give_rights();

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::process::{Process, ProcessSpec};
+use crate::process::{Process, ProcessSpec, program};
 
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
@@ -48,14 +48,9 @@ pub struct SpanSeen {
 impl Collector {
     /// Starts a collector that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
-        let program = std::env::var_os(PROGRAM).with_context(|| {
-            format!(
-                "{PROGRAM} is not set to the path of the collector; eval \"$(scripts/setup test)\" builds it and sets the variable"
-            )
-        })?;
         let process = Process::spawn(ProcessSpec {
             name: "collector".to_owned(),
-            program: PathBuf::from(program),
+            program: program(PROGRAM)?,
             args: args.iter().map(OsString::from).collect(),
             env: BTreeMap::new(),
             log: dir.join("collector.log"),

@@ -1,6 +1,5 @@
 //! A client of the simulator's control API: its calls, its state and its timing.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -9,8 +8,11 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub use ebs_sim::engine::TimingOverride as Timing;
+pub use ebs_sim::view::State;
+pub use ebs_sim::{LedgerEntry as Call, LedgerPage as Ledger};
 
 /// The time limit of a response. The simulator is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
@@ -19,142 +21,6 @@ const ANSWER_BOUND: Duration = Duration::from_secs(60);
 pub struct Control {
     base: String,
     http: Client<HttpConnector, Full<Bytes>>,
-}
-
-/// EC2 calls since a position.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Ledger {
-    /// The position of the next read.
-    pub next: u64,
-    /// The calls, oldest first.
-    pub calls: Vec<Call>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct Call {
-    pub seq: u64,
-    pub action: String,
-    #[serde(default)]
-    pub parameters: BTreeMap<String, Value>,
-    /// `ok`, or the error code of EC2.
-    pub outcome: String,
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Service time in EC2 in milliseconds, if the simulator reports it.
-    #[serde(default, rename = "ms")]
-    pub service_ms: Option<f64>,
-}
-
-impl Call {
-    /// Returns whether the call succeeded and was not a dry run.
-    pub fn did_work(&self) -> bool {
-        self.outcome == "ok" && !self.dry_run
-    }
-
-    pub fn is_read(&self) -> bool {
-        self.action.starts_with("Describe")
-    }
-}
-
-impl Ledger {
-    /// Counts the successful calls of an action.
-    pub fn done(&self, action: &str) -> usize {
-        self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
-    }
-
-    /// Returns the mutating calls, also failed ones, without dry runs.
-    pub fn mutations(&self) -> Vec<&Call> {
-        self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
-    }
-
-    /// Formats the number of calls by action: `CreateVolume 1, DescribeVolumes 2`.
-    pub fn summary(&self) -> String {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for call in &self.calls {
-            *counts.entry(&call.action).or_default() += 1;
-        }
-        let parts: Vec<String> = counts.into_iter().map(|(action, n)| format!("{action} {n}")).collect();
-        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
-    }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct State {
-    /// All volumes, including those in state `deleting`.
-    pub volumes: Vec<SimVolume>,
-    pub snapshots: Vec<SimSnapshot>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct SimVolume {
-    pub id: String,
-    /// `creating`, `available`, `in-use`, `deleting` or `deleted`.
-    pub state: String,
-    pub size_gib: u64,
-    #[serde(default)]
-    pub tags: BTreeMap<String, String>,
-    #[serde(default)]
-    pub attachments: Vec<SimAttachment>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct SimAttachment {
-    pub instance: String,
-    /// The device name in EC2's mapping.
-    pub device: String,
-    /// `attaching`, `attached`, `detaching`, `busy`.
-    pub state: String,
-    /// The loop device of the attachment, if it is on this machine.
-    #[serde(rename = "loop")]
-    pub loop_device: Option<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct SimSnapshot {
-    pub id: String,
-    /// `pending`, `completed` or `error`.
-    pub state: String,
-    #[serde(default)]
-    pub volume: Option<String>,
-    #[serde(default)]
-    pub tags: BTreeMap<String, String>,
-}
-
-impl State {
-    pub fn volume(&self, id: &str) -> Option<&SimVolume> {
-        self.volumes.iter().find(|volume| volume.id == id)
-    }
-
-    /// Returns the volumes that are neither deleted nor being deleted.
-    pub fn live_volumes(&self) -> Vec<&SimVolume> {
-        self.volumes.iter().filter(|volume| !volume.state.starts_with("delet")).collect()
-    }
-
-    /// Returns the live volumes with this name in the driver's tag.
-    pub fn volumes_named(&self, name: &str) -> Vec<&SimVolume> {
-        let named = |volume: &&SimVolume| volume.tags.get("CSIVolumeName").is_some_and(|tag| tag == name);
-        self.live_volumes().into_iter().filter(named).collect()
-    }
-}
-
-/// Delays of EC2 in milliseconds. A missing field keeps its value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Timing {
-    /// From CreateVolume to `available`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub create_ms: Option<u64>,
-    /// From AttachVolume to `attached`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attach_ms: Option<u64>,
-    /// From DetachVolume to `available`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detach_ms: Option<u64>,
-    /// From CreateSnapshot to `completed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot_ms: Option<u64>,
-    /// From ModifyVolume to `optimizing`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modify_ms: Option<u64>,
 }
 
 impl Control {

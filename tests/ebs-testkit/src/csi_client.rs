@@ -1,6 +1,4 @@
-//! A CSI client over a unix socket, with one method for each call of a container orchestrator.
-//!
-//! The raw clients are for requests that no orchestrator sends.
+//! A CSI client over a unix socket, with a method for each call of an orchestrator, and raw clients for other requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -190,9 +188,6 @@ impl CsiClient {
 
     /// Calls NodeStageVolume and checks the response with [`kubelet::check_stage`]. Tests must call it instead of the
     /// raw client's method.
-    ///
-    /// # Panics
-    /// The kubelet would forget a mount after the response.
     pub async fn stage(&self, request: impl IntoRequest<csi::NodeStageVolumeRequest>) -> Result<(), Status> {
         let request = request.into_request();
         let staging = PathBuf::from(&request.get_ref().staging_target_path);

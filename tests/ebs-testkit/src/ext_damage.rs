@@ -13,7 +13,6 @@ use crate::process::run_tool;
 const DEBUGFS: &str = "/usr/sbin/debugfs";
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Where the superblock starts, in bytes.
 const SUPERBLOCK: u64 = 1024;
 /// The magic number of the journal's superblock, in its byte order on disk.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];

@@ -19,7 +19,7 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::process::{Ending, Process, ProcessSpec};
+use crate::process::{Ending, Process, ProcessSpec, program};
 use crate::run_dir::OwnDir;
 use pki::Pki;
 use rest::Rest;
@@ -103,7 +103,7 @@ impl KubeApi {
 
     /// Starts a separate server, for tests that break it. The processes end with the calling thread.
     pub async fn start() -> anyhow::Result<Self> {
-        let (server, etcd) = (program(API_SERVER, "kube-apiserver")?, program(ETCD, "etcd")?);
+        let (server, etcd) = (program(API_SERVER)?, program(ETCD)?);
         let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
         let [address, store, peer] = free_ports(own_address())?;
         let store = format!("http://{store}");
@@ -263,7 +263,6 @@ pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
 
-/// Returns the path of an object of a manifest.
 fn path_of(object: &str) -> anyhow::Result<String> {
     let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
     let version = field("apiVersion: ").context("the object has no version")?;
@@ -285,18 +284,7 @@ fn path_of(object: &str) -> anyhow::Result<String> {
     Ok(format!("{root}{namespace}/{plural}/{name}"))
 }
 
-fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        bail!("{variable} is not set to the program {name}; use `make test`, or eval \"$(scripts/setup test)\"");
-    };
-    if !path.is_file() {
-        bail!("{variable}={}: file not found; `scripts/setup test` builds it", path.display());
-    }
-    Ok(path)
-}
-
-/// Returns an address that no other process of this machine uses while this one lives: it is derived from the process
-/// id.
+/// Returns an address from the process id, which no other process of this machine uses.
 fn own_address() -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high, middle, low)

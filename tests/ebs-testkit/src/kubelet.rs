@@ -1,9 +1,7 @@
 //! How the kubelet interprets a driver's responses, for tests that check them.
 //!
-//! After a *final* code of NodeStageVolume, the kubelet records that nothing of the volume is mounted. It then never
-//! calls NodeUnstageVolume, and the volume is detached while it is still mounted at its staging path. After the same
-//! code of NodePublishVolume, it forgets the mount at the target path: it never calls NodeUnpublishVolume, and the
-//! volume stays in use.
+//! After a *final* code of NodeStageVolume, the kubelet never calls NodeUnstageVolume, and detaches the volume while it
+//! is still mounted. After one of NodePublishVolume, it never calls NodeUnpublishVolume, and the volume stays in use.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -15,13 +13,10 @@ use tonic::{Request, Response, Status};
 
 use crate::leftovers::mount_points;
 
-/// The gRPC codes after which the kubelet assumes that a NodeStageVolume may have mounted the volume: Canceled,
-/// DeadlineExceeded, ResourceExhausted, Aborted and Unavailable. The list is from `isFinalError` in
-/// `pkg/volume/csi/csi_client.go` of Kubernetes.
+/// The gRPC codes after which the kubelet assumes that a volume may be mounted: Canceled, DeadlineExceeded,
+/// ResourceExhausted, Aborted and Unavailable (`isFinalError` in `pkg/volume/csi/csi_client.go` of Kubernetes).
 const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
-/// The number of OK.
 const OK: i32 = 0;
-/// The number of AlreadyExists.
 const ALREADY_EXISTS: i32 = 6;
 
 /// Returns whether the kubelet treats this code as the end of a NodeStageVolume that has left nothing behind.
@@ -32,8 +27,7 @@ pub fn is_final(code: impl Into<i32>) -> bool {
 }
 
 /// Checks the response to a NodeStageVolume against the mount at its staging path in this thread's mount namespace. A
-/// path that is not absolute counts as not mounted. A status that the client created itself, because the connection
-/// broke, is not a response.
+/// status that the client created itself, because the connection broke, is not a response.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     check("NodeStageVolume", staging, answer)
 }
@@ -64,9 +58,6 @@ fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Resul
 
 /// Calls NodeStageVolume of a service in this mount namespace, and checks the response with [`check_stage`]. Tests must
 /// call it instead of the service's own method. No other call may mount or unmount at the staging path concurrently.
-///
-/// # Panics
-/// The kubelet would forget a mount after the response.
 pub async fn stage(
     node: &impl Node,
     request: csi::NodeStageVolumeRequest,
@@ -77,12 +68,8 @@ pub async fn stage(
     answer
 }
 
-/// Calls NodePublishVolume of a service in this mount namespace, and checks the response with [`check_publish`]. Tests
-/// must call it instead of the service's own method. No other call may mount or unmount at the target path
-/// concurrently.
-///
-/// # Panics
-/// The kubelet would forget a mount after the response.
+/// Calls NodePublishVolume of a service in this mount namespace, as [`stage`] does, and checks the response with
+/// [`check_publish`].
 pub async fn publish(
     node: &impl Node,
     request: csi::NodePublishVolumeRequest,

@@ -179,7 +179,6 @@ fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
     names
 }
 
-/// Returns `vol0abc` for `vol-0abc.img`.
 fn serial_of(file: &str) -> Option<String> {
     let id = file.strip_suffix(".img").filter(|id| id.starts_with("vol-"))?;
     Some(id.replace('-', ""))

@@ -1,7 +1,5 @@
-//! A loop device of exact size over a sparse file in a separate directory, for tests of disks.
-//!
-//! Dropping it, also in a panic, detaches the device and removes the directory. It never touches anything that it has
-//! not created.
+//! A loop device of exact size over a sparse file, for tests of disks. Dropping it detaches it and removes its
+//! directory.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -25,7 +23,6 @@ const ADDPART: &str = "/usr/bin/addpart";
 const BLOCKDEV: &str = "/usr/sbin/blockdev";
 pub const TOOL_BOUND: Duration = Duration::from_secs(60);
 
-/// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
 
@@ -76,11 +73,6 @@ impl LoopDevice {
         let (start, length) = (2048, bytes / 512 - 2048);
         run(ADDPART, &[&disk.device.to_string_lossy(), "1", &start.to_string(), &length.to_string()])?;
         Ok(disk)
-    }
-
-    /// Like [`LoopDevice::new`], for a partition table, which the kernel reads on request.
-    pub fn with_partition_table(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
-        Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
     }
 
     pub fn partition(&self, number: u8) -> PathBuf {

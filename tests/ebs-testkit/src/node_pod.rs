@@ -41,8 +41,7 @@ pub struct NodePod {
     _shared: SharedDirectory,
 }
 
-/// The kubelet's directory. Mounts of a container below it propagate to this mount namespace, as to the kubelet and
-/// pods, until drop.
+/// The kubelet's directory. A container's mounts below it propagate to this mount namespace until drop.
 #[derive(Debug)]
 pub(crate) struct SharedDirectory(PathBuf);
 

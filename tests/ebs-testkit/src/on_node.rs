@@ -93,9 +93,6 @@ impl VolumeOnNode {
     }
 
     /// NodeStageVolume.
-    ///
-    /// # Panics
-    /// The kubelet would forget a mount after the response.
     pub async fn stage(&self) -> Result<(), Status> {
         self.client.stage(self.stage_request()).await
     }

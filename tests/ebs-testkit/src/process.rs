@@ -1,8 +1,7 @@
-//! Child processes of tests and of the demo: the driver, the simulator and system tools. Only this module starts one.
+//! Child processes of tests and of the demo. Only this module starts one.
 //!
 //! A child runs in its own process group with a cleared environment, and writes to a log file. It ends with the thread
-//! that started it (`PR_SET_PDEATHSIG`, set by `setpriv`), and is always reaped: dropping a [`Process`] sends SIGTERM,
-//! waits a limited time, and kills the rest.
+//! that started it (`PR_SET_PDEATHSIG`), and dropping a [`Process`] ends and reaps it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -56,6 +55,14 @@ pub struct Process {
     log: PathBuf,
     log_start: u64,
     ended: Option<ExitStatus>,
+}
+
+/// Returns the program in a variable of `scripts/setup test`.
+pub fn program(variable: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    let path = path.with_context(|| format!("{variable} is not set; run eval \"$(scripts/setup test)\""))?;
+    ensure!(path.is_file(), "{variable}={}: file not found; run scripts/setup test", path.display());
+    Ok(path)
 }
 
 impl Process {
@@ -217,7 +224,6 @@ pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Resu
     tool.ended(status, args)
 }
 
-/// A running system tool and its output.
 struct Tool {
     process: Process,
     /// A file without a name, so nothing remains if this process is killed.

@@ -9,7 +9,6 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::run_dir::RunDir;
 
-/// The directory of the tools that the product starts.
 const TOOLS: &str = "/usr/sbin";
 
 /// The replacement, until drop. Requires the test's own mount namespace; otherwise all processes would see it.

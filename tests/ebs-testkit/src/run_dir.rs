@@ -1,10 +1,7 @@
-//! One directory for the files of each test process. The next run finds and removes what a killed one has left, and
-//! does not touch a run that is still alive.
-//!
-//! A process holds the lock (`flock`) of its directory as long as the directory has contents. The kernel releases the
-//! lock when the process ends in any way; a child shares it only until its exec. So everything in a directory whose
-//! lock is free has no owner: processes that were recorded there by id and start time, mounts, loop devices by their
-//! backing files, and files.
+//! One directory for the files of each test process. The next run removes what a killed one has left, and nothing of a
+//! run that is still alive: the process holds the lock (`flock`) of its directory, and the kernel releases it.
+//! Everything in a directory whose lock is free has no owner: recorded processes, mounts, loop devices by backing
+//! files, and files.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -52,9 +49,7 @@ pub struct Swept {
 }
 
 impl RunDir {
-    /// Returns the directory of this process in the system's directory for temporary files, and creates it if
-    /// necessary. The first call in a process removes what ended runs have left there, and reports it on standard
-    /// error.
+    /// Returns the directory of this process. The first call removes what ended runs have left, and reports it.
     pub fn current() -> io::Result<Arc<Self>> {
         static CURRENT: Mutex<Weak<RunDir>> = Mutex::new(Weak::new());
         static SWEPT: Once = Once::new();
@@ -192,14 +187,12 @@ impl Abandoned {
         fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }
 
-    /// Returns the processes that the run has recorded. A truncated line is ignored.
     fn processes(&self) -> Vec<ProcessRecord> {
         let lines = fs::read_to_string(self.dir.join(PROCESSES)).unwrap_or_default();
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 
-/// The held lock of a directory.
 #[derive(Debug)]
 struct Lock(File);
 
@@ -222,7 +215,6 @@ impl Drop for Lock {
     }
 }
 
-/// Returns whether the path still leads to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

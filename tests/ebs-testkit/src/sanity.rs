@@ -45,7 +45,6 @@ impl Part {
         }
     }
 
-    /// Returns the flags. Ginkgo matches its patterns with the names of suite and spec.
     fn flags(self) -> Vec<(&'static str, String)> {
         let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
         match self {
@@ -106,14 +105,7 @@ const WITH_SECRETS: [&str; 13] = [
 ];
 
 pub fn program() -> anyhow::Result<PathBuf> {
-    let how = "use `make test`, or build it: cd tests/acceptance/sanity && go build -o csi-sanity .";
-    let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
-        bail!("{PROGRAM} is not set to the csi-sanity program; {how}");
-    };
-    if !path.is_file() {
-        bail!("{PROGRAM}={}: file not found; {how}", path.display());
-    }
-    Ok(path)
+    crate::process::program(PROGRAM)
 }
 
 /// Runs the suite for at most `bound`. Failed specs are in the result and not an error.

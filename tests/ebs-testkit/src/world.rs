@@ -1,9 +1,7 @@
-//! The environment of one test: a directory, a simulator in this process, the driver as a child, a CSI client. No
-//! Kubernetes.
+//! The environment of one test: a directory, a simulator in this process, the driver as a child, a CSI client.
 //!
 //! [`World::finish`] checks that nothing is left in EC2 or on the machine, and that the driver made only permitted
-//! calls. If the test fails or does not call it, dropping the world prints the end of the driver's log, cleans up, and
-//! panics after a call that was not permitted.
+//! calls. Without it, dropping the world prints the end of the driver's log and cleans up.
 
 mod builder;
 

@@ -9,9 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::content;
 
-/// Bytes per write.
 const CHUNK: u64 = 1 << 20;
-/// The time limit of one chunk.
 const CHUNK_BOUND: Duration = Duration::from_secs(180);
 
 /// Writes one file repeatedly, with a sync each time, until [`Self::end`] or drop.

@@ -15,7 +15,6 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) enum Refusal {
     /// A rule forbids it in the present state (FailedPrecondition).
     Rule,
-    /// A step failed (Internal).
     Failed,
     /// The request is invalid (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
     Request,

@@ -1,11 +1,9 @@
-//! Disks that can lose power: loop devices over FUSE files in the memory of a separate process, which distinguishes
-//! flushed data from data that was only written. After a power cut, the disk has its state of the last flush plus a
-//! part of the later writes, which a seed selects. Until the power is back, every read and write fails.
+//! Disks that can lose power: loop devices over FUSE files in the memory of a separate process. After a power cut, the
+//! disk has its state of the last flush plus a part of the later writes, which a seed selects.
 //!
-//! **Nothing outlives a killed run.** The server ends with the thread that started it, and when its control connection
-//! is closed. This also ends the FUSE connection, so no request waits forever. The loop devices detach themselves when
-//! their last user closes them (autoclear), and the FUSE file system is unmounted with its mount namespace. The
-//! exception is a device whose user is killed before it has set autoclear; the start of the next server detaches it.
+//! Nothing outlives a killed run. The server, and with it the FUSE connection, ends with the thread that started it and
+//! with its control connection. The loop devices detach themselves with their last user (autoclear); the start of the
+//! next server detaches one whose user was killed before it has set that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use ebs_ec2::SplitMix64;
 
-use crate::planted::records;
+use crate::node::Node;
+use crate::planted::{Planted, records};
 use crate::shared::Shared;
 
+pub(crate) const LOST_RECORDS: &str = "records of a format lost by the planted bug";
 const LOOK: Duration = Duration::from_millis(1);
 
-/// When a fault happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     After(Duration),
@@ -24,10 +25,11 @@ pub(crate) enum Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// `kill -9` of the service, optionally with its tools, which continue otherwise.
-    Kill { with_tools: bool },
+    Kill {
+        with_tools: bool,
+    },
     /// `kill -9` of a tool alone.
     KillTool,
-    /// The node and its disks lose power.
     CutNode,
     /// A disk loses power while its node keeps it.
     CutDisk,
@@ -64,6 +66,12 @@ impl Fault {
             _ => Moment::InFormat(up_to(rng, 25)),
         };
         Some(Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow })
+    }
+
+    /// Draws a fault in the middle of a format, for the bug that is found only there.
+    pub(crate) fn in_format(rng: &mut SplitMix64, volumes: u64) -> Self {
+        let (moment, blow) = (Moment::InTool(up_to(rng, 10)), Blow::Kill { with_tools: true });
+        Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow }
     }
 
     /// Returns the affected node. The volume may move meanwhile.
@@ -121,11 +129,15 @@ impl Fault {
                 let fate = if with_tools { "killed as well" } else { "left running" };
                 shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
                 shared.count("services killed");
+                if with_tools {
+                    lose_records(shared, node);
+                }
             }
             Blow::KillTool => {
                 if node.kill_a_tool() {
                     shared.tell(format!("kill -9 of a tool on node {index}"));
                     shared.count("tools killed under their service");
+                    lose_records(shared, node);
                 }
             }
             Blow::CutNode => {
@@ -151,7 +163,17 @@ impl Fault {
     }
 }
 
-/// Returns a duration below this number of milliseconds.
+/// For a planted bug: no record was ever written to the disk.
+fn lose_records(shared: &Shared, node: &Node) {
+    if shared.planted == Some(Planted::RecordNotKept) {
+        for record in records(&node.state()) {
+            let _gone = std::fs::remove_file(record);
+            shared.tell("planted: the record of a format was never written to the disk");
+            shared.count(LOST_RECORDS);
+        }
+    }
+}
+
 pub(crate) fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
     Duration::from_micros(rng.below(millis * 1000))
 }

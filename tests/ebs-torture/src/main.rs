@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
 use ebs_testkit::run_dir::RunDir;
 use ebs_torture::{Counts, Options, Planted, ServiceOptions, run_seeds, serve, vm};
@@ -24,8 +23,8 @@ struct Arguments {
     #[arg(long)]
     seconds: Option<u64>,
     /// Plant this bug, to check that the torture finds it.
-    #[arg(long)]
-    planted: Option<String>,
+    #[arg(long, ignore_case = true)]
+    planted: Option<Planted>,
     /// First seed [default: an unused one].
     #[arg(long)]
     from: Option<u64>,
@@ -108,8 +107,7 @@ fn in_runtime<T>(threads: usize, work: impl Future<Output = anyhow::Result<T>>) 
 }
 
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let planted = arguments.planted.as_deref().map(|name| Planted::parse(name).context("unknown bug")).transpose()?;
-    let options = Options { program: std::env::current_exe()?, planted };
+    let options = Options { program: std::env::current_exe()?, planted: arguments.planted };
     // The first call removes what killed runs have left.
     let _place = RunDir::current()?;
     let from = arguments.seed.or(arguments.from).unwrap_or_else(new_seeds);

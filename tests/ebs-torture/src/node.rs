@@ -23,7 +23,6 @@ const START: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(4);
 /// How long the unmount of a disk without power may take.
 const UNMOUNT: Duration = Duration::from_secs(60);
-/// Programs that change a disk.
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
 
 #[derive(Debug)]
@@ -39,11 +38,8 @@ pub(crate) struct Node {
     /// Tools that killed services have left running.
     orphans: RefCell<Vec<OwnedFd>>,
     pub(crate) cuts: Cell<u64>,
-    /// Without power.
     pub(crate) is_down: Cell<bool>,
-    /// How often its service was killed.
     pub(crate) kills: Cell<u64>,
-    /// How often a tool of its service was killed.
     pub(crate) tool_kills: Cell<u64>,
 }
 
@@ -153,7 +149,6 @@ impl Node {
         Some(self.client.borrow().as_ref()?.node())
     }
 
-    /// Returns the running tools that change disks.
     fn tools(&self) -> Vec<OwnedFd> {
         let service = self.service.borrow().as_ref().map(Process::pid);
         let children = service.and_then(|service| children_of(service).ok()).unwrap_or_default();
@@ -161,8 +156,7 @@ impl Node {
         tools.filter_map(|(child, _)| hold(child)).collect()
     }
 
-    /// Kills the service with `kill -9`, optionally with its tools, which are orphaned otherwise. Returns the number of
-    /// tools.
+    /// Kills the service with `kill -9`, optionally with its tools. Returns the number of tools.
     pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
         // Before the kill, because nothing identifies orphans afterwards.
         let tools = self.tools();
@@ -250,7 +244,6 @@ impl Node {
         Ok(table.entries().iter().filter(|entry| entry.target == path).cloned().collect())
     }
 
-    /// Returns whether a file system is visible at a path.
     pub(crate) async fn is_file_system_at(&self, path: &Path) -> anyhow::Result<bool> {
         Ok(self.mounts_at(path).await?.last().is_some_and(|entry| entry.device.major != 0))
     }

@@ -4,17 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use ebs_ec2::VolumeId;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 pub enum Planted {
-    /// The record of a format survives a call that failed, or whose mkfs failed by itself. So the failure permits a
-    /// format in the next call.
+    /// The record of a format survives a failed call, and so permits a format in the next call.
     RecordOutlivesRefusal,
     /// The record of a format survives the publication as a raw device, whose data is then overwritten by a format.
     RecordOutlivesRawPublish,
     /// A mount remains after the volume is unstaged.
     MountStaysBehind,
+    /// The record of a format is not durable when the service or its mkfs is killed.
+    RecordNotKept,
     /// Unstage reports success although the volume is still mounted or bound elsewhere.
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
@@ -33,28 +36,6 @@ pub enum Planted {
     ReadOnlyPublished,
 }
 
-impl Planted {
-    pub const ALL: [Self; 11] = [
-        Self::RecordOutlivesRefusal,
-        Self::RecordOutlivesRawPublish,
-        Self::MountStaysBehind,
-        Self::UnstageIgnoresUses,
-        Self::ForceWithoutRecord,
-        Self::GrowthDecidesAccess,
-        Self::FrozenStaysFrozen,
-        Self::CopyHoldsVolume,
-        Self::FlushLeftOut,
-        Self::JournalErrorIgnored,
-        Self::ReadOnlyPublished,
-    ];
-
-    /// Parses the name on the command line.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(text))
-    }
-}
-
-/// Returns the records of formats in progress in a state directory.
 pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(state).into_iter().flatten().flatten();
     let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("format-");

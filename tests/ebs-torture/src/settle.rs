@@ -22,8 +22,7 @@ const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // A disk that has lost power, or on which others have left something, needs another attachment. A kubelet also
-    // unstages a raw volume.
+    // A disk without power, or with traces of others, needs another attachment. A kubelet unstages a raw volume.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();
@@ -140,7 +139,6 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     Some(exception)
 }
 
-/// Does the manual repair of the documentation.
 fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow::Result<()> {
     shared.tell(format!("volume {}: manual repair, {}", volume.index, exception.as_str()));
     match exception {

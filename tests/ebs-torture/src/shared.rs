@@ -11,8 +11,7 @@ use crate::cut_disk::{Cut, CutDisks};
 use crate::node::Node;
 use crate::planted::Planted;
 
-/// The reasons why a volume may need a manual repair, or be rejected permanently, after the last fault. There are no
-/// others.
+/// All reasons for which a volume may need a manual repair after the last fault, or be rejected for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exception {
     /// The disk has data that the driver did not write: rejected, and the data stays.
@@ -23,8 +22,7 @@ pub enum Exception {
     /// The first mkfs was interrupted, and its record was removed by a later event: unstage, a raw publish, a growth of
     /// the disk, an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
-    /// The offline growth of an ext file system was interrupted: `e2fsck -p` requires an administrator, who runs
-    /// `e2fsck -fy`. The data is intact.
+    /// An offline growth of ext was interrupted: `e2fsck -fy` by an administrator repairs it. The data is intact.
     GrowthBrokenOff,
 }
 
@@ -87,7 +85,6 @@ impl fmt::Display for Counts {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: VolumeId,
-    /// The node that it is attached to.
     pub(crate) at: Cell<Option<usize>>,
     pub(crate) cuts: Cell<u64>,
     /// It has no power although its node has.
@@ -177,12 +174,10 @@ impl Shared {
         done
     }
 
-    /// Returns whether a power cut is permitted now.
     pub(crate) fn may_cut(&self) -> bool {
         self.uncut.get() == 0
     }
 
-    /// Cuts the power of a disk after this number of changes.
     pub(crate) fn arm(&self, volume: usize, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.disks.borrow_mut().arm(&self.places[volume].id, seed, changes)?;
         self.armed.set(Some(volume));
@@ -197,7 +192,6 @@ impl Shared {
         }
     }
 
-    /// Returns whether the pending power cut has happened.
     pub(crate) fn has_struck(&self) -> bool {
         let Some(volume) = self.armed.get() else { return false };
         !self.disks.borrow_mut().has_power(&self.places[volume].id).unwrap_or(true)

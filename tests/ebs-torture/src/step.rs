@@ -21,7 +21,6 @@ pub(crate) enum Step {
         raw: bool,
     },
     Unstage,
-    /// EC2 makes the disk larger.
     Enlarge,
     Expand,
     /// The disk grows, and the tools that grow the file system fail.

@@ -11,7 +11,6 @@ pub(crate) struct Trouble {
     pub(crate) was_frozen: bool,
     /// Another mount namespace has a copy of the volume's mounts.
     pub(crate) copy: Option<MountCopy>,
-    /// The owner of the copy has a file of it open.
     pub(crate) copy_is_used: bool,
     /// The kernel has found errors and rejects writes.
     pub(crate) is_read_only: bool,
@@ -22,8 +21,7 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Returns whether a process in another mount namespace has a file of the volume open, which correctly prevents the
-    /// unstage.
+    /// Returns whether a process in another mount namespace has a file open, which prevents the unstage.
     pub(crate) fn is_in_use(&self) -> bool {
         self.copy.is_some() && self.copy_is_used
     }

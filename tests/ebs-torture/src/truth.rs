@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use ebs_testkit::content::{self, Pattern};
 
-/// A file that was written and synced.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     pub(crate) name: String,
@@ -33,7 +32,6 @@ impl Raw {
 /// What must hold, and what may.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
-    /// Acknowledged files in the file system.
     pub(crate) files: Vec<Kept>,
     /// Acknowledged bytes on the device, from a raw user or another program.
     pub(crate) raw: Vec<Raw>,
@@ -84,7 +82,6 @@ impl Truth {
         self.unflushed.clear();
     }
 
-    /// Records that the disk was zeroed.
     pub(crate) fn wiped(&mut self) {
         *self = Self { named: self.named, ..Self::default() };
     }

@@ -1,9 +1,5 @@
-//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang and fail, and
-//! tests inside that request these events. `make vm-test` runs it.
-//!
-//! Outside, [`run`] packs a root file system ([`pack`]), boots it ([`machine`]), and changes its disks on request
-//! ([`disk`]). Inside, [`guest`] runs the tests, with one boot per [`Suite`]. They communicate over a serial line
-//! ([`line`]).
+//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang, fail and lose
+//! power, and tests inside that request these events over a serial line ([`line`]). `make vm-test` runs it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -64,12 +60,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
             let disks = dir.path().join(format!("disks-{place}-{suite:?}"));
             std::fs::create_dir(&disks).context("a directory for the disks")?;
             let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
-            let (mut machine, line) = Machine::boot(&boot).await?;
-            let ended = run.serve(&mut machine, &line, deadline).await;
-            if arguments.console || ended.is_err() {
-                print(&machine.console_tail(80))?;
-            }
-            ended?;
+            run.boots(boot, arguments.console, deadline).await?;
             (passed, failed) = (passed + run.passed, failed + run.failed);
         }
     }
@@ -99,8 +90,28 @@ struct Run {
 }
 
 impl Run {
-    /// Serves requests until the tests are done.
-    async fn serve(&mut self, machine: &mut Machine, line: &UnixStream, deadline: Instant) -> anyhow::Result<()> {
+    /// Boots the machine, and again after each power cut.
+    async fn boots(&mut self, mut boot: Boot, console: bool, deadline: Instant) -> anyhow::Result<()> {
+        let append = boot.append.clone();
+        loop {
+            let (mut machine, line) = Machine::boot(&boot).await?;
+            let ended = self.serve(&mut machine, &line, deadline).await;
+            if console || ended.is_err() {
+                print(&machine.console_tail(80))?;
+            }
+            let Some(carried) = ended? else { return Ok(()) };
+            boot.append = format!("{append} EBS_CARRIED={carried}");
+            machine.cut_power()?;
+        }
+    }
+
+    /// Serves requests until the tests are done, or until a power cut. Then returns the text for the next boot.
+    async fn serve(
+        &mut self,
+        machine: &mut Machine,
+        line: &UnixStream,
+        deadline: Instant,
+    ) -> anyhow::Result<Option<String>> {
         let mut from = BufReader::new(line);
         let mut to = line;
         loop {
@@ -126,7 +137,8 @@ impl Run {
                     print(&text)?;
                     continue;
                 }
-                Said::Done => return Ok(()),
+                Said::Done => return Ok(None),
+                Said::CutPower { carried } => return Ok(Some(carried)),
                 asked => self.done(machine, asked).await,
             };
             let answer = Answer { error: outcome.err().map(|error| format!("{error:#}")) };
@@ -138,7 +150,7 @@ impl Run {
 
     async fn done(&mut self, machine: &mut Machine, asked: Said) -> anyhow::Result<()> {
         match asked {
-            Said::Plug { serial, hangs } => self.disks.plug(machine, &serial, hangs),
+            Said::Plug { serial, gib, hangs } => self.disks.plug(machine, &serial, gib, hangs),
             Said::Unplug { serial } => Disks::unplug(machine, &serial).await,
             Said::FailWrites { serial } => Disks::fail_writes(machine, &serial),
             Said::Heal { serial } => Disks::heal(machine, &serial),

@@ -35,7 +35,6 @@ pub(crate) struct Volume {
     pub(crate) id: VolumeId,
     pub(crate) fs_type: &'static str,
     pub(crate) bytes: u64,
-    /// The node that it is attached to.
     pub(crate) at: usize,
     /// `None` only while it moves.
     pub(crate) disk: Option<Attached>,
@@ -51,7 +50,6 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Creates a volume that is attached to the first node.
     pub(crate) async fn new(index: usize, id: VolumeId, shared: &Shared, mut rng: SplitMix64) -> anyhow::Result<Self> {
         // mkfs.xfs requires at least 300 MiB.
         let (fs_type, bytes) = match rng.below(100) {
@@ -178,7 +176,6 @@ impl Volume {
         }
     }
 
-    /// Returns false for a step that is impossible now.
     async fn makes_sense(&self, shared: &Shared, step: Step) -> anyhow::Result<bool> {
         let node = self.node(shared);
         let (is_frozen, is_read_only) = (self.trouble.is_frozen, self.trouble.is_read_only);

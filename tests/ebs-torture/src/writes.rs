@@ -16,7 +16,6 @@ const READ_WHOLE: u64 = MIB;
 const MOST_FILES: usize = 24;
 
 impl Volume {
-    /// Writes a file as a pod, and syncs it and its directory.
     pub(crate) async fn write_file(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
         if self.truth.named >= MOST_FILES || !self.node(shared).is_file_system_at(&target).await? {
@@ -72,9 +71,8 @@ impl Volume {
         self.put(shared, device, "somebody", true).await
     }
 
-    /// Returns whether another program may write to the raw device. It must not destroy a complete or partial file
-    /// system, or write during an mkfs. It also must not write while an interrupted mkfs has a record, because that
-    /// permits to format again.
+    /// Returns whether another program may write to the raw device: not over a file system, during an mkfs, or while an
+    /// interrupted mkfs has a record, which permits to format again.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
         let quiet =
@@ -83,8 +81,7 @@ impl Volume {
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
-    /// Writes bytes where a blank proof certainly finds them: in the first or the last MiB, or over two whole
-    /// stretches.
+    /// Writes where a blank proof looks: in the first or last MiB, or over two whole stretches.
     async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());

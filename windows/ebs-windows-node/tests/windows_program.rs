@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
-use ebs_ec2::ZoneName;
+use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
 use ebs_sim::server::{Server, ServerConfig};
 use ebs_testkit::sanity::Part;
@@ -39,9 +39,10 @@ use wine::{PATIENCE, Windows, windows_path};
 /// Creates an EC2 with one availability zone, as in `csi_sanity.rs`, and the metadata service of the machine.
 fn server_config(dir: &Path) -> ServerConfig {
     let mut config = ServerConfig::new(dir.join("ec2"));
-    config.zones.retain(|zone| zone.name == config.zone.as_str() || zone.zone_type != "availability-zone");
-    if let Some(other) = config.zones.iter().find(|zone| zone.name != config.zone.as_str()) {
-        config.second_zone = ZoneName::parse(&other.name).expect("a zone of the simulator");
+    let EngineConfig { zones, zone: own, second_zone, .. } = &mut config.engine;
+    zones.retain(|zone| zone.name == *own || zone.zone_type != "availability-zone");
+    if let Some(other) = zones.iter().find(|zone| zone.name != *own) {
+        second_zone.clone_from(&other.name);
     }
     config
 }

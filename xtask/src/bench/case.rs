@@ -78,8 +78,7 @@ pub(super) struct Targets {
 }
 
 impl CaseName {
-    /// Returns the volume lives of the case; `None` for the cases without lives, see [`super::node`] and
-    /// [`super::process`].
+    /// Returns the volume lives of the case; `None` for [`super::node`] and [`super::process`].
     pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
         let whole = |lives, every| vec![Phase { name: "whole", lives, every, judged: Judged::Targets }];
         let at_rate = || whole(args.lives, per_second(args.rate.clamp(0.01, 1_000.0)));
@@ -154,27 +153,5 @@ impl Case {
     /// Returns the name as in arguments.
     pub(super) fn slug(&self) -> String {
         self.name.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The day has rates from 0.2 to 8 lives a second and a storm of throttles. The evening may exceed the noon's
-    /// latencies by no more than the steady case's targets.
-    #[test]
-    fn evening_after_a_storm_is_judged_like_the_noon() {
-        let phases = day(2_000);
-        let judged: Vec<Judged> = phases.iter().map(|phase| phase.judged).collect();
-        let like_noon = Judged::Like("noon");
-        assert_eq!(judged, [Judged::Targets, Judged::Targets, Judged::No, Judged::No, Judged::No, like_noon]);
-        assert_eq!(phases.iter().map(|phase| phase.lives).sum::<u32>(), 2_000);
-        assert_eq!(Phase { name: "evening", judged: like_noon, ..phases[2] }, phases[5]);
-        let ten_minutes = Duration::from_mins(10);
-        assert_eq!(phases[4].every * phases[4].lives, ten_minutes);
-        let evening_begins: Duration = phases[..5].iter().map(|phase| phase.every * phase.lives).sum();
-        let (from, until) = afternoon_storm(&phases);
-        assert_eq!((until - from, until + ten_minutes), (Duration::from_secs(50), evening_begins));
     }
 }

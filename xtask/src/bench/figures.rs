@@ -13,7 +13,6 @@ use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
 use super::process_stat::to_f64;
 
-/// Results of one kind of call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct RpcFigures {
     pub(super) calls: usize,
@@ -28,7 +27,6 @@ pub(super) struct RpcFigures {
     pub(super) added_max: f64,
 }
 
-/// Results of the calls to EC2.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct TrafficFigures {
     /// By action: the number of calls, and of throttled ones.
@@ -74,7 +72,7 @@ fn spare_calls(calls: &[Call]) -> u64 {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;
     for call in calls.iter().filter(|call| !call.dry_run) {
-        let Some(volume) = call.parameters.get("VolumeId").and_then(serde_json::Value::as_str) else { continue };
+        let Some(volume) = call.parameters.get("VolumeId").map(String::as_str) else { continue };
         match (call.action.as_str(), detached.get(volume).copied()) {
             ("AttachVolume", _) if call.did_work() => drop(detached.remove(volume)),
             ("DetachVolume", Some(asked_again)) => {
@@ -88,7 +86,6 @@ fn spare_calls(calls: &[Call]) -> u64 {
     spare
 }
 
-/// Results of the lives of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct PhaseFigures {
     pub(super) name: &'static str,
@@ -108,7 +105,6 @@ pub(super) fn by_phase(case: &Case, samples: &[(usize, Sample)], calls: &[Call])
     case.phases.iter().enumerate().map(of_phase).collect()
 }
 
-/// Seconds by action and object.
 type ServiceTimes<'a> = HashMap<(&'a str, &'a str), f64>;
 
 /// Computes the callers' latencies of one kind of call.
@@ -134,13 +130,12 @@ fn latency(rpc: Rpc, samples: &[&Sample], service: &ServiceTimes<'_>, eaten: f64
     }
 }
 
-/// Returns the seconds of EC2's API call that did the work, by action and by every value in the call: the volume's id,
-/// or its CSI name in a tag.
+/// Returns the seconds of EC2's call by action and by every value in it: the volume's id or CSI name.
 fn service_times(calls: &[Call]) -> ServiceTimes<'_> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {
-        for value in call.parameters.values().filter_map(serde_json::Value::as_str) {
-            times.insert((call.action.as_str(), value), call.service_ms.unwrap_or(0.0) / 1_000.0);
+        for value in call.parameters.values() {
+            times.insert((call.action.as_str(), value.as_str()), to_f64(call.ms) / 1_000.0);
         }
     }
     times
@@ -160,16 +155,9 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn call(action: &str, outcome: &str, key: &str, ms: f64) -> Call {
-        let parameters = [("VolumeId".to_owned(), serde_json::Value::from(key))].into();
-        Call {
-            seq: 0,
-            action: action.into(),
-            parameters,
-            outcome: outcome.into(),
-            dry_run: false,
-            service_ms: Some(ms),
-        }
+    fn call(action: &str, outcome: &str, key: &str, ms: u64) -> Call {
+        let parameters = [("VolumeId".to_owned(), key.to_owned())].into();
+        Call { action: action.into(), parameters, outcome: outcome.into(), ms, ..Call::default() }
     }
 
     #[test]
@@ -181,13 +169,13 @@ mod tests {
 
     #[test]
     fn throttled_calls_and_dry_runs_count_as_calls_of_a_life() {
-        let mut dry = call("CreateVolume", "DryRunOperation", "a", 1.0);
+        let mut dry = call("CreateVolume", "DryRunOperation", "a", 1);
         dry.dry_run = true;
         let calls = [
             dry,
-            call("CreateVolume", "RequestLimitExceeded", "a", 1.0),
-            call("CreateVolume", "ok", "a", 1.0),
-            call("DescribeVolumes", "ok", "a", 1.0),
+            call("CreateVolume", "RequestLimitExceeded", "a", 1),
+            call("CreateVolume", "ok", "a", 1),
+            call("DescribeVolumes", "ok", "a", 1),
         ];
         let figures = traffic(&calls, 1);
         assert_eq!((figures.mutating_per_life, figures.describes_per_life), (3.0, 1.0));
@@ -202,10 +190,10 @@ mod tests {
             let figures = traffic(calls, 1);
             (figures.mutating_per_life, figures.spare_per_life)
         };
-        let attach = || call("AttachVolume", "ok", "vol-1", 1.0);
-        let detach = || call("DetachVolume", "ok", "vol-1", 1.0);
-        let again = || call("DetachVolume", "IncorrectState", "vol-1", 1.0);
-        let other = || call("DetachVolume", "IncorrectState", "vol-2", 1.0);
+        let attach = || call("AttachVolume", "ok", "vol-1", 1);
+        let detach = || call("DetachVolume", "ok", "vol-1", 1);
+        let again = || call("DetachVolume", "IncorrectState", "vol-1", 1);
+        let other = || call("DetachVolume", "IncorrectState", "vol-2", 1);
         assert_eq!(figures(&[attach(), detach(), again()]), (2.0, 1.0));
         assert_eq!(figures(&[attach(), detach(), again(), again()]), (3.0, 1.0), "the second is not spare");
         assert_eq!(figures(&[attach(), again(), detach()]), (3.0, 0.0), "nothing had been accepted");
@@ -219,7 +207,7 @@ mod tests {
     fn added_latency_excludes_ec2_and_the_ideal_clients_wait() {
         let sample =
             |key: &str, began: f64, took: f64| Sample { rpc: Rpc::Publish, key: key.into(), began, took, tries: 1 };
-        let calls = [call("AttachVolume", "ok", "vol-1", 400.0)];
+        let calls = [call("AttachVolume", "ok", "vol-1", 400)];
         let latency = |samples: &[Sample], calls: &[Call]| {
             latency(Rpc::Publish, &samples.iter().collect::<Vec<_>>(), &service_times(calls), 0.0)
         };

@@ -1,11 +1,8 @@
 //! The wait that no client can avoid: of a client that knows EC2's buckets and wastes no token.
 
-/// A token bucket of EC2.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
-    /// Tokens of the full bucket.
     capacity: f64,
-    /// New tokens per second.
     per_second: f64,
 }
 

@@ -11,14 +11,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::case::Phase;
 
-/// The first and the longest pause between attempts, like the sidecars' `--retry-interval-start` and their limit on the
-/// wait for another worker.
+/// The first and the longest pause between attempts, as the sidecars'.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The time limit of a call, after which the bench fails.
 const CALL_BOUND: Duration = Duration::from_mins(40);
 
-/// A call of a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Rpc {
     Create,
@@ -34,7 +32,6 @@ impl Rpc {
         ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume"][self as usize]
     }
 
-    /// Returns the EC2 action that does its work.
     pub(super) fn action(self) -> &'static str {
         ["CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume"][self as usize]
     }
@@ -45,7 +42,6 @@ impl Rpc {
     }
 }
 
-/// A successful call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     pub(super) rpc: Rpc,
@@ -55,7 +51,6 @@ pub(super) struct Sample {
     pub(super) began: f64,
     /// From the start of the first attempt to the success, in seconds.
     pub(super) took: f64,
-    /// Number of attempts.
     pub(super) tries: u32,
 }
 
@@ -70,7 +65,6 @@ struct Node {
     room: Arc<Semaphore>,
 }
 
-/// The environment of the lives.
 #[derive(Debug, Clone)]
 pub(super) struct Site {
     client: CsiClient,
@@ -80,10 +74,6 @@ pub(super) struct Site {
     began: Instant,
 }
 
-/// Runs a whole life.
-///
-/// # Errors
-/// A call did not succeed within its limit. The text has its last status.
 async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     let name = format!("pvc-bench-{number}");
     let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];
@@ -161,9 +151,6 @@ impl Site {
 }
 
 /// Starts all lives in time, and returns for each life the number of its phase and its samples.
-///
-/// # Errors
-/// The first life that failed.
 pub(super) async fn all(site: Site, phases: &[Phase], bound: Duration) -> anyhow::Result<Vec<(usize, Sample)>> {
     let mut running = tokio::task::JoinSet::new();
     let mut starts = site.began;

@@ -1,8 +1,8 @@
 //! The case `node`: the latency that a node adds to the kernel's own work, and its memory.
 //!
-//! The driver runs in node mode as a separate process, and its volumes are loop devices that take turns. A turn is
-//! stage, publish, unpublish and unstage of a volume that has a file system, and right after it the necessary work,
-//! done by this program: blkid, a mount and a bind. The first turn of each volume, which formats it, is not measured.
+//! The driver's volumes are loop devices that take turns: stage, publish, unpublish and unstage, and right after it the
+//! necessary work by this program: blkid, a mount and a bind. The first turn of each volume formats it and is not
+//! measured.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,6 @@ const VOLUME_BYTES: u64 = 64 << 20;
 const TURNS: u32 = 200;
 const FIRST_LOOK: u32 = 50;
 
-/// The results of the case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct NodeFigures {
     turns: u32,
@@ -46,7 +45,6 @@ pub(super) struct NodeFigures {
 }
 
 impl NodeFigures {
-    /// Returns the values with their limits.
     pub(super) fn verdicts(&self) -> [Verdict; 3] {
         let added = self.stage_and_publish - self.kernel_and_blkid;
         let growth = self.memory_in_the_end.own - self.memory_early.own;
@@ -57,7 +55,6 @@ impl NodeFigures {
         ]
     }
 
-    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         format!(
             "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB in the end, of it {:.1} MiB its own\n{}",
@@ -74,9 +71,6 @@ impl NodeFigures {
 }
 
 /// Runs the case in a private mount namespace; needs root.
-///
-/// # Errors
-/// A process does not start, or an RPC fails.
 pub(super) fn play(places: Places) -> anyhow::Result<NodeFigures> {
     let (sender, receiver) = mpsc::channel();
     in_mount_namespace(move || async move {
@@ -139,7 +133,6 @@ pub(super) fn median(seconds: &mut [f64]) -> Option<f64> {
     seconds.get(seconds.len() / 2).copied()
 }
 
-/// A volume with its disk.
 #[derive(Debug)]
 struct Turn {
     volume: VolumeOnNode,
@@ -159,7 +152,6 @@ impl Turn {
         Ok(Self { volume, disk })
     }
 
-    /// Returns the target and the staging directory.
     fn places(&self) -> [&Path; 2] {
         [&self.volume.target, &self.volume.staging]
     }

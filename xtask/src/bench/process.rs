@@ -1,6 +1,5 @@
-//! The case `process`: the cost of the program itself. It measures the time from the start to the first answer on the
-//! socket, the memory while idle and after a thousand calls, and the size of the file, optionally also of another
-//! driver's program (`--reference`).
+//! The case `process`: the cost of the program itself (start, memory, file size), optionally also of another driver's
+//! program (`--reference`).
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -30,14 +29,12 @@ const CALLS: usize = 1_000;
 /// Resolution of the time measurement.
 const TICK: Duration = Duration::from_micros(500);
 
-/// A program in a mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ProcessFigures {
     ours: bool,
     mode: &'static str,
     with_kubernetes: bool,
-    /// Time from the start to a connection, to the first answer, and to a Probe that reports ready; in seconds,
-    /// medians.
+    /// Median seconds from the start to a connection, to the first answer, and to a ready Probe.
     to_socket: f64,
     to_answer: f64,
     to_ready: f64,
@@ -61,12 +58,10 @@ impl ProcessFigures {
         ]
     }
 
-    /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         missed(self.mode, &self.verdicts())
     }
 
-    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         format!(
             "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} its own), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n{}",
@@ -88,8 +83,7 @@ impl ProcessFigures {
     }
 }
 
-/// A kubeconfig, and the name of a node in that cluster.
-pub(super) type Cluster = (PathBuf, String);
+type Cluster = (PathBuf, String);
 
 /// Starts an API server with a node, if there is a program for one. Returns it with its kubeconfig and node.
 async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
@@ -106,18 +100,11 @@ async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
     Ok(Some((api, cluster)))
 }
 
-/// Runs the case for our program and for another driver's. Without a cluster it starts one of its own.
-///
-/// # Errors
-/// A process does not start or does not answer.
-pub(super) async fn play(
-    places: &Places,
-    reference: Option<&Path>,
-    cluster: Option<Cluster>,
-) -> anyhow::Result<Vec<ProcessFigures>> {
+/// Runs the case for our program and for another driver's.
+pub(super) async fn play(places: &Places, reference: Option<&Path>) -> anyhow::Result<Vec<ProcessFigures>> {
     // The API server ends with this function.
-    let own = if cluster.is_none() { own_cluster().await? } else { None };
-    let cluster = cluster.as_ref().or(own.as_ref().map(|(_, cluster)| cluster));
+    let own = own_cluster().await?;
+    let cluster = own.as_ref().map(|(_, cluster)| cluster);
     let dir = tempfile::tempdir().context("a directory for the case")?;
     let log = places.log("process-ebs-sim");
     let mut simulator = Simulator::spawn(&places.simulator(), &dir.path().join("sim"), &["--devices=none"], log)?;
@@ -139,7 +126,6 @@ pub(super) async fn play(
     Ok(figures)
 }
 
-/// One program in one mode.
 struct Subject<'a> {
     ours: bool,
     mode: &'static str,
@@ -147,7 +133,6 @@ struct Subject<'a> {
     program: &'a Path,
     env: &'a Env,
     log: PathBuf,
-    /// For sockets.
     dir: &'a Path,
 }
 
@@ -196,8 +181,7 @@ impl Subject<'_> {
         Ok(figures)
     }
 
-    /// Makes a thousand calls: read calls of a node, or of a controller, which also creates and deletes two hundred
-    /// volumes.
+    /// Makes a thousand calls: reads, and of a controller also two hundred volumes.
     async fn call(&self, client: &CsiClient) -> anyhow::Result<()> {
         for n in 0..CALLS {
             match (self.mode, n % 5) {

@@ -14,7 +14,6 @@ pub(super) struct Usage {
     /// User and system time in seconds, including threads.
     pub(super) cpu_seconds: f64,
     pub(super) threads: f64,
-    /// Highest resident memory.
     pub(super) peak: f64,
     /// Resident memory, including pages of the program's file, which the kernel can drop.
     pub(super) resident: f64,
@@ -23,10 +22,6 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Reads the usage.
-    ///
-    /// # Errors
-    /// The process is gone or `/proc` has an unexpected format.
     pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
         let read = |name: &str| {
             fs::read_to_string(format!("/proc/{pid}/{name}")).with_context(|| format!("{name} of process {pid}"))
@@ -44,10 +39,6 @@ impl Usage {
     }
 }
 
-/// Returns the process that listens on a unix socket.
-///
-/// # Errors
-/// No process listens there.
 pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("read the peer of the socket")?;

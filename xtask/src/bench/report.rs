@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::case::{Case, Judged};
 use super::figures::{PhaseFigures, TrafficFigures};
 
-/// A value and its target.
 #[derive(Debug)]
 pub(super) struct Verdict {
     what: String,
@@ -24,13 +23,11 @@ impl Verdict {
     }
 }
 
-/// Returns the missed targets as text.
 pub(super) fn missed(subject: &str, verdicts: &[Verdict]) -> Vec<String> {
     let missed = verdicts.iter().filter(|v| v.reached > v.target);
     missed.map(|v| format!("{subject}: {} is {:.3}, target {:.3}", v.what, v.reached, v.target)).collect()
 }
 
-/// Formats the values with their targets for people.
 pub(super) fn table(verdicts: &[Verdict]) -> String {
     let line = |v: &Verdict| {
         let word = if v.reached > v.target { "MISSED" } else { "ok" };
@@ -39,7 +36,6 @@ pub(super) fn table(verdicts: &[Verdict]) -> String {
     verdicts.iter().map(line).collect()
 }
 
-/// The results of a case for one driver.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
     pub(super) case: String,
@@ -70,7 +66,6 @@ impl Outcome {
         of_the_case.chain(self.phases.iter().flat_map(|phase| self.latencies(phase))).collect()
     }
 
-    /// Returns the latencies of a phase with their targets.
     fn latencies(&self, phase: &PhaseFigures) -> Vec<Verdict> {
         let targets = &self.conditions.targets;
         let like = match phase.judged {
@@ -98,7 +93,6 @@ impl Outcome {
         if self.subject == "ours" { missed(&self.case, &self.verdicts()) } else { Vec::new() }
     }
 
-    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\n{} / {}: {} lifecycles in {:.0} s, driver {:.1} CPU seconds ({:.1} ms per lifecycle), peak {:.1} MiB\n",
@@ -149,16 +143,11 @@ pub(super) fn ratios(outcomes: &[Outcome]) -> String {
     both.map(line).collect()
 }
 
-/// Prints a text.
 pub(super) fn say(text: &str) {
     // A closed output is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Writes results as JSON.
-///
-/// # Errors
-/// The file cannot be written.
 pub(super) fn write_json(path: &Path, results: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_vec_pretty(results).context("write the results as JSON")?;
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
@@ -171,7 +160,6 @@ mod tests {
     use super::super::figures::{RpcFigures, traffic};
     use super::*;
 
-    /// Returns the steady case with the default arguments.
     fn steady() -> Case {
         #[derive(clap::Parser)]
         struct Line {

@@ -24,7 +24,6 @@ const CASE_BOUND: Duration = Duration::from_hours(2);
 /// How long the driver's own last calls may take after the last life.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The driver to measure.
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
     /// Our driver, started here with a separate simulator.
@@ -43,10 +42,6 @@ struct Running {
     started: Vec<Process>,
 }
 
-/// Runs a case.
-///
-/// # Errors
-/// See [`super::run`].
 pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome> {
     let (name, mut running) = match subject {
         Subject::Ours(places) => ("ours", start(&case, &places).await?),

@@ -55,7 +55,7 @@ const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-012345
 
 #[tokio::test]
 async fn node_on_an_outpost_reads_its_arn() {
-    let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
+    let sim = sim(|config| config.engine.account.machine_outpost = Some(OUTPOST.to_owned())).await;
     let me = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap().read().await.unwrap();
     assert_eq!(me.outpost.map(|arn| arn.to_string()).as_deref(), Some(OUTPOST));
     sim.server.shutdown().await.unwrap();

@@ -108,7 +108,8 @@ fn what_is_read() -> String {
 #[test]
 fn documentation_has_the_computed_odds() {
     let page = "docs/never-formatted.md";
-    let tables = [("what is read", what_is_read()), ("odds", of_one_piece()), ("odds of spread data", of_spread_data())];
+    let tables =
+        [("what is read", what_is_read()), ("odds", of_one_piece()), ("odds of spread data", of_spread_data())];
     doc_table::check(page, &tables);
     doc_table::check("docs/differences.md", &[("odds", of_one_piece())]);
 }

@@ -193,8 +193,7 @@ impl Reply {
     }
 }
 
-/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume. They are not EC2 calls, but EC2's volumes show the
-/// result.
+/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume, whose results EC2's volumes show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNodeVolume {
     pub cluster_arn: String,

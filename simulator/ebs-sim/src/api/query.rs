@@ -12,10 +12,6 @@ use super::{Fault, invalid_value, missing, not_simulated};
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Decodes a form or a query string.
-    ///
-    /// # Errors
-    /// `MalformedQueryString` for invalid UTF-8 after decoding, or a duplicate parameter.
     pub(crate) fn parse(form: &str) -> Result<Self, Fault> {
         let malformed = |why: String| Fault::with_status(404, "MalformedQueryString", why);
         let mut all = BTreeMap::new();
@@ -40,28 +36,19 @@ impl Params {
         self.0.retain(|name, _| !unwanted(name));
     }
 
-    /// Returns the remaining parameters, for the ledger.
     pub(crate) fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
 
-    /// Takes a text, or `None` if absent.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
 
-    /// Takes a parameter.
-    ///
-    /// # Errors
-    /// `InvalidParameterValue` for an invalid value.
     pub(crate) fn take<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         T::parameter(self, name)
     }
 
     /// Takes a required parameter, which must not be empty.
-    ///
-    /// # Errors
-    /// Also `MissingParameter`.
     pub(crate) fn required<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
@@ -81,7 +68,6 @@ impl Params {
         indices
     }
 
-    /// Returns the names with a prefix, which are adjacent in the map.
     fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
         self.0
             .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -89,7 +75,6 @@ impl Params {
             .take_while(move |name| name.starts_with(prefix))
     }
 
-    /// Returns whether `name` or anything below `name.` exists.
     fn has(&self, name: &str) -> bool {
         self.0.contains_key(name) || self.below(&format!("{name}.")).next().is_some()
     }
@@ -102,17 +87,10 @@ impl Params {
     }
 
     /// Rejects a parameter that EC2 supports and the simulator does not.
-    ///
-    /// # Errors
-    /// `UnsupportedOperation` when it or anything below it exists.
     pub(crate) fn refuse(&self, name: &str) -> Result<(), Fault> {
         if self.has(name) { Err(not_simulated(name)) } else { Ok(()) }
     }
 
-    /// Ends decoding.
-    ///
-    /// # Errors
-    /// `UnknownParameter` when a parameter remains.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -146,11 +124,9 @@ impl super::Call {
     }
 }
 
-/// The type of a parameter.
 pub(crate) trait Parameter: Sized {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault>;
 
-    /// Returns whether the value equals an absent parameter.
     fn is_absent(&self) -> bool {
         false
     }
@@ -198,7 +174,6 @@ impl Parameter for Option<bool> {
     }
 }
 
-/// False by default.
 impl Parameter for bool {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         Ok(p.take::<Option<bool>>(name)?.unwrap_or(false))
@@ -287,15 +262,6 @@ mod tests {
     }
 
     #[test]
-    fn remaining_parameter_is_unknown() {
-        let mut p = params("VolumeId=vol-1&Force=true");
-        p.text("VolumeId");
-        let refusal = p.finish().unwrap_err();
-        assert_eq!(refusal.code, "UnknownParameter");
-        assert!(refusal.message.contains("Force"));
-    }
-
-    #[test]
     fn invalid_number_or_flag_is_invalid_value() {
         for bad in ["", "x", "4.5", "2147483648", "0x10"] {
             let refused = params(&format!("Size={bad}")).take::<Option<i64>>("Size").unwrap_err();
@@ -307,11 +273,6 @@ mod tests {
             "InvalidParameterValue"
         );
         assert_eq!(params("Encrypted=True").take::<Option<bool>>("Encrypted"), Ok(Some(true)));
-    }
-
-    #[test]
-    fn duplicate_parameter_is_rejected() {
-        assert_eq!(Params::parse("Size=1&Size=2").unwrap_err().code, "MalformedQueryString");
     }
 
     proptest! {

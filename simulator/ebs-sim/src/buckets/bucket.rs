@@ -6,7 +6,6 @@ use ebs_ec2::Tokens;
 
 use super::Rate;
 
-/// The tokens at a given time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
     tokens: Tokens,
@@ -14,7 +13,6 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a full bucket.
     pub(super) fn full(rate: Rate, now: SystemTime) -> Self {
         Self { tokens: Tokens::full(f64::from(rate.capacity)), at: now }
     }

@@ -53,9 +53,6 @@ impl Limits {
     }
 
     /// Rejects names that match no action.
-    ///
-    /// # Errors
-    /// [`BadLimits`] names the first one.
     pub fn check(&self) -> Result<(), BadLimits> {
         for name in self.rates.keys() {
             let action = name.strip_suffix(UNFILTERED);
@@ -91,7 +88,6 @@ impl Limits {
     }
 }
 
-/// Returns EC2's own rate.
 fn default_rate(key: Key) -> Rate {
     let (capacity, per_second) = match key.action {
         "CreateVolume" | "DeleteVolume" | "CreateSnapshot" | "DeleteSnapshot" => (100, 5),

@@ -24,13 +24,11 @@ fn filtered() -> Call {
     line("DescribeVolumes Filter.1.Name=volume-id Filter.1.Value.1=vol-1")
 }
 
-/// Returns how many calls pass at one moment.
 fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usize {
     (0..1000).take_while(|_| buckets.draw(now, call, share).is_ok()).count()
 }
 
-/// EC2 has one token bucket for each action with the documented capacity and refill, and a smaller one for describes
-/// without filters and pages.
+/// Each action has the documented bucket. Describes without filters and pages have a smaller one.
 #[test]
 fn each_action_has_its_documented_bucket() {
     for (call, capacity, per_second) in [

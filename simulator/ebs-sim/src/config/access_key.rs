@@ -15,9 +15,6 @@ pub struct AccessKey {
 
 impl AccessKey {
     /// Parses `ID:SECRET`, the form of the command line.
-    ///
-    /// # Errors
-    /// A sentence that describes the problem without the secret.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (id, secret) = text.split_once(':').ok_or("expected ID:SECRET, separated by a colon")?;
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {

@@ -43,35 +43,3 @@ pub struct Quotas {
     pub pending_snapshots: Option<usize>,
     pub instances: Option<usize>,
 }
-
-impl Quotas {
-    /// Returns the quotas of a new account, as published in the EBS service quotas.
-    pub fn published() -> Self {
-        let of = |numbers: &[(&str, u64)]| numbers.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-        Self {
-            storage_tib: of(&[
-                ("gp2", 50),
-                ("gp3", 50),
-                ("io1", 50),
-                ("io2", 20),
-                ("sc1", 50),
-                ("st1", 50),
-                ("standard", 50),
-            ]),
-            iops: of(&[("io1", 300_000), ("io2", 100_000)]),
-            modification_tib: of(&[
-                ("gp2", 500),
-                ("gp3", 500),
-                ("io1", 500),
-                ("io2", 20),
-                ("sc1", 500),
-                ("st1", 500),
-                ("standard", 500),
-            ]),
-            concurrent_copies: Some(5),
-            fast_restores: Some(5),
-            pending_snapshots: Some(100),
-            instances: None,
-        }
-    }
-}

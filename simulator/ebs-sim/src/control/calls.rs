@@ -10,8 +10,9 @@ use serde_json::json;
 
 use crate::faults::rules_from_json;
 use crate::http::answer;
+use crate::view;
 
-use super::{Control, bytes, done, refuse, reply, view};
+use super::{Answer, Control, bytes, done, refuse, reply};
 
 /// Parses the parameters of a query, each of which must be unique and known.
 fn parameters<'a>(query: &'a str, known: &[&str]) -> Result<BTreeMap<&'a str, &'a str>, String> {
@@ -33,60 +34,44 @@ fn number<T: std::str::FromStr>(found: &BTreeMap<&str, &str>, name: &str, defaul
     given.map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name}={text} is not a number")))
 }
 
-pub(super) async fn ledger(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Response<Body> {
+pub(super) async fn ledger(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Answer {
     let query = query.unwrap_or_default();
-    let asked = parameters(&query, &["since", "limit"])
-        .and_then(|found| Ok((number(&found, "since", 0)?, number(&found, "limit", usize::MAX)?)));
-    match asked {
-        Ok((since, limit)) => answer(StatusCode::OK, "application/json", control.ledger.page(since, limit)),
-        Err(message) => refuse(message),
-    }
+    let found = parameters(&query, &["since", "limit"]).map_err(refuse)?;
+    let (since, limit) = (number(&found, "since", 0), number(&found, "limit", usize::MAX));
+    let page = control.ledger.page(since.map_err(refuse)?, limit.map_err(refuse)?);
+    Ok(answer(StatusCode::OK, "application/json", page))
 }
 
 pub(super) async fn state(State(control): State<Arc<Control>>) -> Response<Body> {
-    reply(StatusCode::OK, &view::view(&control.engine.snapshot_of_state().await))
+    reply(StatusCode::OK, &json!(view::State::from(control.engine.snapshot_of_state().await)))
 }
 
 pub(super) async fn rules(State(control): State<Arc<Control>>) -> Response<Body> {
     reply(StatusCode::OK, &json!({"rules": control.engine.faults().list()}))
 }
 
-pub(super) async fn add_rules(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    let bytes = match bytes(body).await {
-        Ok(bytes) => bytes,
-        Err(refusal) => return refusal,
-    };
-    let set = rules_from_json(&bytes).and_then(|rules| {
-        tracing::info!(?rules, "fault rules set");
-        control.engine.faults().add_all(rules).map_err(|(at, bad)| format!("rule {}: {bad}", at + 1))
-    });
-    match set {
-        Ok(ids) => reply(StatusCode::OK, &json!({"ids": ids})),
-        Err(message) => refuse(message),
-    }
+pub(super) async fn add_rules(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let rules = rules_from_json(&bytes(body).await?).map_err(refuse)?;
+    tracing::info!(?rules, "fault rules set");
+    let ids = control.engine.faults().add_all(rules).map_err(|(at, bad)| refuse(format!("rule {}: {bad}", at + 1)))?;
+    Ok(reply(StatusCode::OK, &json!({"ids": ids})))
 }
 
-pub(super) async fn remove_rules(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Response<Body> {
+pub(super) async fn remove_rules(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Answer {
     let query = query.unwrap_or_default();
     let faults = control.engine.faults();
-    let name = match parameters(&query, &["name"]) {
-        Ok(found) => found.get("name").copied(),
-        Err(message) => return refuse(message),
-    };
-    match name.map(|name| percent_encoding::percent_decode_str(name).decode_utf8_lossy()) {
+    let found = parameters(&query, &["name"]).map_err(refuse)?;
+    match found.get("name").map(|name| percent_encoding::percent_decode_str(name).decode_utf8_lossy()) {
         None => faults.clear(),
-        Some(name) if faults.remove_named(&name) == 0 => return no_rule(&format!("named {name:?}")),
+        Some(name) if faults.remove_named(&name) == 0 => return Err(no_rule(&format!("named {name:?}"))),
         Some(_) => {}
     }
     done()
 }
 
-pub(super) async fn remove_rule(State(control): State<Arc<Control>>, Path(id): Path<String>) -> Response<Body> {
-    match id.parse() {
-        Ok(number) if control.engine.faults().remove(number) => done(),
-        Ok(_) => no_rule(&id),
-        Err(_) => refuse(format!("{id:?} is not the number of a rule")),
-    }
+pub(super) async fn remove_rule(State(control): State<Arc<Control>>, Path(id): Path<String>) -> Answer {
+    let number = id.parse().map_err(|_| refuse(format!("{id:?} is not the number of a rule")))?;
+    if control.engine.faults().remove(number) { done() } else { Err(no_rule(&id)) }
 }
 
 fn no_rule(which: &str) -> Response<Body> {

@@ -13,19 +13,16 @@ use crate::api::Fault;
 use crate::config::Consistency;
 use crate::engine::Engine;
 
-use super::{Control, done, json_of, refuse, reply};
+use super::{Answer, Control, done, json_of, refuse, reply};
 
-/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
 
-/// Maximum lag of reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lag {
     max_lag_ms: u64,
 }
 
-/// An attachment that is stuck or has a broken device.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StuckAttachment {
@@ -50,29 +47,23 @@ pub(super) async fn consistency(State(control): State<Arc<Control>>) -> Response
     reply(StatusCode::OK, &json!({"max_lag_ms": u64::try_from(max_lag.as_millis()).unwrap_or(u64::MAX)}))
 }
 
-pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Lag>(body, "{\"max_lag_ms\": NUMBER}").await {
-        Ok(Lag { max_lag_ms }) if max_lag_ms > MAX_LAG_MS => {
-            refuse(format!("max_lag_ms: {max_lag_ms} exceeds {MAX_LAG_MS}, EC2's longest lag"))
-        }
-        Ok(Lag { max_lag_ms }) => {
-            control.engine.set_consistency(Consistency { max_lag: Duration::from_millis(max_lag_ms) });
-            done()
-        }
-        Err(refusal) => refusal,
+pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let Lag { max_lag_ms } = json_of(body, "{\"max_lag_ms\": NUMBER}").await?;
+    if max_lag_ms > MAX_LAG_MS {
+        return Err(refuse(format!("max_lag_ms: {max_lag_ms} exceeds {MAX_LAG_MS}, EC2's longest lag")));
     }
+    control.engine.set_consistency(Consistency { max_lag: Duration::from_millis(max_lag_ms) });
+    done()
 }
 
-pub(super) async fn release(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<StuckAttachment>(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await {
-        Ok(stuck) => stuck.release(&control.engine).map_or_else(refuse, |()| done()),
-        Err(refusal) => refusal,
-    }
+pub(super) async fn release(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let stuck: StuckAttachment = json_of(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await?;
+    stuck.release(&control.engine).map_err(refuse)?;
+    done()
 }
 
-pub(super) async fn heal(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<StuckAttachment>(body, "{\"volume\": ID}").await {
-        Ok(stuck) => control.engine.heal_device(&stuck.volume).map_or_else(refuse, |()| done()),
-        Err(refusal) => refusal,
-    }
+pub(super) async fn heal(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let stuck: StuckAttachment = json_of(body, "{\"volume\": ID}").await?;
+    control.engine.heal_device(&stuck.volume).map_err(refuse)?;
+    done()
 }

@@ -13,7 +13,7 @@ use crate::buckets::Limits;
 use crate::config::TimingOverride;
 use crate::wire::xml::timestamp;
 
-use super::{Control, done, json_of, refuse, reply};
+use super::{Answer, Control, done, json_of, refuse, reply};
 
 /// Maximum jump of the clock, ten years.
 const MAX_LEAP_MS: u64 = 10 * 365 * 24 * 3_600_000;
@@ -41,12 +41,8 @@ pub(super) async fn limits(State(control): State<Arc<Control>>) -> Response<Body
     reply(StatusCode::OK, &json!({"limits": engine.limits(), "buckets": engine.bucket_levels()}))
 }
 
-pub(super) async fn set_limits(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    let limits = match json_of::<Value>(body, "JSON").await.map(given) {
-        Ok(Ok(limits)) => limits,
-        Ok(Err(why)) => return refuse(why),
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn set_limits(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let limits = given(json_of(body, "JSON").await?).map_err(refuse)?;
     tracing::info!(?limits, "limits changed");
     control.engine.set_limits(limits);
     done()
@@ -56,29 +52,21 @@ pub(super) async fn timing(State(control): State<Arc<Control>>) -> Response<Body
     reply(StatusCode::OK, &json!(control.engine.timing()))
 }
 
-pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<TimingOverride>(body, "times in milliseconds").await {
-        Ok(times) => {
-            if let Err(why) = times.check() {
-                return refuse(why);
-            }
-            control.engine.replace_timing(times);
-            tracing::info!(?times, "times changed");
-            done()
-        }
-        Err(refusal) => refusal,
-    }
+pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let times: TimingOverride = json_of(body, "times in milliseconds").await?;
+    times.check().map_err(refuse)?;
+    control.engine.replace_timing(times);
+    tracing::info!(?times, "times changed");
+    done()
 }
 
-pub(super) async fn advance(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Leap>(body, "{\"ms\": NUMBER}").await {
-        Ok(Leap { ms }) if ms <= MAX_LEAP_MS => {
-            control.engine.advance(Duration::from_millis(ms));
-            reply(StatusCode::OK, &json!({"now": timestamp(control.engine.now())}))
-        }
-        Ok(Leap { ms }) => refuse(format!("ms: {ms} exceeds {MAX_LEAP_MS}, ten years")),
-        Err(refusal) => refusal,
+pub(super) async fn advance(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let Leap { ms } = json_of(body, "{\"ms\": NUMBER}").await?;
+    if ms > MAX_LEAP_MS {
+        return Err(refuse(format!("ms: {ms} exceeds {MAX_LEAP_MS}, ten years")));
     }
+    control.engine.advance(Duration::from_millis(ms));
+    Ok(reply(StatusCode::OK, &json!({"now": timestamp(control.engine.now())})))
 }
 
 pub(super) async fn shutdown(State(control): State<Arc<Control>>) -> Response<Body> {

@@ -41,7 +41,6 @@ impl Clock {
         self.tokio + at.duration_since(self.wall + self.leaped()).unwrap_or_default()
     }
 
-    /// Jumps forward.
     pub(super) fn leap(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.leaped_micros.fetch_add(micros, Ordering::Relaxed);

@@ -19,21 +19,18 @@ use super::{StateView, TimingOverride};
 
 pub(super) type ReplySender = oneshot::Sender<Result<Reply, Fault>>;
 
-/// A reply that waits for its data.
 #[derive(Debug)]
 pub(super) struct HeldReply {
     pub(super) reply: Reply,
     pub(super) answer: ReplySender,
 }
 
-/// Work for the data plane that has not started.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) effect: Effect,
     pub(super) held: Option<HeldReply>,
 }
 
-/// The result of a call.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made: a box would cost more")]
 pub(super) enum Applied {
     Now(Result<Reply, Fault>),
@@ -130,12 +127,10 @@ impl Core {
         core.sim.set_max_lag(now, max_lag);
     }
 
-    /// Returns the default lag of reads.
     pub(super) fn max_lag(&self) -> Duration {
         self.lock().sim.max_lag()
     }
 
-    /// Releases a stuck attachment.
     pub(super) fn release(&self, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         let mut core = self.lock();
         core.settle();
@@ -252,7 +247,6 @@ impl Inner {
         }
     }
 
-    /// Applies the result of an effect.
     pub(super) fn finish(&mut self, effect: &Effect, outcome: &Outcome) {
         self.finish_at(self.clock.now(), effect, outcome);
     }
@@ -264,7 +258,6 @@ impl Inner {
         }
     }
 
-    /// Returns when the next change is due.
     pub(super) fn next_due(&self) -> Option<tokio::time::Instant> {
         let due: Option<SystemTime> = self.sim.next_due(self.clock.now());
         due.map(|at| self.clock.instant(at))

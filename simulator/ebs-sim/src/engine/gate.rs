@@ -25,7 +25,6 @@ pub(super) struct Gate {
     request_ids: Chance,
 }
 
-/// The gate behind a lock.
 #[derive(Debug)]
 pub(super) struct Guarded(Mutex<Gate>);
 
@@ -69,9 +68,6 @@ pub struct Faults {
 
 impl Faults {
     /// Adds a rule. Its times count from now.
-    ///
-    /// # Errors
-    /// [`BadRule`] names the field.
     pub fn add(&self, rule: Rule) -> Result<RuleId, BadRule> {
         let ids = self.add_all(vec![rule]).map_err(|(_, bad)| bad)?;
         Ok(ids.into_iter().next().unwrap_or_default())
@@ -109,7 +105,6 @@ impl Faults {
 }
 
 impl Engine {
-    /// Returns the id of the next request.
     pub(crate) fn request_id(&self) -> String {
         self.shared.gate.lock().request_ids.request_id()
     }

@@ -1,7 +1,5 @@
-//! The inputs of the state since it was saved, one line of JSON for each.
-//!
-//! The state is a function of its inputs: a replay produces the same result, including ids. Each line records the
-//! position of the random choices, so that a diverging replay is detected.
+//! The inputs of the state since it was saved, one line of JSON for each. A replay produces the same state, including
+//! ids. Each line has the position of the random choices, so that a diverging replay is detected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -16,7 +14,6 @@ use crate::state::{Effect, Outcome, Sim};
 
 use super::TimingOverride;
 
-/// One input of the state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Input {
     Call { now: SystemTime, call: Call, injection: FaultInjection, mark: Option<u64> },
@@ -40,7 +37,6 @@ impl Input {
         }
     }
 
-    /// Applies it to the state again.
     fn replay(self, sim: &mut Sim) -> Result<(), String> {
         let mark = match self {
             Self::Call { now, call, injection, mark } => {
@@ -73,7 +69,6 @@ impl Input {
     }
 }
 
-/// A file to which lines are appended.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -100,8 +95,7 @@ impl Journal {
     }
 }
 
-/// Replays a journal and returns the time of its last input. A last line without a line end was never answered and is
-/// ignored.
+/// Replays a journal and returns the time of its last input. A last line without a line end was never answered.
 pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut last = None;

@@ -7,10 +7,8 @@ use crate::chance::Chance;
 
 use super::{Timing, TimingOverride};
 
-/// Minimum and maximum duration of a call.
 type Span = (Duration, Duration);
 
-/// By kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Latency {
     mutating: Span,
@@ -26,7 +24,6 @@ impl Latency {
         }
     }
 
-    /// Replaces the given values.
     pub(super) fn replace(&mut self, with: TimingOverride) {
         for (span, millis) in [(&mut self.mutating, with.mutating_call_ms), (&mut self.describe, with.describe_call_ms)]
         {
@@ -36,7 +33,6 @@ impl Latency {
         }
     }
 
-    /// Adds its values to `times`.
     pub(super) fn show(&self, times: &mut TimingOverride) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let span = |(least, most): Span| Some([millis(least), millis(most)]);
@@ -44,7 +40,6 @@ impl Latency {
         times.describe_call_ms = span(self.describe);
     }
 
-    /// Returns a random duration for a call.
     pub(super) fn draw(&self, chance: &mut Chance, call: &Call) -> Duration {
         let (least, most) = if call.action().starts_with("Describe") { self.describe } else { self.mutating };
         chance.between(least, most)

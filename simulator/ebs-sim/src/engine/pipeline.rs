@@ -1,14 +1,7 @@
-//! The processing of one call in the simulated EC2, for HTTP and for [`crate::port::SimEc2`].
+//! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication.
 //!
-//! 1. The front end decodes and authenticates.
-//! 2. The token bucket of the action: an empty one rejects with `RequestLimitExceeded`, and nothing is done. It comes
-//!    before the check of permissions, as the gatekeeper in front of everything.
-//! 3. Fault rules for the request: it is delayed, lost, or rejected.
-//! 4. The caller's permissions, at the moment when the state sees the call. Then the state, with dry run, validation
-//!    and effects.
-//! 5. Fault rules for the reply: it is delayed, lost, replaced, or unreadable.
-//! 6. The front end records the call.
-//! 7. The reply is sent.
+//! First come the token bucket of the action and the fault rules for the request. Then the caller's permissions are
+//! checked, and the state executes the call. Then come the fault rules for the reply, the record of the call, the reply.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,11 +13,8 @@ use super::Engine;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallResponse {
-    /// EC2's reply.
     Delivered(Result<Reply, Fault>),
-    /// No reply: the connection breaks.
     Silence,
-    /// An unreadable reply.
     Corrupted(Result<Reply, Fault>, Corruption),
 }
 
@@ -34,10 +24,8 @@ pub(crate) struct Served {
     /// EC2's own result; `None`: the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
-    /// The time from then to the reply.
     pub(crate) took: Duration,
-    /// Kinds of the faults that affected it.
-    pub(crate) faults: Vec<&'static str>,
+    pub(crate) faults: Vec<String>,
     /// The result of the shipped policies, when calls are audited.
     pub(crate) audit: Option<Audit>,
 }
@@ -97,8 +85,7 @@ impl Engine {
         let took = self.now().duration_since(arrived).unwrap_or_default();
         let served = Served { answer, outcome, arrived, took, faults: plan.kinds, audit };
         witness(&served);
-        // A reply always takes some time: other tasks run first, and a caller that leaves in the meantime never gets
-        // it.
+        // Other tasks run before a reply, and a caller that leaves meanwhile never gets it.
         tokio::task::yield_now().await;
         served
     }

@@ -1,8 +1,8 @@
 //! The state directory: locked by one simulator at a time, and always consistent.
 //!
-//! `state.json` has the state of some moment and the number of the first journal after it. From time to time the state
-//! is saved again and a new journal begins. Calls continue while the file is replaced, and then the old journals are
-//! removed. Nothing is synced: the data must survive the process, not the machine.
+//! `state.json` has the state of some moment and the number of the first journal after it. The state is saved again
+//! from time to time, while calls continue in a new journal. Nothing is synced: the data must survive the process, not
+//! the machine.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -36,7 +36,6 @@ struct Header {
     now: SystemTime,
 }
 
-/// A locked state directory.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
@@ -44,11 +43,9 @@ pub(super) struct Store {
     lock: Arc<File>,
     /// The current journal and its number; `None` before the first save.
     journal: Option<(u64, Journal)>,
-    /// A running save.
     saving: Option<JoinHandle<()>>,
 }
 
-/// The content of a state directory.
 #[derive(Debug)]
 pub(super) struct LoadedState {
     /// The state after the previous run.
@@ -98,7 +95,6 @@ impl Store {
         Ok(Some(found))
     }
 
-    /// Saves the initial state and begins a journal.
     pub(super) fn begin(&mut self, sim: &Sim, now: SystemTime) -> Result<(), EngineError> {
         let old = self.journals()?;
         let number = old.last().map_or(0, |last| last + 1);
@@ -111,7 +107,6 @@ impl Store {
         Ok(())
     }
 
-    /// Writes an input. From time to time, saves the resulting state.
     pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
         let Some((number, journal)) = &mut self.journal else { return };
         if let Err(error) = journal.write(input) {
@@ -160,13 +155,11 @@ impl Store {
         self.dir.join(format!("{JOURNAL}{number}"))
     }
 
-    /// Returns the numbers of existing journals, in order.
     fn journals(&self) -> Result<Vec<u64>, EngineError> {
         journals(&self.dir).map_err(failed("list", &self.dir))
     }
 }
 
-/// Splits a state file into its two lines.
 fn split(saved: &[u8]) -> Result<(Header, &[u8]), String> {
     let end = saved.iter().position(|byte| *byte == b'\n').unwrap_or(saved.len());
     let (header, state) = saved.split_at(end);

@@ -12,7 +12,6 @@ use crate::api::SimVolume;
 /// 1 GiB of gp3 in the machine's zone.
 const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3";
 
-/// Makes a call, given as a line.
 async fn ask(engine: &Engine, line: &str) -> Result<Reply, Fault> {
     engine.call(Call::line(line).unwrap()).await
 }
@@ -81,31 +80,6 @@ async fn instant_timing_completes_before_next_call() {
     let delete = format!("DeleteVolume VolumeId={}", created.id);
     ask(&engine, &delete).await.unwrap();
     assert_eq!(ask(&engine, &delete).await.unwrap_err().code, "InvalidVolume.NotFound");
-}
-
-#[tokio::test(start_paused = true)]
-async fn times_can_be_replaced_at_run_time() {
-    let engine = Engine::start(EngineConfig::default()).await.unwrap();
-    let id = create(&engine).await.id;
-    engine.set_timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
-    attach(&engine, &id).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(59)).await;
-    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching");
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached");
-}
-
-#[tokio::test(start_paused = true)]
-async fn call_is_executed_after_its_caller_left() {
-    let engine = Engine::start(EngineConfig::default()).await.unwrap();
-    let before = engine.snapshot_of_state().await.volumes.len();
-    {
-        let call = ask(&engine, GP3);
-        let mut call = std::pin::pin!(call);
-        // Poll once, so that the call has started, and then drop it.
-        assert!(futures_util::poll!(&mut call).is_pending());
-    }
-    assert_eq!(engine.snapshot_of_state().await.volumes.len(), before + 1);
 }
 
 #[tokio::test]

@@ -17,7 +17,6 @@ use super::core::{Core, Work};
 const TAKE_DOWN_TRIES: usize = 10;
 const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The result of removing the data plane.
 pub(super) type Stopped = Result<(), String>;
 
 pub(super) struct Worker {

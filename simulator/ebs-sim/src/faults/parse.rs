@@ -5,9 +5,6 @@ use serde_json::Value;
 use super::Rule;
 
 /// Parses one rule or a list of rules.
-///
-/// # Errors
-/// A sentence that names the rule and the field.
 pub fn rules_from_json(json: &[u8]) -> Result<Vec<Rule>, String> {
     let value: Value = serde_json::from_slice(json).map_err(|e| format!("not JSON: {e}"))?;
     let values = match value {

@@ -6,53 +6,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Fault;
 
-/// The fate of the request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Arrival {
     #[default]
     Done,
     /// It is lost, and the connection breaks after this time.
     Lost(Duration),
-    /// It is rejected, and nothing is done.
     Refused(Fault),
 }
 
-/// The fate of the reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Departure {
     #[default]
     Delivered,
     /// It is lost, and the connection breaks after this time.
     Lost(Duration),
-    /// An error is sent instead.
     Replaced(Fault),
-    /// An unreadable reply is sent.
     Corrupted(Corruption),
 }
 
-/// Kinds of unreadable replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Corruption {
-    /// Invalid XML.
     Garbage,
-    /// Truncated.
     Truncated,
     /// Padded to this many bytes.
     Oversized(u64),
 }
 
-/// Effects on an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Attachment {
-    /// It stays `attaching`.
     StuckAttaching,
-    /// It stays `detaching`.
     StuckDetaching,
     /// It becomes `busy` and stays so.
     Busy,
 }
 
-/// Effects on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Device {
     /// It appears this much later than EC2 reports.
@@ -70,23 +58,19 @@ pub(crate) enum Device {
 pub(crate) struct FaultInjection {
     /// A read shows objects as they were this long ago.
     pub(crate) lag: Option<Duration>,
-    /// Effect on the attachment of the call.
     pub(crate) attachment: Option<Attachment>,
     pub(crate) device: Option<Device>,
 }
 
-/// All effects on a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// Delay of the request.
     pub(crate) before: Duration,
     pub(crate) arrival: Arrival,
     pub(crate) injection: FaultInjection,
-    /// Delay of the reply.
     pub(crate) after: Duration,
     pub(crate) departure: Departure,
     /// Kinds of the effects, in the order of their rules.
-    pub(crate) kinds: Vec<&'static str>,
+    pub(crate) kinds: Vec<String>,
 }
 
 impl Plan {

@@ -8,13 +8,10 @@ use crate::api::pattern;
 
 use super::Effect;
 
-/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
-/// Maximum size of a reply in a rule.
 const MAX_REPLY: u64 = 1 << 30;
 
-/// One rule. It affects a call that matches `actions`, `resource` and the time, if the call is the `nth` or by
-/// `chance`.
+/// A rule. It affects calls that match `actions`, `resource` and the time: the `nth`, or by `chance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -91,13 +88,6 @@ impl Rule {
         self
     }
 
-    /// Restricts the rule to calls with this name.
-    #[must_use]
-    pub fn naming(mut self, resource: impl Into<String>) -> Self {
-        self.resource = Some(resource.into());
-        self
-    }
-
     /// Sets the probability.
     #[must_use]
     pub fn chance(mut self, chance: f64) -> Self {
@@ -129,9 +119,6 @@ impl Rule {
     }
 
     /// Rejects rules that can never apply or contradict themselves.
-    ///
-    /// # Errors
-    /// [`BadRule`] names the field and the problem.
     pub fn check(&self) -> Result<(), BadRule> {
         self.check_when()?;
         self.check_actions()?;

@@ -42,9 +42,6 @@ impl RuleSet {
     }
 
     /// Adds all rules or none.
-    ///
-    /// # Errors
-    /// [`BadRule`], with the index of the first invalid one.
     pub(crate) fn add(&mut self, now: SystemTime, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
         for (at, rule) in rules.iter().enumerate() {
             rule.check().map_err(|bad| (at, bad))?;
@@ -64,7 +61,6 @@ impl RuleSet {
         self.rules.len() != before
     }
 
-    /// Removes the rules with that name and returns their number.
     pub(crate) fn remove_named(&mut self, name: &str) -> usize {
         let before = self.rules.len();
         self.rules.retain(|installed| installed.rule.name.as_deref() != Some(name));
@@ -88,7 +84,6 @@ impl RuleSet {
         eaten.fold(1.0, |left, fraction| left * (1.0 - fraction))
     }
 
-    /// Decides the fate of this call, and counts the call.
     pub(crate) fn decide(&mut self, now: SystemTime, call: &Call) -> Plan {
         let mut plan = Plan::default();
         for installed in &mut self.rules {
@@ -105,7 +100,6 @@ impl InstalledRule {
         self.rule.in_force(now.duration_since(self.since).unwrap_or_default())
     }
 
-    /// Returns whether the rule affects the call, and counts it.
     fn hits(&mut self, now: SystemTime, call: &Call, chance: &mut Chance) -> bool {
         let rule = &self.rule;
         if matches!(rule.effect, Effect::Eat { .. })

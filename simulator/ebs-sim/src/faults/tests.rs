@@ -45,7 +45,6 @@ fn lost() -> Rule {
     Rule::new(Effect::LoseReply { after_ms: 0 })
 }
 
-/// Returns which of this number of equal calls are affected.
 fn hits(rules: &mut RuleSet, call: &Call, calls: usize) -> Vec<usize> {
     (1..=calls).filter(|_| !rules.decide(at(0), call).kinds.is_empty()).collect()
 }
@@ -74,7 +73,7 @@ fn rule_affects_only_calls_with_its_resource() {
         ("token", create("token"), true),
         ("pvc-7", tagged, true),
     ] {
-        let plan = rule_set(vec![lost().naming(resource)]).decide(at(0), &call);
+        let plan = rule_set(vec![Rule { resource: Some(resource.into()), ..lost() }]).decide(at(0), &call);
         assert_eq!(!plan.kinds.is_empty(), hit, "{resource} {call:?}");
     }
 }
@@ -181,7 +180,8 @@ fn every_rule_round_trips_through_json() {
     let second = Duration::from_secs(1);
     rules.push(Rule {
         name: Some("n".into()),
-        ..lost().on("Attach*").naming("vol-*").chance(0.5).times(3).nth(2).during(second, 2 * second)
+        resource: Some("vol-*".into()),
+        ..lost().on("Attach*").chance(0.5).times(3).nth(2).during(second, 2 * second)
     });
     let json = serde_json::to_vec(&rules).unwrap();
     assert_eq!(rules_from_json(&json).unwrap(), rules);

@@ -29,7 +29,6 @@ pub(super) fn silence() -> Response<Bytes> {
     response
 }
 
-/// Makes a response unreadable.
 pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     let body = match how {

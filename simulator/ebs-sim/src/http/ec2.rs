@@ -30,13 +30,10 @@ use crate::wire::{cluster_nodes, identity};
 /// Maximum body size. EC2's own requests of this kind are much smaller.
 const MAX_BODY: usize = 1 << 20;
 
-/// Timeout for receiving a body.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The EC2 Query API over an engine as a value: HTTP requests to HTTP responses, without a socket.
-///
-/// The listener of a [`crate::Server`] uses it, and so can an HTTP client's in-process connector. Clones share engine
-/// and ledger.
+/// The EC2 Query API over an engine as a value, without a socket: HTTP requests to HTTP responses. Clones share
+/// everything.
 #[derive(Debug, Clone)]
 pub struct Ec2Service {
     engine: Engine,
@@ -64,11 +61,8 @@ impl Ec2Service {
         self.ledger.since(since)
     }
 
-    /// Serves one request and records it in the ledger. Any input results in an EC2 document, dated by the engine's
-    /// clock.
-    ///
-    /// When the future is dropped, the call is executed and recorded anyway, as when a client disconnects. [`Broken`]
-    /// in the extensions of the response has the effect of fault rules on the connection itself.
+    /// Serves one request and records it in the ledger, even when the future is dropped. Any input results in an EC2
+    /// document. [`Broken`] in the response's extensions is the effect of fault rules on the connection.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
         let date = httpdate::fmt_http_date(self.engine.now());
@@ -107,7 +101,6 @@ impl Ec2Service {
         }
     }
 
-    /// Checks the signature, if required.
     fn admitted(&self, parts: &Parts, body: &[u8], dialect: Dialect) -> Result<(), Fault> {
         let Some(key) = &self.access_key else { return Ok(()) };
         let signed = Signed {
@@ -118,26 +111,22 @@ impl Ec2Service {
             body,
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
-        // Replies have the date of the simulated clock, which can jump. A client that corrects its own clock by them
-        // signs by that time.
+        // A client may correct its own clock by our replies' date, and the simulated clock can jump.
         let by = |now| sigv4::check(&signed, key, scope, now);
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }
 
-    /// Returns the service as an application of a listener.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(receive).with_state(self)
     }
 }
 
-/// The kind of a request.
 enum ServiceRequest {
     Call(Box<Call>),
     /// STS's GetCallerIdentity.
     Identity,
 }
 
-/// Decodes a request in its dialect.
 fn decode_request(
     dialect: Dialect,
     parts: &Parts,
@@ -157,7 +146,6 @@ fn decode_request(
     }
 }
 
-/// Checks that the request is for this API.
 fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
     if parts.method != Method::POST && parts.method != Method::GET {
         return Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed."));

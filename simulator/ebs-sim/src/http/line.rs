@@ -37,12 +37,10 @@ impl Line {
         Self(line)
     }
 
-    /// Returns the id of the access key that signed the request.
     pub(super) fn access_key(&self) -> Option<&str> {
         self.0.access_key.as_deref()
     }
 
-    /// Returns the line of an executed call.
     pub(super) fn answered(self, served: &Served) -> LedgerEntry {
         let outcome = match &served.outcome {
             Some(Ok(())) => "ok",
@@ -50,7 +48,7 @@ impl Line {
             None => "lost",
         };
         let mut line = self.with(served.arrived, served.took, outcome);
-        line.faults = served.faults.iter().map(|kind| (*kind).to_owned()).collect();
+        line.faults.clone_from(&served.faults);
         if let Some(audit) = &served.audit {
             line.allowed_by = audit.allowed_by.iter().map(ToString::to_string).collect();
             line.denied = audit.reasons();
@@ -73,7 +71,6 @@ impl Line {
     }
 }
 
-/// Returns the parameters from query or body.
 pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
     let body = std::str::from_utf8(body)
         .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;

@@ -17,7 +17,6 @@ use super::broken;
 /// Time that running requests have to finish after the stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Timeout for receiving headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A listener that could not be opened.
@@ -38,9 +37,6 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Opens the port.
-    ///
-    /// # Errors
-    /// [`OpenError`], when the address is in use or not of this machine.
     pub(crate) async fn open(address: SocketAddr, purpose: &'static str) -> Result<Self, OpenError> {
         let failed = |source| OpenError { address, purpose, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;

@@ -1,8 +1,5 @@
-//! EC2's checks of the caller's policies for each call: actions, resources and their attributes, as in EC2's service
-//! authorization reference.
-//!
-//! Tags of the request are available only where the request creates or tags a resource: for `volume/*` of CreateVolume,
-//! not for the source snapshot.
+//! EC2's checks of the caller's policies for each call, as in EC2's service authorization reference. Tags of the
+//! request are available only where the request creates or tags a resource.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +16,7 @@ pub(crate) trait AccountFacts {
     fn account(&self) -> &str;
     /// Returns the facts of a volume, snapshot or instance; `None`: the id does not exist.
     fn facts(&self, id: &str) -> Option<Facts<'_>>;
-    /// Returns the ARN of a key that a client names, or `None` for the account's default key, which needs no
-    /// permissions.
+    /// Returns the ARN of a named key, or `None` for the account's default key, which needs no permissions.
     fn customer_key(&self, given: &str) -> Option<String>;
     /// Returns the ARN of the customer's key with which the account encrypts a new volume without an explicit key;
     /// `asked`: the request asks for encryption.
@@ -37,7 +33,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) customer_key: Option<String>,
 }
 
-/// The tags of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourceTags {
     /// It does not exist yet, or its kind has no tags here.
@@ -58,7 +53,6 @@ pub(super) struct Check {
     attributes: BTreeMap<&'static str, String>,
 }
 
-/// The value of a key in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyValues {
     Absent,
@@ -68,7 +62,6 @@ pub(super) enum KeyValues {
 }
 
 impl Check {
-    /// Creates a check without a resource.
     pub(super) fn plain(action: &'static str) -> Self {
         Self::new(action, "*".to_owned())
     }
@@ -90,7 +83,6 @@ impl Check {
         self
     }
 
-    /// Adds tags that the request assigns to the resource.
     pub(super) fn with_request_tags(mut self, tags: &[(&str, &str)]) -> Self {
         self.tag_keys = tags.iter().map(|(key, _)| (*key).to_owned()).collect();
         self.request_tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -139,7 +131,6 @@ fn tag_of(tags: &Tags, key: &str) -> Option<String> {
     tags.get(key).or_else(same).cloned()
 }
 
-/// Returns all checks of a call.
 pub(super) fn checks(call: &Call, known: &impl AccountFacts) -> Vec<Check> {
     let ask = Asker { known };
     match call {
@@ -169,7 +160,6 @@ fn pairs(tags: &[Tag]) -> Vec<(&str, &str)> {
     tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect()
 }
 
-/// Creates checks in one account.
 struct Asker<'a, K> {
     known: &'a K,
 }
@@ -231,7 +221,6 @@ impl<K: AccountFacts> Asker<'_, K> {
         checks
     }
 
-    /// Returns an ARN. `id` is `*` for a new resource. Snapshots have no account in their ARN.
     fn arn(&self, kind: &str, id: &str) -> String {
         let account = if kind == "snapshot" { "" } else { self.known.account() };
         format!("arn:aws:ec2:{}:{account}:{kind}/{id}", self.known.region())
@@ -241,14 +230,12 @@ impl<K: AccountFacts> Asker<'_, K> {
         check.with("aws:RequestedRegion", self.known.region()).with("ec2:Region", self.known.region())
     }
 
-    /// Returns a check for each resource in the call.
     fn each_named(&self, call: &Call) -> Vec<Check> {
         let mut checks = Vec::new();
         call.each_name(&mut |id| checks.push(self.about(call.permission(), id)));
         checks
     }
 
-    /// Returns a check for an existing resource.
     fn about(&self, action: &'static str, id: &str) -> Check {
         let kind = match id.split_once('-').map(|(kind, _)| kind) {
             Some("snap") => "snapshot",

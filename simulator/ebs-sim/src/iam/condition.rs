@@ -4,14 +4,15 @@ use super::check::{Check, KeyValues};
 use super::key::Key;
 use super::pattern::{Lookup, Pattern};
 
-/// A comparison of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
-    /// Literal comparison.
-    Equals { negated: bool, ignore_case: bool },
-    /// Comparison with wildcards.
-    Like { negated: bool },
-    /// `true` or `false`.
+    Equals {
+        negated: bool,
+        ignore_case: bool,
+    },
+    Like {
+        negated: bool,
+    },
     Bool,
     /// Tests whether the key is absent.
     Null,
@@ -34,11 +35,9 @@ pub(super) struct Condition {
     if_exists: bool,
     key: Key,
     values: Vec<Pattern>,
-    /// The text of the document, for messages.
     shown: String,
 }
 
-/// The result of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
     Yes,
@@ -48,7 +47,6 @@ pub(super) enum Met {
 }
 
 impl Condition {
-    /// Parses `operator: { key: values }`.
     pub(super) fn parse(operator: &str, key: &str, values: &[String]) -> Result<Self, String> {
         let shown = format!("{operator} {key} = {}", values.join(" or "));
         let (quantifier, name) = match operator.split_once(':') {
@@ -115,7 +113,6 @@ impl Condition {
         Some(fits)
     }
 
-    /// Describes the expected and the actual value.
     pub(super) fn explain(&self, check: &Check, lookup: Lookup<'_>) -> String {
         let has = match check.find(&self.key, lookup) {
             KeyValues::Values(values) if values.is_empty() => "nothing".to_owned(),

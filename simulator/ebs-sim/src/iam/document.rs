@@ -23,12 +23,7 @@ pub enum PolicyError {
     Json { name: String, source: serde_json::Error },
     /// An invalid or unknown element.
     #[error("parse policy {name}: {place} {problem}")]
-    Element {
-        name: String,
-        /// The statement and the field.
-        place: String,
-        problem: String,
-    },
+    Element { name: String, place: String, problem: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +34,6 @@ pub struct Policy {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// Its Sid or its number.
     pub(super) name: String,
     pub(super) allows: bool,
     pub(super) actions: Vec<Pattern>,
@@ -53,18 +47,12 @@ pub(super) struct Statement {
 
 impl Policy {
     /// Reads a document from a file and names it after the file.
-    ///
-    /// # Errors
-    /// [`PolicyError`].
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
         let text = fs::read_to_string(path).map_err(|source| PolicyError::Read { path: path.to_owned(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
     /// Parses a document.
-    ///
-    /// # Errors
-    /// [`PolicyError`] names the statement and the invalid, unknown or unsupported field.
     pub fn parse(name: &str, text: &str) -> Result<Self, PolicyError> {
         let value: Value =
             serde_json::from_str(text).map_err(|source| PolicyError::Json { name: name.to_owned(), source })?;
@@ -82,7 +70,6 @@ impl Policy {
     }
 }
 
-/// A problem and its place.
 struct Wrong {
     place: String,
     problem: String,

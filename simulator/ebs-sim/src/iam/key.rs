@@ -11,20 +11,15 @@ const ATTRIBUTES: [&str; 7] = [
     "kms:ViaService",
 ];
 
-/// A condition key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
-    /// A tag of the request.
     RequestTag(String),
-    /// A tag that the resource has.
     ResourceTag(String),
-    /// A tag of the caller.
     PrincipalTag(String),
     /// The keys of all tags of the request. Only this key may have several values here.
     TagKeys,
     /// The action that tags a resource while creating it.
     CreateAction,
-    /// Another attribute.
     Attribute(&'static str),
 }
 

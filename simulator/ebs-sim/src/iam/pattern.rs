@@ -2,19 +2,15 @@
 
 use super::key::Key;
 
-/// A piece of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Char(char),
-    /// `?`
     One,
-    /// `*`
     Any,
     /// `${aws:PrincipalTag/team}`
     Variable(Key),
 }
 
-/// A pattern of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,
@@ -25,8 +21,7 @@ pub(super) struct Pattern {
 pub(super) type Lookup<'a> = &'a dyn Fn(&Key) -> Option<String>;
 
 impl Pattern {
-    /// Parses a pattern. `*` and `?` are wildcards only with `wildcards`. `${*}`, `${?}` and `${$}` are the literal
-    /// characters.
+    /// Parses a pattern. `*` and `?` are literal without `wildcards`; `${*}`, `${?}` and `${$}` always are.
     pub(super) fn parse(text: &str, wildcards: bool) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -100,8 +95,7 @@ fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     }
 }
 
-/// Returns whether the pattern of a filter matches the whole text: `*` is any text, `?` is any character, and `\` escapes
-/// the next one.
+/// Returns whether a filter's pattern matches the whole text: `*` any text, `?` any character, `\` escapes.
 pub(crate) fn matches_wildcard(pattern: &str, text: &str) -> bool {
     // Most values are plain, and there may be hundreds for hundreds of objects.
     if !pattern.contains(['*', '?', '\\']) {

@@ -14,10 +14,8 @@ use super::decision::{Denial, decide};
 use super::document::Policy;
 use super::shipped::{Audit, Extra, Shipped};
 
-/// Maximum number of recorded violations.
 const KEPT: usize = 1_000;
 
-/// The identity of all callers.
 const USER: &str = "ebs-sim";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +73,6 @@ struct AuditState {
     extras: BTreeSet<Extra>,
     /// The policy that must allow everything. `None`: any of them may.
     demanded: Option<Shipped>,
-    /// Access keys that are not audited.
     excepted: BTreeSet<String>,
     /// The first calls that may exceed the policies.
     doubtful: Vec<Unallowed>,
@@ -157,7 +154,6 @@ pub(crate) struct Rights {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// The error, when the call is rejected.
     pub(crate) refusal: Option<Fault>,
     /// The customer's key may not be used. EC2 detects this only after its reply, and the new volume disappears.
     pub(crate) key_refused: bool,
@@ -179,7 +175,6 @@ impl Rights {
         *caller == Caller::Own || (self.config.policies.is_empty() && !self.config.audit)
     }
 
-    /// Decides a call.
     pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl AccountFacts) -> Judgement {
         let Caller::Client(access_key) = caller else { return Judgement::default() };
         let checks = checks(call, known);

@@ -119,7 +119,6 @@ fn parse(name: &str, text: &str) -> Policy {
 }
 
 impl Audit {
-    /// Evaluates the checks of a call by a caller with these tags for all documents.
     pub(super) fn of(checks: &[Check], caller: &Tags) -> Self {
         let mut audit = Self { allowed_by: Vec::new(), denied: Vec::new() };
         for (shipped, policy) in &DOCUMENTS.policies {
@@ -155,7 +154,6 @@ impl Audit {
     }
 }
 
-/// Returns the optional statement that allows a denied check.
 fn addition(check: &Check, caller: &Tags) -> Option<Extra> {
     let allows = |policy: &Policy| decide(std::iter::once(policy), check, caller).is_ok();
     DOCUMENTS.extras.iter().find(|(_, policy)| allows(policy)).map(|(extra, _)| *extra)

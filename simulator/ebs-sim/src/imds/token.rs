@@ -26,13 +26,11 @@ impl Tokens {
         Self { key: rand::random(), started: Instant::now() }
     }
 
-    /// Returns a token for this number of seconds.
     pub(super) fn issue(&self, ttl_seconds: u64) -> String {
         let expiry = (self.started.elapsed() + Duration::from_secs(ttl_seconds)).as_millis().to_string();
         format!("{expiry}-{}", hex::encode(self.mac(&expiry).finalize().into_bytes()))
     }
 
-    /// Returns whether a token was issued here and has not expired.
     pub(super) fn is_valid(&self, token: &str) -> bool {
         let Some((expiry, proof)) = token.split_once('-') else { return false };
         let Ok(proof) = hex::decode(proof) else { return false };

@@ -11,7 +11,6 @@ const OLDER: &str = "ledger.1.jsonl";
 /// Maximum size of a file in bytes. There are two at most.
 const LARGEST: u64 = 64 << 20;
 
-/// The current file.
 #[derive(Debug)]
 pub(super) struct LedgerFile {
     path: PathBuf,
@@ -41,7 +40,6 @@ impl LedgerFile {
         Ok((Self { path, file, bytes, largest }, lines))
     }
 
-    /// Appends one line with one write.
     pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         if self.bytes >= self.largest {
             self.turn_over()?;

@@ -10,14 +10,12 @@ use ebs_ec2::Gib;
 
 use super::copy::{Copied, copy};
 
-/// A directory of backing files.
 #[derive(Debug)]
 pub(super) struct Backing {
     dir: PathBuf,
 }
 
 impl Backing {
-    /// Creates the directory if missing.
     pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
         std::fs::create_dir_all(&dir)?;
         Ok(Self { dir })
@@ -42,7 +40,6 @@ impl Backing {
         made
     }
 
-    /// Creates a sparse file of zeros.
     pub(super) fn make_blank(&self, id: &str, gib: u32) -> io::Result<()> {
         self.whole(id, |aside| File::create(aside)?.set_len(Gib(gib).bytes().0))
     }
@@ -70,7 +67,6 @@ impl Backing {
         }
     }
 
-    /// Returns the ids of all files in the directory.
     pub(super) fn ids(&self) -> io::Result<BTreeSet<String>> {
         let mut ids = BTreeSet::new();
         for entry in std::fs::read_dir(&self.dir)? {
@@ -100,7 +96,6 @@ fn extend(path: &Path, gib: u32) -> io::Result<()> {
     if file.metadata()?.len() < wanted { file.set_len(wanted) } else { Ok(()) }
 }
 
-/// Returns the object of a file.
 pub(super) fn id_of(file: &Path) -> Option<&str> {
     let is_ours = file.extension() == Some(OsStr::new("img"));
     file.file_stem().and_then(OsStr::to_str).filter(|id| is_ours && (id.starts_with("vol-") || id.starts_with("snap-")))

@@ -1,13 +1,11 @@
 //! Devices with switchable I/O failures.
 //!
-//! The kernel cannot make the I/O of a loop device fail while the device remains. But a loop device over another block
-//! device reports that device's failures as I/O errors. So a volume whose I/O is going to fail gets two loop devices.
-//! The lower one is over the volume's file, and the upper one, which is the volume's device, is over the lower one. To
-//! break the volume, the lower device becomes read-only, so that writes fail, and empty, so that reads fail.
+//! The kernel cannot make a loop device fail, but a loop device over another block device reports that device's
+//! failures. So a volume whose I/O is going to fail gets two: the lower one over its file, and above it the volume's
+//! device. To break the volume, the lower one becomes read-only and empty.
 //!
-//! A separate directory has two files: the device file of the lower device, and a second link to the volume's file. The
-//! device file has the volume's name, because a simulated disk is identified by the name of its file. The name of the
-//! link is not a volume's.
+//! A separate directory has the device file of the lower device, named like the volume because a simulated disk is
+//! identified by its file's name, and a second link to the volume's file.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,12 +22,10 @@ impl LoopPlane {
         self.volumes.dir().join(DIRECTORY)
     }
 
-    /// Returns the device file of the lower device, which is the file of the upper one.
     pub(super) fn upper_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.img"))
     }
 
-    /// Returns the file of the lower device.
     fn lower_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.data"))
     }
@@ -41,9 +37,6 @@ impl LoopPlane {
     }
 
     /// Connects a volume so that its I/O can be made to fail. Returns its device.
-    ///
-    /// # Errors
-    /// For instance, the file system of the state directory is mounted without devices. Nothing is left then.
     pub(super) fn connect_breakable(&self, volume: &str) -> io::Result<PathBuf> {
         self.connect_both(volume).inspect_err(|_| {
             if let Err(error) = self.forget_breakable(volume) {
@@ -79,7 +72,6 @@ impl LoopPlane {
         }
     }
 
-    /// Makes the lower device disappear with the upper one.
     pub(super) fn release_lower(&self, volume: &str) -> io::Result<()> {
         self.lower_of(volume)?.map_or(Ok(()), |lower| self.release(&lower))
     }

@@ -46,7 +46,6 @@ impl LoopPlane {
         self.forget_cached(volume)
     }
 
-    /// Restores the data of a broken volume.
     pub(super) fn heal_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let kept = self.kept(volume);
@@ -63,7 +62,6 @@ impl LoopPlane {
         std::fs::remove_file(kept)
     }
 
-    /// Removes the kept data of a deleted volume.
     pub(super) fn forget_kept(&self, volume: &str) -> io::Result<()> {
         match std::fs::remove_file(self.kept(volume)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

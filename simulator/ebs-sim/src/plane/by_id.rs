@@ -35,7 +35,6 @@ impl ById {
         std::fs::rename(&new, &link)
     }
 
-    /// Removes a volume's link, if it exists.
     pub(super) fn remove(&self, volume: &str) -> io::Result<()> {
         remove(&self.link(volume))
     }

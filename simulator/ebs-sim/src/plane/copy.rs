@@ -8,10 +8,8 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// The kind of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Copied {
     /// A point-in-time copy by the file system.

@@ -20,7 +20,6 @@ use super::sysfs::{self, Connected};
 /// Maximum number of attempts of a copy while the volume is being written.
 const COPY_TRIES: usize = 20;
 
-/// The data plane over loop devices.
 #[derive(Debug)]
 pub(crate) struct LoopPlane {
     pub(super) volumes: Backing,
@@ -31,7 +30,6 @@ pub(crate) struct LoopPlane {
     devices: Mutex<()>,
 }
 
-/// The result of disconnecting a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disconnected {
     Yes,
@@ -158,8 +156,7 @@ impl LoopPlane {
     fn disconnect(&self, volume: &str) -> io::Result<Disconnected> {
         let _devices = self.lock_devices();
         for connected in self.devices_of(volume)? {
-            // No process can mount it while it is open exclusively, and it cannot be opened exclusively while it is
-            // mounted.
+            // A device that is open exclusively cannot be mounted, and a mounted one not be opened so.
             let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
             let exclusive = match rustix::fs::open(connected.device(), flags, Mode::empty()) {
                 Ok(exclusive) => exclusive,

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Directories of system tools.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// Number of attempts, because another program may take the free device that losetup has found.
 const TRIES: usize = 5;
@@ -53,12 +52,10 @@ impl Losetup {
         self.run([OsStr::new("--detach"), device.as_os_str()]).map(drop)
     }
 
-    /// Makes a device adopt the size of its file.
     pub(super) fn take_over_size(&self, device: &Path) -> io::Result<()> {
         self.run([OsStr::new("--set-capacity"), device.as_os_str()]).map(drop)
     }
 
-    /// Makes every write to a device fail, or ends that.
     pub(super) fn set_read_only(&self, device: &Path, read_only: bool) -> io::Result<()> {
         let flag = OsStr::new(if read_only { "--setro" } else { "--setrw" });
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::loop_plane::LoopPlane;
 use super::sysfs::Connected;
 
-/// Returns the volume of a device, or of the lower one of two.
 fn volume_of(device: &Connected) -> Option<&str> {
     device.file.file_stem().and_then(|stem| stem.to_str())
 }

@@ -3,17 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A connected loop device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Connected {
-    /// `loop3`
     pub(super) name: String,
     /// Its file, which may have been deleted.
     pub(super) file: PathBuf,
 }
 
 impl Connected {
-    /// `/dev/loop3`
     pub(super) fn device(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }

@@ -43,7 +43,6 @@ impl Bench {
         }
     }
 
-    /// Creates a volume with data.
     fn create(&self, volume: &str, gib: u32) {
         self.done(&Effect::CreateBacking { volume: volume.to_owned(), gib, source: Source::Blank });
     }
@@ -92,7 +91,6 @@ fn soon(is_so: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Opens it like a mount.
 fn open_exclusively(device: &PathBuf) -> rustix::fd::OwnedFd {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).unwrap()

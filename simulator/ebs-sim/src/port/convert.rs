@@ -42,7 +42,6 @@ pub(super) fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
-/// Returns max results and token of a page request.
 pub(super) fn paging(page: &PageRequest) -> (Option<i64>, Option<String>) {
     (page.max_results.map(i64::from), page.token.clone())
 }
@@ -82,7 +81,6 @@ pub(super) fn volume(v: SimVolume) -> Volume {
     }
 }
 
-/// Dates all attachments with the current time.
 pub(super) fn dated(mut volumes: Page<Volume>, now: SystemTime) -> Page<Volume> {
     volumes.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = Some(now));
     volumes

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ebs_ec2::{Action, ErrorClass};
 use tokio::sync::Semaphore;
 
-/// A planned failure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
     pub(super) class: ErrorClass,

@@ -18,7 +18,6 @@ const RETRY_CONNECT: Duration = Duration::from_secs(1);
 /// Pause after a device was in use.
 const RETRY_DISCONNECT: Duration = Duration::from_millis(200);
 
-/// The result of processing a volume.
 #[derive(Default)]
 struct Changes {
     effects: Vec<Effect>,
@@ -26,14 +25,12 @@ struct Changes {
     gone: bool,
 }
 
-/// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
-/// calls.
+/// Returns whether nothing has changed since it was settled, and nothing is due.
 pub(super) fn is_settled(sim: &Sim, now: SystemTime) -> bool {
     let settled = sim.settled.filter(|(revision, _)| *revision == sim.revision);
     sim.effects.is_empty() && settled.is_some_and(|(_, until)| until.is_none_or(|until| now < until))
 }
 
-/// Settles everything that is due.
 pub(super) fn advance(sim: &mut Sim, now: SystemTime) {
     if is_settled(sim, now) {
         return;
@@ -88,7 +85,6 @@ pub(super) fn next_due(sim: &Sim, now: SystemTime) -> Option<SystemTime> {
     volumes.chain(snapshots).chain(instances).filter(|due| *due > now).min()
 }
 
-/// Applies the result of an effect.
 pub(super) fn finish(sim: &mut Sim, now: SystemTime, effect: &Effect, outcome: &Outcome) {
     sim.touch();
     match effect {

@@ -39,7 +39,6 @@ pub(super) fn attach_volume(sim: &mut Sim, now: SystemTime, call: &AttachVolume)
     Ok(Reply::AttachVolume(reply))
 }
 
-/// Returns an instance by an id that a client sent.
 pub(super) fn find_instance<'a>(sim: &'a Sim, id: &str) -> Result<&'a Instance, Fault> {
     if id.is_empty() {
         return Err(faults::missing("InstanceId"));
@@ -48,7 +47,6 @@ pub(super) fn find_instance<'a>(sim: &'a Sim, id: &str) -> Result<&'a Instance, 
     sim.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
 }
 
-/// Ends the attachments of a terminated instance, and deletes the volumes that are deleted with it.
 pub(super) fn end_attachments(sim: &mut Sim, now: SystemTime, instance: &str) {
     let gone_at = sim.times.due(now, sim.times.delete, Some(instance));
     let mut effects = Vec::new();
@@ -200,7 +198,6 @@ fn is_modifying(volume: &Volume) -> bool {
     volume.modification.as_ref().is_some_and(|m| matches!(m.phase, ModificationPhase::Modifying { .. }))
 }
 
-/// Returns the instance from which to detach a volume.
 fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     let not_attached = |what: String| Err(Fault::new("InvalidAttachment.NotFound", what));
     if volume.attachments.iter().any(|a| a.associated_resource.is_some()) {

@@ -12,7 +12,6 @@ use super::model::Sim;
 use super::model::{Attachment, AttachmentPhase, VolumePhase};
 use super::volumes::volume_mut;
 
-/// Maximum number of volumes of a node.
 const MAX_VOLUMES: usize = 27;
 
 pub(super) fn attach_node_volume(sim: &mut Sim, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {

@@ -18,7 +18,6 @@ use super::status::describe_volume_status;
 use super::tags::{create_tags, delete_tags, describe_tags};
 use super::volumes::{create_volume, delete_volume, describe_volumes};
 
-/// Executes one call on the current state.
 pub(super) fn carry_out(sim: &mut Sim, now: SystemTime, call: Call) -> Result<Reply, Fault> {
     match call {
         Call::CreateVolume(c) => create_volume(sim, now, c),

@@ -20,8 +20,7 @@ pub(crate) enum Effect {
     CopyVolume { source: String, volume: String, gib: u32 },
     /// Copy a volume's current data into a snapshot. The reply waits for it.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Make a volume a device of this machine; `linked`: with the link that udev would create; `breakable`: its I/O is
-    /// going to fail.
+    /// Make a volume a device, `linked` as by udev, `breakable` if its I/O is going to fail.
     Connect {
         volume: String,
         instance: String,

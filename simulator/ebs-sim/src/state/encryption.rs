@@ -1,19 +1,14 @@
-//! Encryption: the account's default, keys, and unusable keys.
-//!
-//! EC2 checks a key only after it has accepted the volume: an unusable key does not reject the volume but makes it
-//! disappear.
+//! Encryption: the account's default, keys, and unusable keys, with which an accepted volume disappears, as in EC2.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 
 use super::model::Account;
 use super::model::Sim;
 
-/// The encryption of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encryption {
     /// ARN; `None`: unencrypted.
     pub(super) key: Option<String>,
-    /// The key can be used.
     pub(super) usable: bool,
 }
 
@@ -66,7 +61,6 @@ fn with_key(sim: &Sim, key: Option<&str>) -> Encryption {
     Encryption { key: Some(arn), usable: exists && !unusable }
 }
 
-/// Returns whether it is a UUID, or the id of a multi-region key.
 fn is_key_id(text: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(digits) = text.strip_prefix("mrk-") {

@@ -15,11 +15,9 @@ use super::ids::Kind;
 use super::listings::Query;
 use super::model::{FastRestore, Sim};
 
-/// Maximum page size.
 const MAX_PAGE: i64 = 200;
 /// Snapshots larger than this cannot be restored fast.
 const MAX_SIZE_GIB: u32 = 16 * 1024;
-/// Maximum number of snapshots in one call.
 const MAX_SNAPSHOTS: usize = 10;
 /// Optimising takes an hour for each TiB.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);

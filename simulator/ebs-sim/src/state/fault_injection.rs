@@ -11,7 +11,6 @@ use super::faults::incorrect_state;
 use super::model::{Attachment, AttachmentPhase, Device, Disturbance, Plan, Sim, Volume};
 use super::stale_reads::{meet_lag, read_with_lag, record_changes};
 
-/// Executes one call with the faults that rules inject into it.
 pub(super) fn apply(sim: &mut Sim, now: SystemTime, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
     let target = match &call {
         Call::AttachVolume(c) => Some((c.volume_id.clone(), Some(c.instance_id.clone()))),
@@ -45,10 +44,6 @@ pub(super) fn apply(sim: &mut Sim, now: SystemTime, call: Call, injection: &Faul
     Ok(answer)
 }
 
-/// Releases a stuck attachment.
-///
-/// # Errors
-/// `IncorrectState` when no such attachment exists.
 pub(super) fn release(sim: &mut Sim, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
     let attachment = attachment_mut(sim, volume, instance).ok_or_else(|| no_attachment(volume))?;
     attachment.stuck = false;
@@ -61,9 +56,6 @@ pub(super) fn release(sim: &mut Sim, now: SystemTime, volume: &str, instance: Op
 }
 
 /// Restores a device that vanished, and ends I/O errors.
-///
-/// # Errors
-/// `IncorrectState` when the volume is not attached.
 pub(super) fn heal_device(sim: &mut Sim, volume: &str) -> Result<(), Fault> {
     let found = sim.volumes.get_mut(volume).ok_or_else(|| no_attachment(volume))?;
     let Some(attachment) = found.attachments.first_mut() else { return Err(no_attachment(volume)) };

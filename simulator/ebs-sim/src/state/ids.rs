@@ -4,7 +4,6 @@ use crate::api::Fault;
 
 use super::faults;
 
-/// A kind of object that has ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Volume,
@@ -30,7 +29,6 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of an id by its prefix.
     pub(super) fn of(id: &str) -> Option<Self> {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
     }
@@ -49,7 +47,6 @@ impl Kind {
         self.check_as(if self == Self::Volume { "volumeId" } else { "snapshotId" }, id)
     }
 
-    /// Rejects an invalid id in a list.
     pub(super) fn check_listed(self, id: &str) -> Result<(), Fault> {
         if self == Self::Snapshot && id.is_empty() {
             let message = "Value () for parameter snapshotId is invalid. Parameter may not be null or empty";

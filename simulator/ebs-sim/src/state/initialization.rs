@@ -8,7 +8,6 @@ use super::model::{Filling, Sim, Snapshot, Way};
 const DEFAULT_RATE: u64 = 250;
 const MIB_PER_GIB: u64 = 1024;
 
-/// Returns the initialization of a volume from a snapshot.
 pub(super) fn filled_from_snapshot(
     sim: &Sim,
     now: SystemTime,
@@ -29,7 +28,6 @@ pub(super) fn filled_from_snapshot(
     Filling { way, from, until: from + time }
 }
 
-/// Returns the initialization of a copy of a volume.
 pub(super) fn filled_from_volume(sim: &Sim, now: SystemTime, gib: u32) -> Filling {
     let from = now + sim.times.create;
     let time = sim.times.fill.unwrap_or_else(|| filling_time(gib, DEFAULT_RATE));

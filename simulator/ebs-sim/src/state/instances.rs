@@ -22,7 +22,6 @@ use super::tags::{in_order, tags_for};
 
 /// Maximum number of instances that one call starts.
 const MAX_AT_ONCE: i64 = 1000;
-/// Maximum number of network interfaces of an instance.
 const MAX_INTERFACES: u32 = 15;
 
 /// A validated launch, which is the same for each instance.
@@ -161,7 +160,6 @@ fn new_instance(sim: &mut Sim, now: SystemTime, launch: &Launch, reservation_id:
     }
 }
 
-/// Returns a network interface with a unique address.
 pub(super) fn new_interface(sim: &mut Sim) -> SimNetworkInterface {
     sim.interfaces_made += 1;
     let n = sim.interfaces_made + 9;

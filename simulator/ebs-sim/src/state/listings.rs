@@ -40,8 +40,7 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Rejects what EC2 rejects before it reads any object: invalid ids, ids together with pages, and filters that the
-    /// action does not have.
+    /// Rejects invalid ids, ids together with pages, and filters that the action does not have.
     pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
         self.ids.iter().try_for_each(|id| kind.check_listed(id))?;
@@ -62,7 +61,6 @@ impl<'a> Query<'a> {
         (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && filters::matches(self.filters, object)
     }
 
-    /// Returns the requested page.
     pub(super) fn paged<T>(
         &self,
         items: impl Iterator<Item = T>,
@@ -116,7 +114,6 @@ impl Filterable for Volume {
     }
 }
 
-/// A volume with its modification.
 pub(super) struct Modified<'a>(pub(super) &'a Volume);
 
 impl Filterable for Modified<'_> {
@@ -143,7 +140,6 @@ impl Filterable for Modified<'_> {
     }
 }
 
-/// A snapshot and its owner.
 pub(super) struct Owned<'a>(pub(super) &'a Snapshot, pub(super) &'a str);
 
 impl Filterable for Owned<'_> {
@@ -170,7 +166,6 @@ impl Filterable for Owned<'_> {
     }
 }
 
-/// An instance and its attached volumes.
 pub(super) struct Equipped<'a> {
     pub(super) instance: &'a Instance,
     pub(super) attachments: Vec<(&'a str, &'a Attachment)>,

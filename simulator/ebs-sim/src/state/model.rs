@@ -25,7 +25,6 @@ pub(super) use volume::{
     VolumePhase, Way,
 };
 
-/// The complete simulated EC2.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sim {
     pub(super) format: u32,
@@ -80,7 +79,6 @@ impl Sim {
     }
 }
 
-/// Region, zones and account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Account {
     pub(super) id: String,
@@ -119,13 +117,11 @@ impl Policy {
 /// How long the token of a deleted volume stays burnt.
 const BURNT_FOR: Duration = Duration::from_hours(12);
 
-/// The use of a token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Token {
     /// Action and parameters of the first call.
     pub(super) fingerprint: String,
     pub(super) volume: String,
-    /// The deletion of its volume.
     pub(super) gone: Option<EndedVolume>,
 }
 

@@ -1,7 +1,5 @@
-//! ModifyVolume and the description of modifications.
-//!
-//! DescribeVolumes shows the target as soon as it is accepted, as EC2 is known to do. Only the modification's state
-//! shows when the device has really grown.
+//! ModifyVolume and the description of modifications. DescribeVolumes shows the target as soon as it is accepted, as
+//! EC2 does; only the modification shows when the device has grown.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,9 +17,7 @@ use super::quotas::{check_modification_quota, check_volume_quotas};
 use super::shape::{ShapeRequest, known_type};
 use super::volumes::{check_type_in, volume_mut};
 
-/// Maximum page size.
 const MAX_PAGE: i64 = 500;
-/// Period in which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);
 
 pub(super) fn modify_volume(sim: &mut Sim, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {

@@ -2,7 +2,6 @@
 
 use crate::api::Call;
 
-/// Returns the ids of existing objects in a mutating call.
 pub(super) fn ids_of(call: &Call) -> Vec<&str> {
     match call {
         Call::AttachVolume(c) => vec![&c.volume_id, &c.instance_id],

@@ -6,7 +6,6 @@ use super::faults::{invalid_combination, invalid_value};
 use super::model::Sim;
 use super::model::Volume;
 
-/// Returns the Outpost of a new volume.
 pub(super) fn outpost_of_volume(sim: &Sim, call: &CreateVolume) -> Result<Option<String>, Fault> {
     let given = checked_outpost(sim, call.outpost_arn.as_deref())?;
     let local = call.snapshot_id.as_ref().and_then(|id| sim.snapshots.get(id)).and_then(|s| s.outpost_arn.clone());
@@ -23,7 +22,6 @@ pub(super) fn outpost_of_volume(sim: &Sim, call: &CreateVolume) -> Result<Option
     Ok(given)
 }
 
-/// Returns the Outpost of a new snapshot.
 pub(super) fn outpost_of_snapshot(sim: &Sim, call: &CreateSnapshot, volume: &Volume) -> Result<Option<String>, Fault> {
     let given = checked_outpost(sim, call.outpost_arn.as_deref())?;
     if given.is_some() && given != volume.outpost_arn {

@@ -6,7 +6,6 @@ use crate::api::{Fault, Page};
 
 use super::faults;
 
-/// Maximum page size.
 const MAX_PAGE: usize = 1000;
 /// Minimum page size that a client can request.
 const MIN_ASKED: i64 = 5;

@@ -17,7 +17,6 @@ use super::ids::Kind;
 use super::listings::{Equipped, Query};
 use super::model::{Instance, Sim, hypervisor};
 
-/// Maximum page size of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
 
 pub(super) fn describe_instance(sim: &Sim, instance: &Instance) -> SimInstance {
@@ -132,7 +131,7 @@ fn zone(config: &ZoneConfig, region: &str) -> SimZone {
 }
 
 /// EC2 has hundreds of types. Here every well-formed name is valid.
-pub(super) fn is_type_name(name: &str) -> bool {
+pub(crate) fn is_type_name(name: &str) -> bool {
     let part = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };

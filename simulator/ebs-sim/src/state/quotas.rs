@@ -66,7 +66,6 @@ pub(super) fn check_modification_quota(sim: &Sim, wanted: &SimProperties) -> Res
     ))
 }
 
-/// Rejects a copy when too many are in progress.
 pub(super) fn check_copy_quota(sim: &Sim) -> Result<(), Fault> {
     let Some(most) = sim.policy.account.quotas.concurrent_copies else { return Ok(()) };
     let under_way = sim

@@ -6,7 +6,6 @@ use crate::api::{Fault, SimProperties};
 
 use super::faults::{invalid_combination, invalid_value};
 
-/// Ranges of a type.
 struct Ranges {
     iops: Option<IopsRange>,
     /// MiB/s.
@@ -41,7 +40,6 @@ fn ranges(volume_type: &VolumeType) -> Ranges {
     }
 }
 
-/// The requested volume, with a valid type.
 #[derive(Debug, Clone)]
 pub(super) struct ShapeRequest {
     pub(super) size_gib: i64,
@@ -61,7 +59,6 @@ pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
 }
 
 impl ShapeRequest {
-    /// Returns the volume that EC2 would create.
     pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);
         // Unsupported parameters are reported before invalid values.

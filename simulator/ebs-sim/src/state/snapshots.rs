@@ -155,7 +155,6 @@ fn is_filled_from(volume: &Volume, snapshot: &str) -> bool {
         && matches!(volume.phase, VolumePhase::Creating { data_ready: false, .. })
 }
 
-/// Returns the maximum number of pending snapshots of a volume.
 fn concurrent_snapshots(volume_type: &VolumeType) -> usize {
     match volume_type {
         VolumeType::St1 | VolumeType::Sc1 => 1,

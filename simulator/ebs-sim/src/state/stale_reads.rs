@@ -1,6 +1,4 @@
-//! Eventual consistency: reads may show old versions of objects.
-//!
-//! A stale read swaps old versions into the state, is answered like any other, and swaps them out again. Mutating calls never see them.
+//! Eventual consistency: a stale read swaps old versions into the state, is answered, and swaps them out again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -54,7 +52,6 @@ pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
     }
 }
 
-/// Records the changes since its last call.
 pub(super) fn record_changes(sim: &mut Sim, now: SystemTime) {
     if !sim.past.kept || sim.past.noted == sim.revision {
         return;

@@ -14,14 +14,11 @@ use super::model::Sim;
 
 /// Maximum number of tags of a resource, without `aws:` tags.
 const MAX_TAGS: usize = 50;
-/// Maximum key length, in characters.
 const MAX_KEY: usize = 128;
-/// Maximum value length, in characters.
 const MAX_VALUE: usize = 256;
 /// EC2's text about reserved keys.
 const RESERVED: &str = "Tag keys starting with 'aws:' are reserved for internal use";
 
-/// Returns the tags for a new resource of the kind.
 pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Result<Tags, Fault> {
     let mut all = Vec::new();
     for specification in specifications {
@@ -38,7 +35,6 @@ pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Resul
     Ok(tags)
 }
 
-/// Checks tags. `reserved` returns the error text for a reserved key of AWS.
 fn checked(given: &[Tag], reserved: impl Fn(&str) -> String) -> Result<Tags, Fault> {
     let mut tags = Tags::new();
     for Tag { key, value } in given {
@@ -65,7 +61,6 @@ fn check_number(number: usize) -> Result<(), Fault> {
     Err(Fault::new("TagLimitExceeded", format!("A resource has at most {MAX_TAGS} tags.")))
 }
 
-/// Returns the tags of a resource that a client named.
 fn tags_mut<'a>(sim: &'a mut Sim, id: &str) -> Result<&'a mut Tags, Fault> {
     let kind = Kind::of(id).ok_or_else(|| Fault::new("InvalidID", format!("The ID '{id}' is not valid")))?;
     kind.check(id)?;
@@ -148,7 +143,6 @@ fn tagged(sim: &Sim) -> impl Iterator<Item = Row> {
     })
 }
 
-/// A row of DescribeTags, for filters.
 struct Row {
     tag: SimTag,
     own: Tags,

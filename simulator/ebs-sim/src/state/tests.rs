@@ -75,19 +75,16 @@ impl World {
         Self { sim: Sim::new(&config, now), now, config }
     }
 
-    /// Executes only the call.
     fn apply(&mut self, call: &str) -> Result<Reply, Fault> {
         self.sim.apply(self.now, Call::line(call)?, &FaultInjection::default())
     }
 
-    /// Executes the call and its immediate effects.
     fn call(&mut self, call: &str) -> Result<Reply, Fault> {
         let reply = self.apply(call);
         self.settle();
         reply
     }
 
-    /// Executes a call that must succeed.
     fn done(&mut self, call: &str) {
         self.call(call).unwrap_or_else(|fault| panic!("{call}: {fault}"));
     }
@@ -101,7 +98,6 @@ impl World {
         fault.code
     }
 
-    /// Checks the error codes of calls.
     #[track_caller]
     fn refuses<S: AsRef<str>>(&mut self, calls: impl IntoIterator<Item = (S, &'static str)>) {
         for (call, code) in calls {
@@ -123,7 +119,6 @@ impl World {
         }
     }
 
-    /// Lets all effects fail.
     fn fail_effects(&mut self, why: &str) {
         for effect in self.sim.take_effects() {
             self.sim.finish(self.now, &effect, &Outcome::Failed(why.into()));
@@ -146,7 +141,6 @@ impl World {
         self.sim.instances[at].id.clone()
     }
 
-    /// Creates a gp3 volume, with more or other parameters.
     fn create(&mut self, more: &str) -> SimVolume {
         ok!(self, CreateVolume, "{} {more}", GP3.trim_start_matches("CreateVolume "))
     }
@@ -208,7 +202,6 @@ fn detach(volume: &str, instance: &str) -> String {
     format!("DetachVolume VolumeId={volume} InstanceId={instance}")
 }
 
-/// Returns the parameters of one filter with one value.
 fn by(name: &str, value: &str) -> String {
     format!("Filter.1.Name={name} Filter.1.Value.1={value}")
 }

@@ -12,7 +12,6 @@ use super::random::mixed;
 /// A year means "never" and keeps every sum of times in range.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
-/// The duration of each transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Times {
     pub(super) create: Duration,
@@ -22,9 +21,7 @@ pub(super) struct Times {
     pub(super) snapshot: Duration,
     pub(super) modify: Duration,
     pub(super) optimize: Duration,
-    /// `pending` → `running`.
     pub(super) run: Duration,
-    /// `shutting-down` → `terminated`.
     pub(super) terminate: Duration,
     /// `enabling` → `optimizing`. Zero also skips optimising.
     pub(super) enable_fast_restore: Duration,
@@ -94,7 +91,6 @@ impl Times {
         now + usual.saturating_sub(whole) + whole * 2 * place / 1000
     }
 
-    /// Returns the times in the form of a request.
     pub(super) fn to_override(&self) -> TimingOverride {
         let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
         TimingOverride {

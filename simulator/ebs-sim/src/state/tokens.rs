@@ -11,13 +11,13 @@ use super::model::{EndedVolume, Sim, Token};
 
 const MAX_LENGTH: usize = 64;
 
-/// The handling of a call with a token.
 pub(super) enum Use {
     /// Continue, and store the token with the new volume.
-    First { fingerprint: String },
+    First {
+        fingerprint: String,
+    },
     /// Reply with the token's volume.
     Repeat(Box<SimVolume>),
-    /// No token was sent.
     Untracked,
 }
 
@@ -58,14 +58,12 @@ pub(super) fn remember_token(sim: &mut Sim, token: Option<String>, usage: Use, v
     }
 }
 
-/// Marks the tokens of a deleted volume as burnt.
 pub(super) fn burn_tokens_of(sim: &mut Sim, volume: &SimVolume, now: SystemTime) {
     for token in sim.tokens.values_mut().filter(|t| t.volume == volume.id) {
         token.gone = Some(EndedVolume { at: now, volume: volume.clone() });
     }
 }
 
-/// Drops the tokens of a volume that was never created.
 pub(super) fn forget_tokens_of(sim: &mut Sim, volume: &str) {
     sim.tokens.retain(|_, t| t.volume != volume);
 }
@@ -76,7 +74,6 @@ pub(super) fn expire_tokens(sim: &mut Sim, now: SystemTime) -> bool {
     sim.tokens.len() != before
 }
 
-/// Rejects an invalid client token.
 pub(super) fn check_token(token: Option<&str>) -> Result<(), Fault> {
     if token.is_some_and(|token| token.len() > MAX_LENGTH || !token.is_ascii()) {
         let message = format!("Client token must be less than or equal to {MAX_LENGTH} characters");

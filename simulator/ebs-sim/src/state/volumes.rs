@@ -96,7 +96,6 @@ fn zone_of<'a>(sim: &'a Sim, call: &CreateVolume) -> Result<&'a ZoneConfig, Faul
     found.ok_or_else(|| Fault::new("InvalidZone.NotFound", format!("The zone '{given}' does not exist.")))
 }
 
-/// Rejects a type that the zone lacks.
 pub(super) fn check_type_in(sim: &Sim, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
     let missing = sim.policy.account.missing_volume_types.get(&zone.name);
     let lacks = zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);
@@ -163,7 +162,6 @@ pub(super) fn delete_volume(sim: &mut Sim, now: SystemTime, call: &DeleteVolume)
     Ok(Reply::DeleteVolume)
 }
 
-/// Returns a volume by an id that a client sent.
 pub(super) fn volume_mut<'a>(sim: &'a mut Sim, id: &str) -> Result<&'a mut Volume, Fault> {
     if id.is_empty() {
         return Err(faults::missing("VolumeId"));
@@ -218,7 +216,6 @@ fn initialization_rate(call: &CreateVolume) -> Result<Option<u32>, Fault> {
     Ok(u32::try_from(rate).ok())
 }
 
-/// Returns a volume in state `creating`.
 pub(super) fn new_volume(properties: SimProperties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
     Volume {
         // The id is assigned when the volume is accepted, because a rejected call must not use a random number.

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::api::{Call, ClusterNodeVolume, Fault, Reply};
 
-/// The header that names the action.
 pub(crate) const TARGET: &str = "x-amz-target";
 pub(crate) const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
@@ -65,12 +64,10 @@ pub(crate) fn encode(reply: &Reply) -> String {
     .to_string()
 }
 
-/// Returns the body of an error.
 pub(crate) fn refusal(fault: &Fault) -> String {
     json!({"__type": fault.code, "message": fault.message}).to_string()
 }
 
-/// Returns the seconds since 1970, with a fraction.
 fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -6,7 +6,6 @@ mod tests;
 use crate::api::query::Params;
 use crate::api::{Call, Fault};
 
-/// The supported version of the API.
 const VERSION: &str = "2016-11-15";
 
 /// Signature parameters in a query string. They do not belong to the call.

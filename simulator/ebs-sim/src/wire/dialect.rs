@@ -5,7 +5,6 @@ use http::HeaderMap;
 use crate::api::Fault;
 use crate::wire::{cluster_nodes, identity, refusal};
 
-/// The format of requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// EC2's Query protocol, version 2016-11-15.
@@ -26,7 +25,6 @@ impl Dialect {
         if form.split('&').any(|pair| pair == version) { Self::Sts } else { Self::Ec2 }
     }
 
-    /// Returns the service in the scope of a signature.
     pub(crate) fn signing_name(self) -> &'static str {
         match self {
             Self::Ec2 => "ec2",
@@ -43,7 +41,6 @@ impl Dialect {
         }
     }
 
-    /// Returns the body of an error.
     pub(crate) fn refusal(self, fault: &Fault, request_id: &str) -> String {
         match self {
             Self::Ec2 => refusal::body(fault, request_id),

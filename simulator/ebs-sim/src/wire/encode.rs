@@ -8,7 +8,6 @@ use crate::api::{Page, Reply, SimTag, SimZone};
 use crate::wire::xml::{self, Xml};
 use ebs_ec2::Tags;
 
-/// Returns the body of a successful reply.
 pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {
     xml::response(reply.action(), request_id, |w| content(w, reply))
 }
@@ -48,7 +47,6 @@ fn content(w: &mut Xml, reply: &Reply) {
     }
 }
 
-/// Writes a list and the token of its next page.
 fn page<T>(w: &mut Xml, name: &str, page: &Page<T>, item: impl Fn(&mut Xml, &T)) {
     w.list(name, &page.items, item);
     w.maybe("nextToken", page.next.as_ref());

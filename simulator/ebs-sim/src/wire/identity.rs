@@ -3,7 +3,6 @@
 use crate::api::Fault;
 use crate::wire::xml;
 
-/// The supported version of the API.
 pub(crate) const VERSION: &str = "2011-06-15";
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
@@ -21,7 +20,6 @@ pub(crate) fn caller(account: &str, key_id: &str, request_id: &str) -> String {
     })
 }
 
-/// Returns the body of an error.
 pub(crate) fn refusal(fault: &Fault, request_id: &str) -> String {
     xml::document_in("ErrorResponse", NAMESPACE, |w| {
         w.element("Error", |w| {

@@ -3,7 +3,6 @@
 use crate::api::Fault;
 use crate::wire::xml;
 
-/// Returns the body of an error.
 pub(crate) fn body(fault: &Fault, request_id: &str) -> String {
     xml::document("Response", |w| {
         w.element("Errors", |w| {

@@ -83,7 +83,6 @@ fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {
     equal(given.unwrap_or("").as_bytes(), wanted.unwrap_or("").as_bytes())
 }
 
-/// Returns the signature of the request with this secret and the parameters of the proof.
 fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String, Fault> {
     let mut settings = SigningSettings::default();
     // The client lists the headers that it signed.

@@ -33,7 +33,6 @@ impl Xml {
         self.event(Event::End(BytesEnd::new(name)));
     }
 
-    /// Writes an element with a value as text.
     pub(crate) fn value(&mut self, name: &str, value: impl ToString) {
         self.text(name, &value.to_string());
     }
@@ -45,12 +44,10 @@ impl Xml {
         }
     }
 
-    /// Writes a time in UTC, to the millisecond.
     pub(crate) fn time(&mut self, name: &str, time: SystemTime) {
         self.text(name, &timestamp(time));
     }
 
-    /// Writes a time, or nothing without one.
     pub(crate) fn maybe_time(&mut self, name: &str, time: Option<SystemTime>) {
         if let Some(time) = time {
             self.time(name, time);
@@ -97,7 +94,6 @@ pub(crate) fn document(root: &str, content: impl FnOnce(&mut Xml)) -> String {
     write(BytesStart::new(root), content)
 }
 
-/// Returns a document in a namespace.
 pub(crate) fn document_in(root: &str, namespace: &str, content: impl FnOnce(&mut Xml)) -> String {
     let mut root = BytesStart::new(root);
     root.push_attribute(("xmlns", namespace));

@@ -16,9 +16,8 @@ fn python() -> PathBuf {
     program("EBS_TEST_BOTO3_PYTHON", by_hand)
 }
 
-/// Runs a program with the variables of the env file.
 async fn against(sim: &[&str], program: &Path, args: &[&str]) -> Output {
-    let mut sim = Process::start(sim);
+    let sim = Process::start(sim);
     let mut env = sim.env().await;
     for (name, value) in [
         ("HOME", "/nonexistent"),
@@ -42,9 +41,7 @@ fn assert_passed(output: &Output) {
 
 const SIGNED: [&str; 2] = ["--access-key", "AKIAACCEPTANCE:tests/acceptance/secret+"];
 
-/// boto3 validates its parameters and uses volumes, snapshots, instances, tags, copies, locks and fast restores with
-/// its waiters and pages. It also checks EC2's error codes. Every reply is compared with botocore's model of EC2
-/// (names, places, types, enumerations, empty sets, times).
+/// Every reply is compared with botocore's model of EC2 (names, places, types, enumerations, empty sets, times).
 #[tokio::test]
 async fn boto3_works_like_with_ec2() {
     assert_passed(&against(&SIGNED, &python(), &["-B", SCRIPT]).await);

@@ -107,8 +107,6 @@ fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
     (expected, request.body(Bytes::copy_from_slice(&file[end + 2..])).unwrap())
 }
 
-/// The corpus has huge, gapped, disguised and duplicate indices, invalid UTF-8, markup, odd numbers, other versions and
-/// truncated JSON.
 #[test]
 fn every_request_of_corpus_gets_its_expected_reply() {
     let server = TestServer::start();

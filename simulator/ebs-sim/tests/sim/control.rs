@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::support::request::{ec2, json, send};
 use crate::support::{Sim, element};
-use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,7 +31,6 @@ async fn set(control: &str, rule: serde_json::Value) {
     assert_eq!(reply.status, 200, "{}", reply.body);
 }
 
-/// Returns the number of unattached volumes.
 async fn made(control: &str) -> usize {
     let state = json(control, "/state").await;
     state["volumes"].as_array().unwrap().iter().filter(|v| v["attachments"] == json!([])).count()
@@ -67,7 +65,6 @@ async fn rules_can_be_added_listed_and_removed() {
         assert_eq!(send(&control, request, &[], "").await.status, status, "{request}");
         assert_eq!(json(&control, "/faults").await["rules"].as_array().unwrap().len(), left, "{request}");
     }
-    sim.server.shutdown().await.unwrap();
 }
 
 #[tokio::test]
@@ -100,7 +97,6 @@ async fn bad_input_is_rejected_by_field_and_changes_nothing() {
     assert_eq!((json(&control, "/limits").await, json(&control, "/timing").await), before);
     assert_eq!(send(&control, "GET /nothing", &[], "").await.status, 404);
     assert!(json(&control, "/").await["routes"].as_array().unwrap().len() > 10);
-    sim.server.shutdown().await.unwrap();
 }
 
 /// The HTTP connection breaks without a byte.
@@ -115,7 +111,6 @@ async fn lost_reply_breaks_connection_after_execution() {
         let call = sim.server.ledger(0).calls.pop().unwrap();
         assert_eq!((call.outcome.as_str(), call.faults), (outcome, vec![kind.to_owned()]));
     }
-    sim.server.shutdown().await.unwrap();
 }
 
 /// The replies are invalid XML, a connection that breaks in the middle of the body, and a padded body.
@@ -139,7 +134,6 @@ async fn unreadable_replies_are_sent_as_such() {
     set(&control, json!({"times": 1, "effect": {"kind": "oversize", "bytes": 3_000_000}})).await;
     let large = raw(&url, "Action=DescribeVolumes").await;
     assert_eq!(large.len() - body_at(&large), 3_000_000);
-    sim.server.shutdown().await.unwrap();
 }
 
 /// Due changes have happened after the jump of the clock.
@@ -167,23 +161,6 @@ async fn limits_times_and_clock_can_be_changed() {
     assert_eq!((&new["state"], &new["size_gib"], &new["attachments"]), (&json!("creating"), &json!(1), &json!([])));
     assert_eq!(send(&control, "POST /advance", &[], r#"{"ms": 3600000}"#).await.status, 200);
     assert_eq!(volume().await["state"], "available");
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn ledger_continues_after_restart_and_names_caller() {
-    let state = tempfile::tempdir().unwrap();
-    for round in 0..2 {
-        let server = Server::start(ServerConfig::new(state.path())).await.unwrap();
-        let url = server.env().remove("AWS_EC2_ENDPOINT").unwrap();
-        let signed =
-            "Authorization: AWS4-HMAC-SHA256 Credential=AKIA7/20260102/us-west-2/ec2/aws4_request, Signature=00";
-        send(&url, "POST /", &[signed], "Action=DescribeVolumes&Version=2016-11-15").await;
-        let page = server.ledger(0);
-        assert_eq!((page.next, page.calls.len()), (round + 1, usize::try_from(round).unwrap() + 1));
-        assert!(page.calls.iter().all(|call| call.access_key.as_deref() == Some("AKIA7") && call.at_ms > 0));
-        server.shutdown().await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -225,5 +202,4 @@ async fn stuck_attachment_is_released_and_reads_lag() {
     ] {
         assert_eq!(send(&control, request, &[], bad).await.status, 400, "{request} {bad}");
     }
-    sim.server.shutdown().await.unwrap();
 }

@@ -2,49 +2,11 @@
 
 use std::time::Duration;
 
+use crate::support::Sim;
 use crate::support::request::{ec2, json, send};
-use crate::support::{Sim, element};
-use ebs_sim::{AccessKey, Server, ServerConfig};
+use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpStream;
-
-#[tokio::test]
-async fn query_string_works_like_a_form() {
-    let sim = Sim::start().await;
-    let url = sim.env("AWS_EC2_ENDPOINT");
-    let reply = send(&url, "GET /?Action=DescribeAvailabilityZones&Version=2016-11-15", &[], "").await;
-    assert_eq!(reply.status, 200, "{}", reply.body);
-    assert!(reply.body.contains("<zoneName>us-west-2a</zoneName>"), "{}", reply.body);
-    assert!(reply.head.contains("content-type: text/xml;charset=utf-8"), "{}", reply.head);
-    let request_id = element(&reply.body, "requestId").unwrap();
-    assert!(reply.head.contains(&format!("x-amzn-requestid: {request_id}")), "{}", reply.head);
-    assert_eq!(send(&url, "GET /elsewhere", &[], "").await.status, 404);
-    assert_eq!(send(&url, "DELETE /", &[], "").await.status, 405);
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn body_without_end_is_rejected() {
-    let sim = Sim::start().await;
-    let reply = ec2(&sim.env("AWS_EC2_ENDPOINT"), &format!("Action={}", "x".repeat(2 << 20))).await;
-    assert_eq!(reply.status, 413, "{}", reply.body);
-    sim.server.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn unsigned_request_is_rejected_when_a_key_is_configured() {
-    let sim = Sim::start_with(|config| config.access_key = Some(AccessKey::parse("AKIA:secret").unwrap())).await;
-    let url = sim.env("AWS_EC2_ENDPOINT");
-    let reply = ec2(&url, "Action=DescribeVolumes").await;
-    assert_eq!((reply.status, element(&reply.body, "Code")), (403, Some("MissingAuthenticationToken")));
-    let foreign = "Authorization: AWS4-HMAC-SHA256 Credential=OTHER/20260102/us-west-2/ec2/aws4_request, \
-                   SignedHeaders=host, Signature=00";
-    let reply = send(&url, "POST /", &[foreign, "X-Amz-Date: 20260102T030405Z"], "Action=DescribeVolumes").await;
-    assert_eq!((reply.status, element(&reply.body, "Code")), (401, Some("AuthFailure")));
-    assert_eq!(sim.server.ledger(0).calls[0].outcome, "MissingAuthenticationToken");
-    assert_eq!((sim.env("AWS_ACCESS_KEY_ID"), sim.env("AWS_SECRET_ACCESS_KEY")), ("AKIA".into(), "secret".into()));
-    sim.server.shutdown().await.unwrap();
-}
 
 /// The record has action, parameters, result and dry run, and no signature.
 #[tokio::test]
@@ -64,7 +26,6 @@ async fn every_call_is_recorded_with_its_result() {
     assert_eq!(second["calls"][0]["outcome"], "InvalidVolume.NotFound");
     assert_eq!(second["next"], 2);
     assert_eq!(send(&control, "GET /ledger?since=x", &[], "").await.status, 400);
-    sim.server.shutdown().await.unwrap();
 }
 
 #[tokio::test]
@@ -87,5 +48,4 @@ async fn port_in_use_is_named_in_the_error() {
     let state = tempfile::tempdir().unwrap();
     let error = Server::start(ServerConfig { ec2_listen: taken, ..ServerConfig::new(state.path()) }).await.unwrap_err();
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
-    sim.server.shutdown().await.unwrap();
 }

@@ -9,8 +9,6 @@ mod control;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
-mod killed;
-#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod rights;

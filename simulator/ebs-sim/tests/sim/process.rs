@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn env_file_has_variables_for_clients() {
-    let mut process = Process::start(&["--access-key", "AKIA:it's$a`secret"]);
+    let process = Process::start(&["--access-key", "AKIA:it's$a`secret"]);
     let env = process.env().await;
     for name in ["AWS_EC2_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "EBS_SIM_CONTROL"] {
         assert!(env[name].starts_with("http://127.0.0.1:"), "{name}={}", env[name]);
@@ -34,7 +34,7 @@ async fn env_file_has_variables_for_clients() {
 #[tokio::test]
 async fn signals_and_control_api_end_simulator_cleanly() {
     for how in ["SIGTERM", "SIGINT", "POST /shutdown"] {
-        let mut process = Process::start(&[]);
+        let process = Process::start(&[]);
         let env = process.env().await;
         assert_eq!(ec2(&env["AWS_EC2_ENDPOINT"], "Action=DescribeVolumes").await.status, 200);
         match how {
@@ -49,7 +49,7 @@ async fn signals_and_control_api_end_simulator_cleanly() {
 
 #[tokio::test]
 async fn second_signal_ends_simulator_at_once() {
-    let mut process = Process::start(&[]);
+    let process = Process::start(&[]);
     let address = process.env().await["AWS_EC2_ENDPOINT"].strip_prefix("http://").unwrap().to_owned();
     // An incomplete request delays the clean shutdown for its grace period.
     let mut stuck = TcpStream::connect(&address).await.unwrap();
@@ -59,8 +59,7 @@ async fn second_signal_ends_simulator_at_once() {
     let mut begun = [0; 12];
     stuck.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 100");
-    // Equal signals that arrive together count as one. A clean shutdown after its grace period would have another exit
-    // code.
+    // Equal signals that arrive together count as one.
     process.signal(Signal::TERM);
     process.signal(Signal::INT);
     let (status, log) = process.end().await;

@@ -16,7 +16,7 @@ fn managed() -> String {
 
 async fn under(policies: &[Shipped], audit: bool) -> Sim {
     let policies = policies.iter().map(|policy| Policy::parse(policy.name(), policy.text()).unwrap()).collect();
-    Sim::start_with(|config| config.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
+    Sim::start_with(|config| config.engine.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
 }
 
 /// SageMaker's error is AccessDeniedException.

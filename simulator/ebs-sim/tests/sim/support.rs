@@ -5,9 +5,7 @@ pub(crate) mod process;
 pub(crate) mod request;
 
 use ebs_sim::{Server, ServerConfig};
-use std::time::Duration;
 
-/// A simulator in its own directory.
 pub(crate) struct Sim {
     pub(crate) server: Server,
     _state: tempfile::TempDir,
@@ -31,22 +29,6 @@ impl Sim {
     }
 }
 
-/// Polls until a result is available. Panics after two minutes.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asked = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), asked)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not within two minutes"))
-}
-
-/// Returns the text of the first element with this name.
 pub(crate) fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)

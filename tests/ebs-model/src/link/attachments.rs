@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::{
-    Action, AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodeDevice, ClusterNodes, DetachRequest,
-    Ec2, ErrorClass, HyperPodNode, Result, VolumeId,
+    Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, DetachRequest, Ec2, ErrorClass,
+    HyperPodNode, Result, VolumeId,
 };
 
 use super::{Ec2Call, Link, Subject};
@@ -28,8 +28,7 @@ fn detached(_: &Attachment, of: &Subject) -> EventKind {
 pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {
-    /// Checks a device name. A driver knows which names it has assigned and not released, so a request of one of them
-    /// for another volume is a bug.
+    /// Rejects a request of a device name that the driver has assigned to another volume.
     fn judge_device(&self, asked: &AttachRequest, answer: &Result<Attachment>) {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();
@@ -57,24 +56,11 @@ impl<E: Ec2> Link<E> {
         let (ec2, volume) = (self.ec2(), volume.clone());
         self.call_later(LATER, async move { drop(ec2.delete_volume(&volume).await) });
     }
-
-    /// The planted bug of a policy that repeats an attach by itself.
-    fn attach_again_later(&self, request: &AttachRequest) {
-        let (ec2, request) = (self.ec2(), request.clone());
-        let subject = pair(&request.volume, &request.instance);
-        let again = Box::pin(async move { ec2.attach_volume(&request).await });
-        let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> EventKind, subject);
-        let carried = self.carried(Action::AttachVolume, record, again);
-        self.call_later(LATER, async move { drop(carried.await) });
-    }
 }
 
 impl<E: Ec2> Attachments for Link<E> {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
         let (ec2, mut request) = (self.ec2(), request.clone());
-        if self.network.is_planted(Planted::AttachTwice) {
-            self.attach_again_later(&request);
-        }
         if self.network.is_planted(Planted::DetachUnasked) {
             self.detach_later(&request);
         }
@@ -91,18 +77,6 @@ impl<E: Ec2> Attachments for Link<E> {
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
         let (ec2, request) = (self.ec2(), request.clone());
-        if self.network.is_planted(Planted::DetachForgotten) {
-            return Ok(Attachment {
-                volume: request.volume,
-                instance: Some(request.instance),
-                associated_resource: None,
-                device: None,
-                state: AttachmentState::Detaching,
-                card: None,
-                attach_time: None,
-                said_at: None,
-            });
-        }
         if self.network.is_planted(Planted::DeleteUnasked) {
             self.delete_later(&request.volume);
         }

@@ -6,13 +6,9 @@ use ebs_ec2::{
 };
 
 use super::attachments::LATER;
-use super::{Ec2Call, Link, Subject};
+use super::{Ec2Call, Link, Subject, of};
 use crate::network::EventKind;
 use crate::planted::Planted;
-
-fn of(name: impl ToString) -> Subject {
-    Subject { name: name.to_string(), other: String::new() }
-}
 
 impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that repeats a snapshot by itself, without its name.
@@ -62,9 +58,8 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::DeleteByName) {
             self.delete_snapshots_by_name(&id).await;
         }
-        let ec2_call =
-            Ec2Call::change(Action::DeleteSnapshot, of(&id), |(), of| EventKind::Gone { id: of.name.clone() });
-        let ec2_call = ec2_call.with(self.network.outcome_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
+        let gone = |_: &(), of: &Subject| EventKind::Gone { id: of.name.clone() };
+        let ec2_call = self.change_of(Action::DeleteSnapshot, id.as_str(), gone);
         self.make(ec2_call, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
     }
 
@@ -73,14 +68,11 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::FastRestoresForgotten) {
             return Ok(FastRestores { enabled: zones, failures: Vec::new() });
         }
-        let ec2_call = Ec2Call::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
-            EventKind::Restoring {
-                snapshot: of.name.clone(),
-                zones: done.enabled.iter().map(ToString::to_string).collect(),
-            }
-        });
-        let ec2_call =
-            ec2_call.with(self.network.outcome_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
+        let restoring = |done: &FastRestores, of: &Subject| EventKind::Restoring {
+            snapshot: of.name.clone(),
+            zones: done.enabled.iter().map(ToString::to_string).collect(),
+        };
+        let ec2_call = self.change_of(Action::EnableFastSnapshotRestores, id.as_str(), restoring);
         self.make(ec2_call, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
     }
 
@@ -89,11 +81,8 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::LockForgotten) {
             return Ok(());
         }
-        let ec2_call = Ec2Call::change(Action::LockSnapshot, of(&request.snapshot), |(), of| EventKind::Locked {
-            snapshot: of.name.clone(),
-        });
-        let ec2_call =
-            ec2_call.with(self.network.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
+        let locked = |_: &(), of: &Subject| EventKind::Locked { snapshot: of.name.clone() };
+        let ec2_call = self.change_of(Action::LockSnapshot, request.snapshot.as_str(), locked);
         self.make(ec2_call, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
     }
 

@@ -9,12 +9,11 @@ use ebs_ec2::{
 };
 
 use super::attachments::LATER;
-use super::{Creation, Ec2Call, Link, Subject};
+use super::{Creation, Ec2Call, Link, Subject, of};
 use crate::classes::{NO_THROUGHPUT, tier_tag};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
-/// The previous limit of gp3.
 const OLD_LIMIT: u32 = 16_000;
 /// The time after which EC2 has completed every modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
@@ -24,12 +23,7 @@ fn created(volume: &Volume, of: &Subject) -> EventKind {
 }
 
 fn name_of(tags: &Tags) -> Subject {
-    let name = tags.get(DriverName::VOLUME_NAME_TAG).cloned().unwrap_or_default();
-    Subject { name, other: String::new() }
-}
-
-fn of(name: impl ToString) -> Subject {
-    Subject { name: name.to_string(), other: String::new() }
+    of(tags.get(DriverName::VOLUME_NAME_TAG).map_or("", String::as_str))
 }
 
 impl<E: Ec2> Link<E> {
@@ -43,7 +37,6 @@ impl<E: Ec2> Link<E> {
         let Some(bug) = self.network.planted else { return page };
         for volume in &mut page.items {
             match bug {
-                Planted::AttachmentsUnseen => volume.attachments.clear(),
                 Planted::DetachingIsDetached => {
                     volume.attachments.retain(|a| a.state != AttachmentState::Detaching);
                 }
@@ -70,7 +63,6 @@ impl<E: Ec2> Link<E> {
 }
 
 impl<E: Ec2> Link<E> {
-    /// Applies planted bugs to a creation.
     fn falsify(&self, request: &mut CreateVolume) {
         match self.network.planted {
             Some(Planted::TokenForEachCall) => {
@@ -118,8 +110,7 @@ impl<E: Ec2> Link<E> {
         if !self.process.begins_to_modify(&volume) {
             self.network.violated(format!("driver {} sends two concurrent ModifyVolume of {volume}", self.process.id));
         }
-        let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(&volume, "")]);
-        let ec2_call = Ec2Call::change(Action::ModifyVolume, of(&volume), |_, _| EventKind::Other).with(outcome);
+        let ec2_call = self.change_of(Action::ModifyVolume, &volume, |_, _| EventKind::Other);
         let modified = self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await;
         self.process.has_modified(&volume);
         modified
@@ -205,9 +196,8 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.network.is_planted(Planted::DeleteByName) {
             self.delete_by_name(&id).await;
         }
-        let outcome = self.network.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
-        let ec2_call = Ec2Call::change(Action::DeleteVolume, of(&id), |(), of| EventKind::Gone { id: of.name.clone() })
-            .with(outcome);
+        let gone = |_: &(), of: &Subject| EventKind::Gone { id: of.name.clone() };
+        let ec2_call = self.change_of(Action::DeleteVolume, id.as_str(), gone);
         self.make(ec2_call, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
@@ -255,8 +245,7 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.network.is_planted(Planted::ClassTagsForgotten) {
             return Ok(());
         }
-        let outcome = self.network.outcome_of_change(Action::CreateTags, &[(&resource, "")]);
-        let ec2_call = Ec2Call::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other).with(outcome);
+        let ec2_call = self.change_of(Action::CreateTags, &resource, |(), _| EventKind::Other);
         self.make(ec2_call, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
@@ -265,8 +254,7 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.network.is_planted(Planted::TagsKept) {
             return Ok(());
         }
-        let outcome = self.network.outcome_of_change(Action::DeleteTags, &[(&resource, "")]);
-        let ec2_call = Ec2Call::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other).with(outcome);
+        let ec2_call = self.change_of(Action::DeleteTags, &resource, |(), _| EventKind::Other);
         self.make(ec2_call, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }

@@ -22,7 +22,6 @@ pub(super) struct Pki {
 }
 
 impl Pki {
-    /// Creates all keys and certificates below `dir`.
     pub(super) fn make(dir: &Path, address: IpAddr) -> anyhow::Result<Self> {
         let (ca_certificate, ca, ca_key) = authority()?;
         let issuer = Issuer::new(ca, ca_key);

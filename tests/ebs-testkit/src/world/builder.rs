@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use ebs_ec2::ZoneName;
+use ebs_sim::engine::Timing as TimeMode;
 use ebs_sim::iam::Shipped;
-use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
+use ebs_sim::{AccessKey, Devices, Server, ServerConfig};
 
 use super::{Baseline, TESTS_OWN_KEY, World};
 use crate::control::{Control, Timing};
@@ -24,14 +24,10 @@ pub struct WorldBuilder {
     args: Vec<String>,
     env: BTreeMap<String, String>,
     without_env: BTreeSet<String>,
-    devices: Devices,
+    simulator: ServerConfig,
     timing: Option<Timing>,
-    mode_of_time: TimingMode,
-    max_lag: Duration,
-    access_key: Option<AccessKey>,
     one_zone: bool,
     policy: Option<Shipped>,
-    principal_tags: BTreeMap<String, String>,
 }
 
 impl WorldBuilder {
@@ -42,14 +38,11 @@ impl WorldBuilder {
             args: Vec::new(),
             env: BTreeMap::new(),
             without_env: BTreeSet::new(),
-            devices: Devices::None,
+            // The world has a directory as soon as it starts.
+            simulator: ServerConfig::new(PathBuf::new()),
             timing: None,
-            mode_of_time: TimingMode::Instant,
-            max_lag: Duration::ZERO,
-            access_key: None,
             one_zone: false,
             policy: None,
-            principal_tags: BTreeMap::new(),
         }
     }
 
@@ -78,7 +71,7 @@ impl WorldBuilder {
 
     /// Makes attached volumes real block devices; needs root.
     pub fn loop_devices(mut self) -> Self {
-        self.devices = Devices::Loop;
+        self.simulator.engine.devices = Devices::Loop;
         self
     }
 
@@ -91,15 +84,16 @@ impl WorldBuilder {
     /// Makes EC2 as slow as published, with its real rate limits. Its reads may be stale by up to `max_lag`, at most 15
     /// s.
     pub fn realistic(mut self, max_lag: Duration) -> Self {
-        self.mode_of_time = TimingMode::Realistic;
-        self.max_lag = max_lag;
+        self.simulator.engine.timing = TimeMode::Realistic;
+        self.simulator.engine.consistency.max_lag = max_lag;
         self
     }
 
     /// Makes the simulator accept only requests that are signed with this key. The driver gets the key from the
     /// simulator's environment, unless [`WorldBuilder::env`] overrides it.
     pub fn access_key(mut self, id: &str, secret: &str) -> Self {
-        self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None });
+        let key = AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None };
+        self.simulator.access_key = Some(key);
         self
     }
 
@@ -118,7 +112,7 @@ impl WorldBuilder {
 
     /// Sets a tag of the driver's role, `${aws:PrincipalTag/…}` in policies.
     pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
-        self.principal_tags.insert(key.to_owned(), value.to_owned());
+        self.simulator.engine.iam.principal_tags.insert(key.to_owned(), value.to_owned());
         self
     }
 
@@ -136,17 +130,14 @@ impl WorldBuilder {
         for name in ["csi", "sim", "kubelet"] {
             std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
         }
-        let mut config = ServerConfig::new(path.join("sim"));
-        config.devices = self.devices;
-        config.timing = self.mode_of_time;
-        config.max_lag = self.max_lag;
-        config.access_key = self.access_key;
-        config.iam.principal_tags = self.principal_tags;
+        let mut config = self.simulator;
+        let engine = &mut config.engine;
+        engine.state_dir = Some(path.join("sim"));
         if self.one_zone {
-            let own = config.zone.to_string();
-            config.zones.retain(|zone| zone.name == own || zone.zone_type != "availability-zone");
-            let other = config.zones.iter().find(|zone| zone.name != own).context("a zone for the second instance")?;
-            config.second_zone = ZoneName::parse(&other.name)?;
+            let own = &engine.zone;
+            engine.zones.retain(|zone| zone.name == *own || zone.zone_type != "availability-zone");
+            let other = engine.zones.iter().find(|zone| zone.name != *own).context("a zone for the second instance")?;
+            engine.second_zone.clone_from(&other.name);
         }
         let sim = Server::start(config).await.context("start the simulator")?;
         let least_rights = sim.engine().least_rights().clone();

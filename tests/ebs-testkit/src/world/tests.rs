@@ -7,7 +7,6 @@ use hyper_util::rt::TokioExecutor;
 
 use super::*;
 
-/// Makes a call with an access key.
 async fn call(world: &World, access_key: &str, form: &str) {
     let credential = format!("AWS4-HMAC-SHA256 Credential={access_key}/20300101/us-west-2/ec2/aws4_request");
     let request = http::Request::post(&world.driver_spec().env["AWS_EC2_ENDPOINT"])

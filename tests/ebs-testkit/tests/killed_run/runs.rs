@@ -80,8 +80,7 @@ fn sleeper(dir: &Path) -> Process {
     .unwrap()
 }
 
-/// Waits until nothing is left below a directory. Any process may scan all devices of the machine, and a device is
-/// detached with its last user.
+/// Waits until nothing is left below a directory. A device is detached with its last user.
 async fn gone(dir: &Path) {
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let empty = async {
@@ -128,7 +127,6 @@ impl Run {
         Self { process, left: Leftovers { mounts, loops, links } }
     }
 
-    /// Returns its current leftovers.
     fn there(&self) -> Leftovers {
         let dir = self.left.loops[0].backing.parent().unwrap();
         Leftovers::below(dir).unwrap()

@@ -24,14 +24,12 @@ const FIRST_NODE: u64 = 2;
 const FIRST_DISK: u64 = 1000;
 /// How long the kernel may cache names and sizes.
 const UNCACHED: Duration = Duration::ZERO;
-/// Maximum bytes of one write.
 const MAX_WRITE: u32 = 1 << 20;
 
 #[derive(Debug)]
 struct Disk {
     name: String,
     store: Store,
-    /// Whether it supports write-zeroes.
     can_zero: bool,
 }
 
@@ -194,9 +192,8 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     obey(&disks, &control).context("the control connection")
 }
 
-/// Moves this process into a new mount namespace without the disks' files and without mounts of loop devices. As the
-/// last process of a namespace with mounts on its disks, it would unmount them at its end, and wait forever for
-/// requests that it no longer serves: the kernel closes `/dev/fuse` only after that.
+/// Moves this process into a new mount namespace without mounts of the disks. Otherwise, as the last process of its
+/// namespace, it would unmount them at its end and wait forever for requests that it no longer serves.
 fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("unshare")?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)

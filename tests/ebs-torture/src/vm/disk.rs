@@ -13,22 +13,20 @@ use super::machine::Machine;
 /// How long the guest may take to release a disk.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// The disks of a boot.
 #[derive(Debug)]
 pub(super) struct Disks {
     directory: PathBuf,
 }
 
 impl Disks {
-    /// Creates disks with their files in a directory.
     pub(super) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Plugs a disk of 1 GiB in. With `hangs`, its reads do not return, including reads of the partition table.
-    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, hangs: bool) -> anyhow::Result<()> {
+    /// Plugs a disk in. With `hangs`, its reads do not return, including reads of the partition table.
+    pub(super) fn plug(&self, machine: &mut Machine, serial: &str, gib: u64, hangs: bool) -> anyhow::Result<()> {
         let file = self.directory.join(serial);
-        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(1 << 30))?;
+        File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(gib << 30))?;
         let node = json!({ "driver": "raw", "node-name": serial, "file": {
             "driver": "file", "filename": file, "discard": "unmap", "cache": { "no-flush": true } } });
         let device = json!({ "driver": "nvme", "id": serial, "drive": serial, "serial": serial });
@@ -59,7 +57,6 @@ impl Disks {
         Ok(())
     }
 
-    /// Makes its writes and flushes fail from now on.
     pub(super) fn fail_writes(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         let rules: Vec<Value> =
             ["write", "flush"].iter().map(|kind| json!({ "event": "none", "iotype": kind, "errno": 5 })).collect();
@@ -69,13 +66,11 @@ impl Disks {
         attach(machine, serial, &failing)
     }
 
-    /// Ends the failures.
     pub(super) fn heal(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         attach(machine, serial, serial)?;
         machine.monitor().execute("blockdev-del", &json!({ "node-name": format!("{serial}-fails") })).map(drop)
     }
 
-    /// Lets its reads return from now on.
     pub(super) fn release(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         machine.monitor().execute("block_set_io_throttle", &throttle(serial, 0)).map(drop)
     }
@@ -86,8 +81,7 @@ fn attach(machine: &mut Machine, serial: &str, node: &str) -> anyhow::Result<()>
     machine.monitor().execute("qom-set", &to).map(drop)
 }
 
-/// Limits bytes per second; 0 means no limit. At one byte per second the first read succeeds, and the next does not
-/// return.
+/// Limits bytes per second; 0: no limit. At one byte, only the first read returns.
 fn throttle(serial: &str, bytes_a_second: u64) -> Value {
     json!({ "id": serial, "bps": bytes_a_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 })
 }

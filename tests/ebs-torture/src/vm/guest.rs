@@ -17,12 +17,12 @@ mod faults;
 mod labels;
 mod node;
 
-/// The serial line to the program outside.
 const LINE: &str = "/dev/ttyS1";
 /// The time limit of one test. The processor is emulated.
 const BOUND: Duration = Duration::from_secs(240);
+/// The test that ends in a power cut and continues in another boot.
+const AFTER_THE_CUT: &str = "acknowledged_data_survives_a_power_cut";
 
-/// The tests of one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
     /// All tests under AppArmor.
@@ -38,11 +38,10 @@ const EACH_KERNEL: &[Suite] = &[Suite::Everything, Suite::Kernel];
 const LABELS: &[Suite] = &[Suite::Labels];
 
 type Run = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
-/// The name, the suites, and the test.
 type Test = (&'static str, &'static [Suite], Run);
 
-/// In this order: the last of a suite under AppArmor checks the denials of all previous tests.
-static TESTS: [Test; 12] = [
+/// In this order: the last but one checks all denials of AppArmor, and the last never returns.
+static TESTS: [Test; 13] = [
     ("ext4_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "ext4"))),
     ("xfs_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "xfs"))),
     ("disk_without_serial_number_in_sysfs_is_asked_itself", FIRST_KERNEL, |n| Box::pin(disks::asked_itself(n))),
@@ -57,6 +56,7 @@ static TESTS: [Test; 12] = [
     }),
     ("vanished_disk_is_released_and_returns_with_its_data", FIRST_KERNEL, |n| Box::pin(faults::vanishes(n))),
     ("profile_confines_the_node_and_denies_it_nothing", EACH_KERNEL, |n| Box::pin(confinement::enforced(n))),
+    (AFTER_THE_CUT, FIRST_KERNEL, |n| Box::pin(faults::loses_power(n))),
     ("ext4_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, |n| Box::pin(labels::of_mounts(n, "ext4"))),
     ("xfs_volume_has_its_label_and_is_hidden_from_other_pods", LABELS, |n| Box::pin(labels::of_mounts(n, "xfs"))),
 ];
@@ -66,7 +66,6 @@ impl Suite {
         [Self::Everything, Self::Kernel, Self::Labels].into_iter().find(|suite| format!("{suite:?}") == word)
     }
 
-    /// Returns the kernel arguments that enforce its security module.
     pub(super) fn security(self) -> &'static str {
         match self {
             Self::Everything | Self::Kernel => "apparmor=1 security=apparmor",
@@ -102,6 +101,10 @@ pub async fn run() -> anyhow::Result<()> {
             return line.say(&Said::Done);
         }
     };
+    if let Ok(carried) = std::env::var("EBS_CARRIED") {
+        one(&node, AFTER_THE_CUT, faults::after_power_cut(&node, &carried)).await?;
+        return node.say(&Said::Done);
+    }
     let only = std::env::var("EBS_ONLY").unwrap_or_default();
     for (name, _, test) in suite.tests(&only) {
         one(&node, name, test(&node)).await?;

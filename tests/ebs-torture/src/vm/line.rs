@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
     /// Plug a disk in. It has the data from before it was last unplugged. `hangs`: its reads do not return.
-    Plug { serial: String, hangs: bool },
+    Plug { serial: String, gib: u64, hangs: bool },
     /// Unplug it, even if it is in use.
     Unplug { serial: String },
     /// Its writes fail from now on.
@@ -20,6 +20,8 @@ pub(super) enum Said {
     Heal { serial: String },
     /// Its reads return from now on.
     Release { serial: String },
+    /// Cut the power, boot again, and pass this text to the new boot. No answer.
+    CutPower { carried: String },
     /// A test has passed. No answer.
     Passed { test: String, seconds: u64 },
     /// A test has failed. No answer.

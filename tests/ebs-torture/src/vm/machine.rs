@@ -18,7 +18,6 @@ const MEMORY_MIB: &str = "1536";
 const ROOT_BYTES: u64 = 64 << 20;
 /// How long QEMU may take until it listens, on a busy machine.
 const START: Duration = Duration::from_secs(30);
-/// The time limit for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -27,14 +26,12 @@ pub(super) struct Boot {
     pub(super) initramfs: PathBuf,
     /// Added to the kernel's command line.
     pub(super) append: String,
-    /// Directory of sockets, logs and disks.
     pub(super) directory: PathBuf,
 }
 
-/// A running machine. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Machine {
-    _process: Process,
+    process: Process,
     monitor: Monitor,
     console: PathBuf,
 }
@@ -64,8 +61,7 @@ impl Machine {
             ("-smp", "1".into()),
             ("-m", MEMORY_MIB.into()),
             ("-display", "none".into()),
-            // The guest's clock follows the executed instructions and not real time, so that nothing there times out on
-            // a busy machine.
+            // The guest's clock counts instructions, so that nothing there times out on a busy machine.
             ("-icount", "shift=2,sleep=on,align=off".into()),
             ("-rtc", "clock=vm".into()),
             ("-kernel", boot.kernel.clone().into_os_string()),
@@ -93,14 +89,18 @@ impl Machine {
         let mut process = Process::spawn(spec).context("start QEMU (Debian package qemu-system-x86)")?;
         let line = connect(&line, &mut process).await?;
         let monitor = Monitor::greet(connect(&monitor, &mut process).await?)?;
-        Ok((Self { _process: process, monitor, console }, line))
+        Ok((Self { process, monitor, console }, line))
+    }
+
+    /// Cuts the power: the guest loses its memory, and the disks keep what was written to them.
+    pub(super) fn cut_power(mut self) -> anyhow::Result<()> {
+        self.process.kill()
     }
 
     pub(super) fn monitor(&mut self) -> &mut Monitor {
         &mut self.monitor
     }
 
-    /// Returns the end of the kernel's console.
     pub(super) fn console_tail(&self, lines: usize) -> String {
         ebs_testkit::process::log_tail(&self.console, lines)
     }
@@ -143,7 +143,6 @@ impl Monitor {
         serde_json::from_str(&text).with_context(|| format!("unexpected reply of the monitor: {text:?}"))
     }
 
-    /// Runs one command. Skips events.
     pub(super) fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');

@@ -43,8 +43,7 @@ const DIRECTORIES: [&str; 11] = [
     "/etc/selinux",
 ];
 
-/// Packs the root file system for an unpacked kernel as a cpio archive, which the kernel unpacks into memory. Temporary
-/// files are in `work`.
+/// Packs the root file system for an unpacked kernel as a cpio archive. Temporary files are in `work`.
 pub(super) fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<()> {
     let root = Root(work.join(format!("root-{release}")));
     for directory in DIRECTORIES {
@@ -93,7 +92,6 @@ impl Root {
         fs::copy(from, to).with_context(|| format!("copy {}", from.display())).map(drop)
     }
 
-    /// Adds a program of this machine with its libraries.
     fn program(&self, from: &Path, path: &str) -> anyhow::Result<()> {
         self.copy(from, path)?;
         // ldd fails for a program without libraries.

@@ -20,7 +20,6 @@ struct Before {
     cuts: u64,
     kills: u64,
     tool_kills: u64,
-    /// A pod had the volume.
     was_used: bool,
     /// Metadata was wrong, and nothing else prevented the driver's repair: no interrupted check, no open file.
     must_be_repaired: bool,
@@ -117,9 +116,8 @@ impl Volume {
         }
     }
 
-    /// Checks the code of a failed stage. After a final code, the kubelet forgets the stage and detaches the volume
-    /// without an unstage. So while something is mounted, each failure must leave open whether the volume is staged
-    /// (`isFinalError` in the kubelet's `csi_client.go`).
+    /// Checks that a failed stage leaves open whether the volume is staged while something is mounted: after a final
+    /// code (`isFinalError` in the kubelet's `csi_client.go`), the kubelet detaches the volume without an unstage.
     async fn look_at_code(&self, shared: &Shared, answer: &Answer) -> anyhow::Result<()> {
         if let Answer::Refused(_, why) = answer
             && !self.node(shared).is_down.get()

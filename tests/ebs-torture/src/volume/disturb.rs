@@ -18,7 +18,6 @@ use crate::truth::is_free;
 
 /// Damage that the kernel refuses to mount, and that `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
-/// The state of a superblock after errors.
 const STATE_ERRORS: u16 = 2;
 /// How a tool that cannot grow a file system fails: with an error, by a signal, or silently.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
@@ -86,8 +85,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Damages the journal's superblock or a group descriptor of an unmounted file system, so that `e2fsck -p` can
-    /// repair it.
+    /// Damages an unmounted file system so that `e2fsck -p` can repair it.
     pub(crate) fn damage(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, device) = (self.cuts(shared), self.device()?.to_owned());
         let is_ext4 = self.fs_type == "ext4";
@@ -181,8 +179,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Checks that a volume that the driver reports as staged is usable: neither frozen nor read-only, without errors
-    /// that a check would have repaired.
+    /// Checks that a staged volume is neither frozen nor read-only, and has no errors that a check repairs.
     pub(crate) async fn look_at_staged(&mut self, shared: &Shared, cuts: u64, was_used: bool) -> anyhow::Result<()> {
         let staging = self.node(shared).staging(&self.id);
         if shared.planted == Some(Planted::FrozenStaysFrozen) && self.trouble.was_frozen && !self.trouble.is_frozen {
@@ -212,12 +209,10 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns whether the kernel has made the mount at a path read-only.
     pub(crate) async fn is_read_only_at(&self, shared: &Shared, path: &std::path::Path) -> anyhow::Result<bool> {
         Ok(self.node(shared).mounts_at(path).await?.last().is_some_and(turned_read_only))
     }
 
-    /// Returns whether the staging path is mounted.
     pub(crate) async fn is_staged(&self, shared: &Shared) -> anyhow::Result<bool> {
         let node = self.node(shared);
         Ok(!node.mounts_at(&node.staging(&self.id)).await?.is_empty())

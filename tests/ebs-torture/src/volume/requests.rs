@@ -66,7 +66,6 @@ impl Volume {
     }
 }
 
-/// Returns a path as requests contain it.
 pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -32,8 +32,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Repeats an interrupted unpublish. A kubelet unstages only a volume that it has unpublished: if a publish or an
-    /// unpublish was interrupted after its mount, it repeats the unpublish first. Returns the result if that does not
+    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns the result if that does not
     /// succeed.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {
@@ -49,8 +48,7 @@ impl Volume {
         Ok(None)
     }
 
-    /// Unstages the volume. After a success, the disk is detached at once, as EC2 does, and attached again to the same
-    /// or another node.
+    /// Unstages the volume. After a success, the disk is attached again to the same or another node.
     pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
         if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
             return Ok(unanswered);
@@ -130,8 +128,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Detaches the disk and attaches it to some node. As in EC2, the machine gets no notice: what it has not written
-    /// to the disk by now is lost.
+    /// Moves the disk to some node. What the machine has not written to it by now is lost.
     async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let place = &shared.places[self.index];
         // It may have lost power in the middle of the last write.

@@ -21,19 +21,9 @@ async fn with(effect: Effect) -> Engine {
     engine
 }
 
-/// Returns the number of created volumes, without root volumes.
 async fn made(engine: &Engine) -> usize {
     let volumes = engine.snapshot_of_state().await.volumes;
     volumes.iter().filter(|v| v.attachments.is_empty()).count()
-}
-
-#[tokio::test(start_paused = true)]
-async fn server_error_may_replace_or_follow_the_work() {
-    for (after_doing, volumes) in [(false, 0), (true, 1)] {
-        let engine = with(Effect::error("InternalError", 500, after_doing)).await;
-        let fault = engine.call(create()).await.unwrap_err();
-        assert_eq!((fault.code.as_str(), fault.status, made(&engine).await), ("InternalError", 500, volumes));
-    }
 }
 
 /// The replies are garbage, truncated or oversized.

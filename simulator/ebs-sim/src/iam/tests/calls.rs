@@ -11,7 +11,6 @@ use crate::iam::{AccountFacts, Audit, Caller, Extra, Facts, IamConfig, LeastRigh
 
 const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 
-/// An account as a table.
 #[derive(Default)]
 struct Account {
     resources: BTreeMap<String, (Tags, bool)>,
@@ -19,8 +18,7 @@ struct Account {
 }
 
 impl Account {
-    /// Returns an account with a managed volume and snapshot, a volume and a snapshot with the customer's key, and an
-    /// instance.
+    /// Returns an account with a volume and a snapshot, the same with the customer's key, and an instance.
     fn usual() -> Self {
         let managed = || tags(&[("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")]);
         let plain = ["vol-1", "snap-1"].map(|id| (id.to_owned(), (managed(), false)));
@@ -58,7 +56,6 @@ impl AccountFacts for Account {
     }
 }
 
-/// A new volume with the driver's tags.
 const CREATE: &str = "CreateVolume TagSpecification.1.ResourceType=volume \
                       TagSpecification.1.Tag.1.Key=ebs.csi.aws.com/cluster TagSpecification.1.Tag.1.Value=true \
                       TagSpecification.1.Tag.2.Key=CSIVolumeName TagSpecification.1.Tag.2.Value=pvc-1";

@@ -20,63 +20,38 @@ fn of(statement: &str) -> String {
     )
 }
 
+/// Returns a document whose second statement allows everything, with one more field.
+fn with(field: &str) -> String {
+    of(&format!(r#""Effect":"Allow","Action":"ec2:*","Resource":"*",{field}"#))
+}
+
+/// Returns a document whose second statement has this condition.
+fn on(condition: &str) -> String {
+    with(&format!(r#""Condition":{{{condition}}}"#))
+}
+
 #[test]
 fn unsupported_element_is_rejected_with_statement_and_field() {
     let table = [
-        (
-            of(r#""Sid":"Odd","Effect":"Allow","Action":"ec2:*","Resource":"*","Wen":1"#),
-            ["statement 2 (Odd)", "field Wen"],
-        ),
+        (with(r#""Sid":"Odd","Wen":1"#), ["statement 2 (Odd)", "field Wen"]),
         (of(r#""Effect":"allow","Action":"ec2:*","Resource":"*""#), ["statement 2", "field Effect"]),
         (of(r#""Effect":"Allow","Resource":"*""#), ["statement 2, field Action", "NotAction"]),
-        (
-            of(r#""Effect":"Allow","Action":"ec2:*","NotAction":"ec2:*","Resource":"*""#),
-            ["field Action", "exactly one"],
-        ),
+        (with(r#""NotAction":"ec2:*""#), ["field Action", "exactly one"]),
         (of(r#""Effect":"Allow","Action":"DeleteVolume","Resource":"*""#), ["field Action", "service:Action"]),
         (of(r#""Effect":"Allow","Action":[],"Resource":"*""#), ["field Action", "empty list"]),
         (of(r#""Effect":"Allow","Action":[7],"Resource":"*""#), ["field Action", "is 7, not text"]),
         (of(r#""Effect":"Allow","Action":"ec2:*","Resource":"volume/*""#), ["field Resource", "ARN"]),
+        (with(r#""Principal":"*""#), ["field Principal", "identity-based"]),
+        (with(r#""Condition":[]"#), ["field Condition", "not a JSON object"]),
         (
-            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Principal":"*""#),
-            ["field Principal", "identity-based"],
-        ),
-        (
-            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":[]"#),
-            ["field Condition", "not a JSON object"],
-        ),
-        (
-            of(
-                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"NumericLessThan":{"ec2:VolumeSize":"5"}}"#,
-            ),
+            on(r#""NumericLessThan":{"ec2:VolumeSize":"5"}"#),
             ["field Condition.NumericLessThan.ec2:VolumeSize", "StringEquals"],
         ),
-        (
-            of(
-                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:SourceIp":"::1"}}"#,
-            ),
-            ["Condition.StringEquals.aws:SourceIp", "unsupported condition key"],
-        ),
-        (
-            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:TagKeys":"a"}}"#),
-            ["Condition.StringEquals.aws:TagKeys", "ForAllValues"],
-        ),
-        (
-            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"Null":{"aws:TagKeys":"perhaps"}}"#),
-            ["Condition.Null.aws:TagKeys", "true"],
-        ),
-        (
-            of(
-                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"ForSome:StringEquals":{"aws:TagKeys":"a"}}"#,
-            ),
-            ["Condition.ForSome:StringEquals", "ForAnyValue"],
-        ),
-        (
-            of(
-                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/a":"${aws:PrincipalTag/b"}}"#,
-            ),
-            ["aws:RequestTag/a", "closing brace"],
-        ),
+        (on(r#""StringEquals":{"aws:SourceIp":"::1"}"#), ["StringEquals.aws:SourceIp", "unsupported condition key"]),
+        (on(r#""StringEquals":{"aws:TagKeys":"a"}"#), ["Condition.StringEquals.aws:TagKeys", "ForAllValues"]),
+        (on(r#""Null":{"aws:TagKeys":"perhaps"}"#), ["Condition.Null.aws:TagKeys", "true"]),
+        (on(r#""ForSome:StringEquals":{"aws:TagKeys":"a"}"#), ["Condition.ForSome:StringEquals", "ForAnyValue"]),
+        (on(r#""StringEquals":{"aws:RequestTag/a":"${aws:PrincipalTag/b"}"#), ["aws:RequestTag/a", "closing brace"]),
         (r#"{"Version":"2012-10-17","Statement":"all"}"#.to_owned(), ["field Statement", "list"]),
         (r#"{"Version":"2008-10-17","Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),
         (r#"{"Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),

@@ -5,7 +5,6 @@ use crate::iam::check::Check;
 use crate::iam::document::Policy;
 use crate::iam::{Extra, Shipped};
 
-/// Tags by their letter in the tables.
 const TAGS: [(char, &str, &str); 8] = [
     ('D', "ebs.csi.aws.com/cluster", "true"),
     ('K', "ebs.csi.aws.com/cluster-name", "blue"),
@@ -41,7 +40,6 @@ fn with_letters(letters: &str) -> Vec<(&'static str, &'static str)> {
     TAGS.iter().filter(|(letter, ..)| letters.contains(*letter)).map(|(_, key, value)| (*key, *value)).collect()
 }
 
-/// Returns the letters of the policies that allow the check.
 fn who_allows(check: &Check) -> String {
     let caller = tags(&[("eks-cluster-name", "blue")]);
     let allowing = Shipped::ALL.into_iter().zip(["v", "c", "l"]).filter(|(shipped, _)| {
@@ -65,9 +63,7 @@ fn check(action: &str, resource: &str) -> Check {
     Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
 }
 
-/// New resources need the tag of the policy. Sources, and volumes to be changed, must be managed, and some may be
-/// migrated. Only the cluster-scoped policy looks at the tags of instances. Only the legacy example allows DescribeTags,
-/// which the driver never calls.
+/// Only the cluster-scoped policy looks at the tags of instances, and only the legacy example allows DescribeTags.
 #[test]
 fn policies_allow_the_table_and_nothing_else() {
     for row in TABLE.lines().map(str::trim).filter(|row| !row.is_empty()) {

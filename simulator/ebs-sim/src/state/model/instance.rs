@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{SimNetworkInterface, SimStateChange};
 
-/// The device name of root volumes.
 pub(in crate::state) const ROOT_DEVICE: &str = "/dev/xvda";
 /// How long a terminated instance stays visible.
 pub(in crate::state) const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
 
-/// An instance. Its volumes refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct Instance {
     pub(in crate::state) id: String,
@@ -28,16 +26,13 @@ pub(in crate::state) struct Instance {
     pub(in crate::state) root_volume: String,
     pub(in crate::state) tags: Tags,
     pub(in crate::state) phase: InstancePhase,
-    /// Cannot be terminated.
     pub(in crate::state) protected: bool,
-    /// Cannot be stopped.
     #[serde(default)]
     pub(in crate::state) stop_protected: bool,
     /// Attachments of it appear as devices of this machine.
     pub(in crate::state) local: bool,
 }
 
-/// The phase of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum InstancePhase {
     /// Runs when `due` has passed.
@@ -68,7 +63,6 @@ pub(in crate::state) struct Launched {
 }
 
 impl Instance {
-    /// Returns the address of the first interface.
     pub(in crate::state) fn private_ip(&self) -> &str {
         self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }
@@ -84,7 +78,6 @@ impl Instance {
         }
     }
 
-    /// Returns EC2's name and number of its state.
     pub(in crate::state) fn state(&self) -> (&'static str, u16) {
         match self.phase {
             InstancePhase::Pending { .. } => ("pending", 0),
@@ -96,7 +89,6 @@ impl Instance {
         }
     }
 
-    /// Returns the change from a previous state to the current one.
     pub(in crate::state) fn change_from(&self, (previous_state, previous_code): (&str, u16)) -> SimStateChange {
         let (current_state, current_code) = self.state();
         SimStateChange {
@@ -126,7 +118,6 @@ impl Instance {
     }
 }
 
-/// `nitro` or `xen`.
 pub(in crate::state) fn hypervisor(instance_type: &str) -> &'static str {
     if is_xen(instance_type) { "xen" } else { "nitro" }
 }

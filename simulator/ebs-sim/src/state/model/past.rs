@@ -1,6 +1,4 @@
-//! Old versions of objects, for reads that lag.
-//!
-//! Every change keeps the previous version of an object for as long as a read may lag.
+//! Old versions of objects, kept for as long as a read may lag.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -14,7 +12,6 @@ use super::volume::Volume;
 /// Maximum lag of EC2's replies.
 pub(in crate::state) const MAX_LAG: Duration = Duration::from_secs(15);
 
-/// Old versions for reads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::state) struct PastVersions {
     /// Keep old versions even while reads do not lag by default, because a single read may be made to lag.
@@ -29,10 +26,8 @@ pub(in crate::state) struct PastVersions {
     pub(in crate::state) instances: Log<Instance>,
 }
 
-/// The changes of objects of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::state) struct Log<T> {
-    /// The versions of the last comparison.
     pub(in crate::state) last: BTreeMap<String, T>,
     /// Old versions with the end of their validity, oldest first; `None`: it did not exist.
     pub(in crate::state) old: BTreeMap<String, VecDeque<(SystemTime, Option<T>)>>,

@@ -11,7 +11,6 @@ use super::volume::percent;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The phase of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum SnapshotPhase {
     /// Settles when `due` has passed and the data is copied.
@@ -43,22 +42,18 @@ pub(in crate::state) struct Snapshot {
     pub(in crate::state) fast_restores: Vec<FastRestore>,
 }
 
-/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Mode {
     Governance,
     Compliance,
 }
 
-/// The end of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum End {
-    /// This number of days after the start of its duration.
     After(u32),
     At(SystemTime),
 }
 
-/// A lock of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct Lock {
     pub(in crate::state) mode: Mode,
@@ -116,7 +111,6 @@ impl Lock {
 }
 
 impl Snapshot {
-    /// Starts the duration at the completion.
     pub(in crate::state) fn start_lock(&mut self, now: SystemTime) {
         if let Some(lock) = &mut self.lock {
             lock.starts = now;
@@ -124,7 +118,6 @@ impl Snapshot {
     }
 }
 
-/// Fast restores of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct FastRestore {
     pub(in crate::state) zone: String,
@@ -186,7 +179,6 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Returns EC2's name of its state.
     pub(in crate::state) fn state(&self) -> &'static str {
         match self.phase {
             SnapshotPhase::Pending { .. } => "pending",

@@ -10,7 +10,6 @@ use crate::faults::{Attachment as Stuck, Device as DeviceFault, FaultInjection};
 
 use super::instance::Instance;
 
-/// The phase of a volume. Its attachments show whether it is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum VolumePhase {
     /// Settles when `due` has passed and its data is in place.
@@ -23,7 +22,6 @@ pub(in crate::state) enum VolumePhase {
     Deleting {
         due: SystemTime,
     },
-    /// Its data could not be created.
     Error,
 }
 
@@ -53,13 +51,11 @@ pub(in crate::state) struct Volume {
     /// Times of the modifications of the last day.
     pub(in crate::state) modified_at: Vec<SystemTime>,
     pub(in crate::state) last_snapshot: Option<SystemTime>,
-    /// The initialization from its source.
     pub(in crate::state) filling: Option<Filling>,
     pub(in crate::state) outpost_arn: Option<String>,
     pub(in crate::state) impaired: bool,
 }
 
-/// The phase of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum AttachmentPhase {
     /// Settles when `due` has passed and the device exists.
@@ -74,26 +70,21 @@ pub(in crate::state) enum AttachmentPhase {
     },
 }
 
-/// The device behind an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Device {
     /// This attachment never has one: it belongs to another instance or a root volume.
     None,
     Absent,
-    /// It is being connected.
     Connecting,
     Connected(String),
-    /// It is being disconnected.
     Disconnecting(String),
     /// The last attempt failed. The next one is at this time.
     RetryConnect(SystemTime),
     /// It was in use. The next attempt is at this time.
     RetryDisconnect(String, SystemTime),
-    /// It has disappeared by itself.
     Vanished,
 }
 
-/// An attachment of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct Attachment {
     pub(in crate::state) instance_id: String,
@@ -107,17 +98,12 @@ pub(in crate::state) struct Attachment {
     pub(in crate::state) associated_resource: Option<String>,
     /// Time alone does not change it.
     pub(in crate::state) stuck: bool,
-    /// It is being detached by force.
     pub(in crate::state) forced: bool,
-    /// The planned disturbance of the device.
     pub(in crate::state) disturbance: Option<Plan>,
-    /// Earliest time of the device.
     pub(in crate::state) device_due: Option<SystemTime>,
-    /// The device gets its link.
     pub(in crate::state) linked: bool,
 }
 
-/// The phase of a modification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum ModificationPhase {
     /// Settles when `due` has passed and the data has grown.
@@ -137,7 +123,6 @@ pub(in crate::state) enum ModificationPhase {
     },
 }
 
-/// The latest modification of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct Modification {
     pub(in crate::state) phase: ModificationPhase,
@@ -146,7 +131,6 @@ pub(in crate::state) struct Modification {
     pub(in crate::state) started: SystemTime,
 }
 
-/// A disturbance of the device of an attached volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Disturbance {
     /// It disappears, though EC2 reports `attached`.
@@ -162,7 +146,6 @@ pub(in crate::state) enum Plan {
     At(SystemTime, Disturbance),
 }
 
-/// The kind of an initialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Way {
     Default,
@@ -170,7 +153,6 @@ pub(in crate::state) enum Way {
     VolumeCopy,
 }
 
-/// The initialization of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) struct Filling {
     pub(in crate::state) way: Way,
@@ -214,7 +196,6 @@ impl Device {
 }
 
 impl Volume {
-    /// Returns EC2's name of its state.
     pub(in crate::state) fn state(&self) -> &'static str {
         match self.phase {
             VolumePhase::Creating { .. } => "creating",
@@ -337,7 +318,6 @@ impl Attachment {
         matches!(self.disturbance, Some(Plan::After(_, Disturbance::IoErrors) | Plan::At(_, Disturbance::IoErrors)))
     }
 
-    /// Returns the time of the disturbance.
     pub(in crate::state) fn disturbed_at(&self) -> Option<SystemTime> {
         match self.disturbance {
             Some(Plan::At(at, _)) => Some(at),
@@ -345,7 +325,6 @@ impl Attachment {
         }
     }
 
-    /// Returns a new attachment in state `attaching`.
     pub(in crate::state) fn new(instance: &Instance, device: &str, now: SystemTime, due: SystemTime) -> Self {
         let backing = if instance.local { Device::Absent } else { Device::None };
         let (instance_id, device) = (instance.id.clone(), device.to_owned());
@@ -371,7 +350,6 @@ impl Attachment {
         }
     }
 
-    /// Returns EC2's name of its state.
     pub(in crate::state) fn state(&self) -> &'static str {
         match self.phase {
             AttachmentPhase::Attaching { .. } => "attaching",

@@ -181,14 +181,6 @@ fn copy_has_zone_and_minimum_size_of_source() {
     assert!(effects[0].holds_reply(), "its data are those of the time of the call");
 }
 
-#[test]
-fn volumes_over_the_quota_are_rejected() {
-    let mut world = World::of(EngineConfig { max_volumes: 4, ..EngineConfig::default() });
-    world.gp3();
-    world.gp3();
-    assert_eq!(world.refused(GP3), "VolumeLimitExceeded", "two roots and two others exist");
-}
-
 /// Simulators share /dev.
 #[test]
 fn ids_have_17_hex_digits_and_never_repeat() {

@@ -21,7 +21,6 @@ impl World {
         ok!(self, DisableFastSnapshotRestores, "{}", pairs(snapshots, zones))
     }
 
-    /// Returns the number of fast restores in a state.
     fn in_state(&mut self, state: &str) -> usize {
         ok!(self, DescribeFastSnapshotRestores, "{}", by("state", state)).items.len()
     }
@@ -30,7 +29,6 @@ impl World {
         ok!(self, DescribeVolumeStatus, "VolumeId.1={volume}").items.remove(0)
     }
 
-    /// Returns a completed snapshot of this number of GiB.
     fn snapshot_of(&mut self, gib: i64) -> String {
         let volume = self.create(&format!("Size={gib}")).id;
         self.pass(secs(30));
@@ -51,7 +49,6 @@ impl World {
     }
 }
 
-/// Returns zone and code of each error.
 fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
     let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
     let mut errors: Vec<_> = errors.map(|e| (e.zone.as_str(), e.code.as_str())).collect();
@@ -79,8 +76,7 @@ fn fast_restore_becomes_enabled_and_creates_full_volumes() {
     assert_eq!(world.enable(&snapshot, "us-west-2a").successful[0].state, "enabled", "twice is once");
 }
 
-/// DisableFastSnapshotRestores replies with `disabling`. Then `disabled` follows, stays listed, frees its place, and
-/// can be enabled again.
+/// The state is `disabling`, then `disabled`, which stays listed.
 #[test]
 fn disabled_fast_restore_frees_its_place_and_is_reusable() {
     let mut world = World::realistic();

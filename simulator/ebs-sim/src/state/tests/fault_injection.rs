@@ -19,7 +19,6 @@ impl World {
         reply
     }
 
-    /// Attaches a volume with faults.
     fn attached_with(&mut self, injection: &FaultInjection) -> (String, String) {
         let (volume, instance) = self.ready();
         self.apply_injected(&attach(&volume, &instance, "/dev/xvdaa"), injection);
@@ -34,13 +33,11 @@ impl World {
         found.items[0].status.clone()
     }
 
-    /// Returns the state and the device of the volume's attachment.
     fn seen(&self, volume: &str) -> (String, Option<String>) {
         let attachment = self.attachment(volume);
         (attachment.state, attachment.loop_device)
     }
 
-    /// Returns what a read with this lag shows.
     fn lagged(&mut self, call: &str, lag: Duration) -> Reply {
         self.apply_injected(call, &FaultInjection { lag: Some(lag), ..FaultInjection::default() })
     }

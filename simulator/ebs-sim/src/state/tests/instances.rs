@@ -18,7 +18,6 @@ fn stop(id: &str) -> String {
     format!("StopInstances InstanceId.1={id}")
 }
 
-/// Returns the states before and after a change.
 fn states(changes: &[SimStateChange]) -> (&str, u16, &str, u16) {
     let [c] = changes else { panic!("{changes:?}") };
     (&c.previous_state, c.previous_code, &c.current_state, c.current_code)
@@ -29,7 +28,6 @@ impl World {
         ok!(self, RunInstances, "{RUN} {more}")
     }
 
-    /// Returns an instance that runs.
     fn running(&mut self) -> String {
         let id = self.launch("").remove(0).id;
         self.pass(secs(10));

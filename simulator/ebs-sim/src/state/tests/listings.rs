@@ -33,23 +33,6 @@ fn volumes_are_found_by_attachment_snapshot_or_tag_value() {
     }
 }
 
-/// At most 200 filter values are accepted.
-#[test]
-fn unknown_or_too_many_filters_are_rejected() {
-    let mut world = World::instant();
-    let values = |most: usize| -> String { (1..=most).map(|n| format!(" Filter.1.Value.{n}=vol-{n:08x}")).collect() };
-    let volumes = "DescribeVolumes Filter.1.Name=volume-id";
-    world.refuses([
-        (format!("DescribeVolumes {}", by("colour", "red")), "InvalidParameterValue"),
-        (volumes.to_owned(), "InvalidParameterValue"),
-        (volumes.to_owned() + &values(201), "FilterLimitExceeded"),
-        (format!("DescribeInstances {}", by("colour", "red")), "InvalidParameterValue"),
-        (format!("DescribeAvailabilityZones {}", by("tag:x", "y")), "InvalidParameterValue"),
-        (format!("DescribeVolumesModifications {}", by("tag:a", "b")), "InvalidParameterValue"),
-    ]);
-    world.done(&(volumes.to_owned() + &values(200)));
-}
-
 /// MaxResults together with ids is rejected. Each action has its own range of page sizes.
 #[test]
 fn page_requests_follow_rules_of_ec2() {
@@ -83,15 +66,6 @@ fn page_token_is_valid_only_for_its_query() {
     let other = format!("MaxResults=5 NextToken={token} {}", by("status", "available"));
     assert_eq!(describe(&mut world, &other).unwrap_err().code, "InvalidParameterValue");
     assert_eq!(describe(&mut world, &format!("MaxResults=5 NextToken={token}")).unwrap().0.len(), 5);
-}
-
-#[test]
-fn two_instances_in_two_zones_have_root_volumes() {
-    let mut world = World::instant();
-    let all = ok!(world, DescribeInstances).items;
-    assert_eq!(all.len(), 2);
-    assert_ne!(all[0].zone, all[1].zone);
-    assert!(all.iter().all(|i| i.devices.iter().any(|d| d.device == i.root_device) && i.state == "running"));
 }
 
 #[test]

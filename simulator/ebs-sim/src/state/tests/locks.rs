@@ -23,7 +23,6 @@ impl World {
         }
     }
 
-    /// Returns the states of all locks.
     fn locks(&mut self) -> Vec<String> {
         ok!(self, DescribeLockedSnapshots).items.into_iter().map(|lock| lock.state).collect()
     }
@@ -66,8 +65,7 @@ fn compliance_lock_is_only_extendable_after_cooling_off() {
     assert_eq!(world.lock(&lock(&id, "compliance", 20)).duration_days, 20);
 }
 
-/// UnlockSnapshot removes a lock in governance mode or in its cooling-off period. A compliance lock remains after it
-/// (`OperationNotPermitted`).
+/// UnlockSnapshot removes a lock in governance mode or in its cooling-off period, and no other.
 #[test]
 fn unlock_fails_for_compliance_lock_after_cooling_off() {
     let mut world = World::instant();

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns the parameters of tags.
 fn tags(prefix: &str, tags: &[(&str, &str)]) -> String {
     let tag =
         |(n, (key, value)): (u32, &(&str, &str))| format!(" {prefix}Tag.{n}.Key={key} {prefix}Tag.{n}.Value={value}");

@@ -53,13 +53,11 @@ fn fast_restore_error(w: &mut Xml, e: &SimFastRestoreError) {
     });
 }
 
-/// Writes a lock for DescribeLockedSnapshots.
 pub(super) fn owned_lock(w: &mut Xml, l: &SimSnapshotLock) {
     w.text("ownerId", &l.owner_id);
     lock(w, l);
 }
 
-/// Writes a lock for LockSnapshot.
 pub(super) fn lock(w: &mut Xml, l: &SimSnapshotLock) {
     w.text("snapshotId", &l.snapshot_id);
     w.text("lockState", &l.state);

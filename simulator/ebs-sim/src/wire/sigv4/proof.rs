@@ -30,9 +30,6 @@ pub(super) struct Proof {
 }
 
 /// Returns the signature data in the `Authorization` header, else in the query string, else `None`.
-///
-/// # Errors
-/// `IncompleteSignature` for unreadable data.
 pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     let Some(header) = request.headers.get(http::header::AUTHORIZATION) else {
         let parts = in_query(request.query);
@@ -65,7 +62,6 @@ fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, Strin
     Ok(parts)
 }
 
-/// Returns the parameters `X-Amz-…` of a query string.
 fn in_query(query: &str) -> BTreeMap<String, String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.filter_map(|(name, value)| Some((text(name).strip_prefix("X-Amz-")?.to_owned(), text(value)))).collect()
@@ -108,14 +104,12 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
     })
 }
 
-/// Returns the validity of a query string.
 fn lifetime(seconds: &str) -> Result<Duration, Fault> {
     let seconds = seconds.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
     let no_time = || incomplete("X-Amz-Expires is not a number of seconds up to a week");
     seconds.map(Duration::from_secs).ok_or_else(no_time)
 }
 
-/// Parses `20260102T030405Z`.
 fn parse_stamp(stamp: &str) -> Option<SystemTime> {
     let digits = |at: std::ops::Range<usize>| stamp.get(at).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
     let [year, month, day] = [digits(0..4)?, digits(4..6)?, digits(6..8)?];

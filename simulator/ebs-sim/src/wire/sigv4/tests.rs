@@ -99,7 +99,6 @@ fn missing_and_invalid_signatures_have_own_errors() {
     }
 }
 
-/// Returns a query string that is signed for a minute.
 fn presigned(secret: &str, more: &str) -> String {
     let query = format!(
         "Action=DescribeVolumes&Version=2016-11-15{more}&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date={SENT}\

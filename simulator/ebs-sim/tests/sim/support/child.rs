@@ -25,7 +25,6 @@ pub(crate) async fn run<S: AsRef<OsStr>>(program: &Path, args: &[S], env: &BTree
     tokio::time::timeout(Duration::from_secs(600), output).await.expect("the program ends within ten minutes").unwrap()
 }
 
-/// Starts the simulator with a piped log.
 pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
     let program = Path::new(env!("CARGO_BIN_EXE_ebs-sim"));
     command(program, &BTreeMap::new()).args(args).stderr(Stdio::piped()).spawn().unwrap()

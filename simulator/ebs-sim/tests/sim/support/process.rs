@@ -10,18 +10,19 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Child;
 
 use super::child::{run, simulator};
-use super::until;
 
-/// A simulator process, which is killed on drop.
 pub(crate) struct Process {
-    pub(crate) child: Child,
+    child: Child,
     pub(crate) dir: tempfile::TempDir,
 }
 
 impl Process {
     pub(crate) fn start(more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut args = arguments(dir.path());
+        let text = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let mut args = ["--devices=none", "--state-dir", &text("state"), "--env-file", &text("sim env")]
+            .map(str::to_owned)
+            .to_vec();
         args.extend(more.iter().map(|arg| (*arg).to_owned()));
         Self { child: simulator(&args), dir }
     }
@@ -30,22 +31,19 @@ impl Process {
         self.dir.path().join("sim env")
     }
 
-    /// Returns the variables of the env file, as a shell reads them.
-    pub(crate) async fn env(&mut self) -> BTreeMap<String, String> {
-        until("the env file", async || self.env_now().await).await
-    }
-
-    /// Returns the same variables, or `None` if no env file exists: a starting simulator removes the previous one.
-    pub(crate) async fn env_now(&self) -> Option<BTreeMap<String, String>> {
-        let script = format!(". '{}' && env", self.env_file().display());
+    pub(crate) async fn env(&self) -> BTreeMap<String, String> {
+        let file = self.env_file();
+        let written = async {
+            while !file.exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), written).await.expect("an env file within two minutes");
+        let script = format!(". '{}' && env", file.display());
         let output = run(Path::new("/bin/sh"), &["-c", &script], &BTreeMap::new()).await;
-        if !output.status.success() {
-            let absent = String::from_utf8_lossy(&output.stderr).contains("No such file");
-            assert!(absent, "{output:?}");
-            return None;
-        }
+        assert!(output.status.success(), "{output:?}");
         let lines = String::from_utf8(output.stdout).unwrap();
-        Some(lines.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
+        lines.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -53,7 +51,6 @@ impl Process {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Returns its exit status and log.
     pub(crate) async fn end(mut self) -> (ExitStatus, String) {
         let mut stderr = self.child.stderr.take().unwrap();
         let ended = async {
@@ -63,12 +60,4 @@ impl Process {
         };
         tokio::time::timeout(Duration::from_secs(120), ended).await.expect("an end within two minutes")
     }
-}
-
-/// Returns arguments for a simulator without devices, in its own directory.
-pub(crate) fn arguments(dir: &Path) -> Vec<String> {
-    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
-    ["--state-dir", &text(dir.join("state")), "--env-file", &text(dir.join("sim env")), "--devices", "none"]
-        .map(str::to_owned)
-        .to_vec()
 }

@@ -5,11 +5,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -33,16 +31,14 @@ pub(crate) async fn send(url: &str, method_and_path: &str, headers: &[&str], bod
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    Reply { status, body: body.to_owned() }
 }
 
-/// Sends an EC2 call as a form.
 pub(crate) async fn ec2(url: &str, form: &str) -> Reply {
     let form = format!("{form}&Version=2016-11-15");
     send(url, "POST /", &["Content-Type: application/x-www-form-urlencoded; charset=utf-8"], &form).await
 }
 
-/// Sends a GET that returns JSON.
 pub(crate) async fn json(url: &str, path: &str) -> serde_json::Value {
     let reply = send(url, &format!("GET {path}"), &[], "").await;
     assert_eq!(reply.status, 200, "{}", reply.body);

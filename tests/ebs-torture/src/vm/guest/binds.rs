@@ -50,13 +50,11 @@ pub(super) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// Returns the options that a mount lacks.
 fn lacks(options: &str) -> Vec<&'static str> {
     let has: Vec<&str> = options.split(',').collect();
     ATTRIBUTES.into_iter().filter(|word| !has.contains(word)).collect()
 }
 
-/// Returns the options of the topmost mount at a path.
 fn options(at: &Path) -> anyhow::Result<Option<String>> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
     let here = |line: &&str| line.split(' ').nth(4) == at.to_str();
@@ -84,7 +82,6 @@ impl Watch {
         Self { stop, looking }
     }
 
-    /// Returns the number of checks, and the options that were insufficient.
     async fn end(mut self) -> anyhow::Result<(usize, Vec<String>)> {
         self.stop.store(true, Ordering::SeqCst);
         (&mut self.looking).await.context("the watch")?

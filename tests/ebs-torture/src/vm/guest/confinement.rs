@@ -26,7 +26,6 @@ pub(super) async fn enforced(node: &Node) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the denials so far.
 pub(super) fn denied() -> anyhow::Result<Vec<String>> {
     let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
     Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())

@@ -19,7 +19,7 @@ fn mounted(fs_type: &str) -> Access {
 /// Plugs the disk in while NodeStageVolume waits for it. Only its serial number identifies it: udev is not running
 /// here, and the device name of the context is only requested from EC2.
 pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
-    let disk = node.volume(&mounted(fs_type))?;
+    let mut disk = node.volume(&mounted(fs_type))?;
     let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
     plugged?;
     staged?;
@@ -30,17 +30,19 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     ensure!(total > GIB / 2 && total <= GIB && used >= DATA.cast_signed(), "{used} of {total} bytes");
     ensure!(disk.health().await?.is_none(), "not healthy");
     disk.take_down().await?;
-    // Detached, and attached again.
+    // Detached, enlarged, and attached again.
     disk.unplug()?;
-    disk.plug()?;
+    disk.plug_size(2)?;
+    disk.volume.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "2".to_owned());
     disk.bring_up().await?;
     ensure!(content::hash_file(&file)? == written, "the data differs");
+    let (total, _) = disk.volume.stats().await.map_err(refused)?;
+    ensure!(total > GIB / 2 * 3, "{total} bytes after the growth");
     disk.take_down().await?;
     disk.unplug()
 }
 
-/// If sysfs has no serial number for a disk, the driver queries its controller (Identify), but only for the device name
-/// in the publish context.
+/// Without a serial number in sysfs, the driver asks the controller (Identify) of the published device only.
 pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;

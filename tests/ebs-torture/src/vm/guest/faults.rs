@@ -7,12 +7,15 @@ use anyhow::{Context, ensure};
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, CsiClient};
+use ebs_testkit::process::run_tool;
+use ebs_testkit::writer::Writer;
 use tokio::time::Instant;
 
 use super::node::{Disk, LEVEL, LOOK, Node, until};
 use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
+const CHECK: Duration = Duration::from_secs(120);
 /// How long the client waits for a hanging disk. The same time passes for the program outside.
 const IMPATIENT: Duration = Duration::from_secs(45);
 
@@ -25,7 +28,7 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
     quick.is_plugged().await?;
-    node.ask(&Said::Plug { serial: slow.serial.clone(), hangs: true })?;
+    node.ask(&Said::Plug { serial: slow.serial.clone(), gib: 1, hangs: true })?;
     slow.is_plugged().await?;
     let hung = async {
         let request = CsiClient::within(slow.volume.stage_request(), IMPATIENT);
@@ -63,7 +66,6 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     Err(last.context("no attempt")?).context("the disk no longer hangs but is not staged")
 }
 
-/// Returns the options of the file system that is mounted at a path.
 fn options(at: &Path) -> anyhow::Result<String> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("the mount table")?;
     let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str()).context("a mount")?;
@@ -99,8 +101,7 @@ async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
     disk.take_down().await
 }
 
-/// The kernel ends all writes. The reported reason depends on the kernel: some show it in the mount table, others only
-/// count the errors.
+/// The kernel ends all writes. Some kernels show it in the mount table, others only count the errors.
 pub(super) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
@@ -162,5 +163,32 @@ pub(super) async fn vanishes(node: &Node) -> anyhow::Result<()> {
     disk.bring_up().await?;
     ensure!(content::hash_file(&file)? == written, "synced data is lost");
     disk.take_down().await?;
+    disk.unplug()
+}
+
+/// Loses power during writes. [`after_power_cut`] continues in the next boot.
+pub(super) async fn loses_power(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted("ext4"))?;
+    disk.plug()?;
+    let target = &disk.volume.target;
+    disk.bring_up().await?;
+    let written = content::write_file(&target.join("acknowledged"), 9, DATA)?;
+    std::fs::File::open(target)?.sync_all().context("sync the directory")?;
+    let writer = Writer::start(target.join("stream"));
+    writer.progress().await?;
+    node.ask(&Said::CutPower { carried: format!("{}/{written}", disk.volume.id()) })
+}
+
+/// Checks that the volume is staged without manual repair, with its acknowledged data and without damage.
+pub(super) async fn after_power_cut(node: &Node, carried: &str) -> anyhow::Result<()> {
+    let (id, written) = carried.split_once('/').context("the volume of the boot before")?;
+    let disk = node.volume_of(id, &mounted("ext4"))?;
+    disk.plug()?;
+    disk.bring_up().await?;
+    let now = content::hash_file(&disk.volume.target.join("acknowledged"))?;
+    ensure!(now == written, "acknowledged data is lost");
+    disk.take_down().await?;
+    let device = format!("/dev/{}", disk.name()?);
+    run_tool("/usr/sbin/e2fsck", &["-fn", &device], CHECK).context("the file system is damaged")?;
     disk.unplug()
 }

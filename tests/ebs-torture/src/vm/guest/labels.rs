@@ -17,7 +17,6 @@ const BOUND: Duration = Duration::from_secs(60);
 const OF_A_VOLUME: &str = "system_u:object_r:container_file_t:s0";
 const OF_A_POD: &str = "system_u:system_r:container_t:s0";
 
-/// Loads the policy in one write, as the kernel requires.
 pub(super) fn load_policy() -> anyhow::Result<()> {
     let policy = std::fs::read("/etc/selinux/policy").context("the compiled policy")?;
     std::fs::write("/sys/fs/selinux/load", policy).context("load the policy into the kernel")?;
@@ -96,7 +95,6 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a file as a program of a pod with these categories.
 fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
     // The output goes to a file of the node, so it contains only a checksum.
     let (context, file) = (format!("{OF_A_POD}:{categories}"), file.to_string_lossy());

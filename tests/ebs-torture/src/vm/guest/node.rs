@@ -21,7 +21,6 @@ use crate::vm::line::{Line, Said};
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
 const PROFILE: &str = "ebs-csi-node";
-/// Maximum number of starts of the driver.
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 pub(super) const LOOK: Duration = Duration::from_millis(200);
@@ -97,9 +96,12 @@ impl Node {
 
     /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
     pub(super) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
-        let id = unused_volume_id().to_string();
-        let serial = id.replace('-', "");
-        let volume = csi::Volume { volume_id: id, capacity_bytes: GIB, ..Default::default() };
+        self.volume_of(unused_volume_id().as_str(), access)
+    }
+
+    /// Like [`Node::volume`], for a volume of an earlier boot.
+    pub(super) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
+        let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
         volume.publish_context = [
             ("devicePath", "/dev/xvdba"),
@@ -109,7 +111,7 @@ impl Node {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
-        Ok(Disk { node: self, serial, volume })
+        Ok(Disk { node: self, serial: id.replace('-', ""), volume })
     }
 }
 
@@ -126,7 +128,6 @@ async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
     Err(last.context("no start")?)
 }
 
-/// A volume and its disk.
 pub(super) struct Disk<'a> {
     node: &'a Node,
     pub(super) serial: String,
@@ -139,15 +140,17 @@ impl Disk<'_> {
     }
 
     pub(super) fn plug(&self) -> anyhow::Result<()> {
-        self.node.ask(&Said::Plug { serial: self.serial.clone(), hangs: false })
+        self.plug_size(1)
     }
 
-    /// Makes its writes fail from now on.
+    pub(super) fn plug_size(&self, gib: u64) -> anyhow::Result<()> {
+        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib, hangs: false })
+    }
+
     pub(super) fn fail_writes(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::FailWrites { serial: self.serial.clone() })
     }
 
-    /// Ends the failures.
     pub(super) fn heal(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::Heal { serial: self.serial.clone() })
     }
@@ -200,7 +203,6 @@ impl Disk<'_> {
         Ok(None)
     }
 
-    /// Returns the disk's name, `nvme0n1`.
     pub(super) fn name(&self) -> anyhow::Result<String> {
         let controller = self.controller()?.context("a disk that is plugged")?;
         let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
@@ -214,7 +216,6 @@ impl Disk<'_> {
     }
 }
 
-/// Waits until `is_so` returns true.
 pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEVEL;
     while !is_so()? {
@@ -224,7 +225,6 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
     Ok(())
 }
 
-/// Returns the major and minor number of the kernel.
 pub(super) fn kernel() -> anyhow::Result<(u32, u32)> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
