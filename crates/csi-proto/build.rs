@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("CARGO_FEATURE_CSI_PROXY").is_some() { csi_proxy(&out) } else { Ok(()) }
 }
 
-/// Each group of csi-proxy and its versions, as in `Group::versions`. A test compares both with the files. `contents` is
+/// Each csi-proxy group and its versions, as in `Group::versions`. A test compares both with the files. `contents` is
 /// this project's addition, which is served on the pipe of disk/v1.
 const GROUPS: [(&str, &str); 7] = [
     ("disk", "v1alpha1 v1beta1 v1beta2 v1beta3 v1"),
@@ -43,14 +43,14 @@ const GROUPS: [(&str, &str); 7] = [
     ("contents", "v1"),
 ];
 
-/// Messages of csi-proxy with their fields that must not be logged.
+/// csi-proxy's messages that have fields which must not be logged, and these fields.
 const HIDDEN: [(&str, &str); 3] = [
     ("NewSmbGlobalMappingRequest", "password"),
     ("ConnectTargetRequest", "chap_secret"),
     ("SetMutualChapSecretRequest", "MutualChapSecret"),
 ];
 
-/// Compiles each file separately: the packages of the groups have equal names.
+/// Compiles each file separately, because the packages of different groups have equal names.
 fn csi_proxy(out: &Path) -> Result<(), Box<dyn Error>> {
     let directory = "../../proto/csi-proxy";
     println!("cargo::rerun-if-changed={directory}");
@@ -73,7 +73,7 @@ fn csi_proxy(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns a `Debug` implementation that shows all fields of a message except the values of its secrets.
+/// Returns a `Debug` implementation for a message. It shows all fields, but hides the values of the secret ones.
 fn debug_without_secrets(message: &str, fields: &[&str]) -> Result<String, std::fmt::Error> {
     let mut code = format!("impl ::core::fmt::Debug for {message} {{\n");
     code += "    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {\n";

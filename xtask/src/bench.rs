@@ -76,14 +76,14 @@ pub(crate) struct BenchArgs {
 /// Runs the cases and writes `results.json`.
 ///
 /// # Errors
-/// A process does not start, a life does not end, or a volume is left behind. Without `--no-check`, also if our driver
+/// A process does not start, a life does not end, or a volume is left behind; without `--no-check`, also if our driver
 /// misses a target.
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.context("start the runtime")?.block_on(perform(args))
 }
 
-/// Runs the cases without lives, and returns their missed targets.
+/// Runs the cases that have no volume lives, and returns their missed targets.
 async fn without_lives(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     let mut all_missed = Vec::new();
     if args.cases.contains(&CaseName::Node) {
@@ -137,7 +137,7 @@ async fn side_by_side(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> an
         tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
     }
     if let Some((socket, sim_env)) = args.endpoint.clone().zip(args.sim_env.clone()) {
-        // Another driver has one simulator: its cases run sequentially, concurrently with ours.
+        // The other driver has only one simulator, so its cases run one after the other, concurrently with ours.
         tasks.spawn(async move {
             let subject = Subject::Other { socket, sim_env };
             let mut outcomes = Vec::new();

@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: the lifecycle of volumes from creation to deletion, through the driver's CSI socket, with the
-//! simulated EC2 and real block devices. Each step calls the driver as Kubernetes does and checks the result.
+//! simulated EC2 and real block devices. Each step calls the driver like Kubernetes and checks the result.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::programs::Places;
 const BOUND: Duration = Duration::from_secs(60);
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 32 << 20;
-/// Width of the names of steps.
+/// Width of the column with the names of steps.
 const WIDTH: usize = 66;
 
 /// The arguments of the demo.
@@ -42,13 +42,13 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     );
     let driver = Places::new("demo", None, args.bin_dir)?.driver();
     let (sender, receiver) = mpsc::channel();
-    // In a private namespace, so that the mounts vanish with its last process.
+    // A private mount namespace, so that the mounts vanish with its last process.
     in_mount_namespace(move || async move {
         let ended = tokio::select! {
             ended = Box::pin(lifecycle(driver)) => ended,
             interrupted = interruption() => Err(interrupted),
         };
-        // The receiver waits.
+        // The receiver still waits, so this cannot fail.
         let _ = sender.send(ended);
     });
     receiver.recv().context("the demo returned no result")?
@@ -57,17 +57,17 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
 async fn interruption() -> anyhow::Error {
     match Signals::listen() {
         Ok(mut signals) => anyhow!("interrupted ({})", signals.next().await),
-        Err(_) => anyhow!("listening for signals failed"),
+        Err(_) => anyhow!("failed to listen for signals"),
     }
 }
 
-/// Prints a line. A closed output does not stop the demo.
+/// Prints a line. The demo continues even if standard output is closed.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Runs steps, and prints a line for each: its name, its time, and the calls to EC2 meanwhile.
+/// Runs steps, and prints a line for each: its name, its duration, and the calls to EC2 that it caused.
 struct Steps {
     control: Control,
     begun: Instant,
@@ -86,13 +86,13 @@ impl Steps {
 
 async fn lifecycle(driver: PathBuf) -> anyhow::Result<()> {
     say("starting the simulated EC2, with EC2's delays, and aws-ebs-csi-driver in mode all");
-    // EC2's usual delays, shorter where a spectator would only wait.
+    // EC2's usual delays, but shorter where a spectator would only wait.
     let shown = Timing { detach_ms: Some(2_000), snapshot_ms: Some(6_000), ..Timing::default() };
     let world = World::builder(driver).loop_devices().realistic(Duration::ZERO).timing(shown);
     let mut world = world.under(Shipped::ManagedV2).start().await?;
     let steps = Steps { control: world.control().clone(), begun: Instant::now() };
     let mut volumes = Vec::new();
-    // Boxed, because the future of a part has the futures of its steps.
+    // Boxed, because this future is large: it contains the futures of its steps.
     let snapshot = Box::pin(first_and_restored(&world, &steps, &mut volumes)).await?;
     Box::pin(grow(&world, &steps, &mut volumes)).await?;
     Box::pin(raw_block(&mut world, &steps, &mut volumes)).await?;
@@ -110,7 +110,7 @@ async fn done<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> anyhow
     call.await.map_err(refused)
 }
 
-/// Runs blocking work (reads, writes, syncs) while the clock continues.
+/// Runs blocking work (reads, writes, syncs) on another thread, so that the clock continues.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> anyhow::Result<T> {
     Ok(tokio::task::spawn_blocking(work).await.context("the work stopped early")??)
 }
@@ -127,14 +127,14 @@ async fn bring_up(world: &World, name: &str, gib: i64, access: &Access) -> anyho
     Ok(volume)
 }
 
-/// Checks that the file system has about this size, because its metadata uses a part. Returns the used bytes.
+/// Checks that the file system has about this size; metadata uses a part of it. Returns the used bytes.
 async fn has_about(volume: &VolumeOnNode, gib: i64) -> anyhow::Result<i64> {
     let (total, used) = done(volume.stats()).await?;
     ensure!(total > gib * GIB / 10 * 9 && total <= gib * GIB, "the file system has {total} bytes");
     Ok(used)
 }
 
-/// Brings up a volume and one that is restored from its snapshot. Returns the snapshot.
+/// Brings up a volume and a second one that is restored from its snapshot. Returns the snapshot.
 async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<String> {
     let ext4 = Access::Mount("ext4".to_owned());
     let mut volume = steps.step("create a gp3 volume of 4 GiB", create(world, "demo-data", 4, &ext4)).await?;
@@ -198,11 +198,11 @@ async fn raw_block(world: &mut World, steps: &Steps, volumes: &mut Vec<VolumeOnN
     steps.step("restart the driver", world.start_driver()).await?;
     volumes.push(volume);
     volumes.iter_mut().for_each(|volume| volume.set_client(world.client()));
-    let volume = volumes.last_mut().context("the raw block volume")?;
+    let volume = volumes.last_mut().context("find the raw block volume")?;
     let id = volume.id().to_owned();
     steps.step("retry the attach", done(volume.attach())).await?;
     let state = world.control().state().await?;
-    let attachments = &state.volume(&id).context("the volume in EC2")?.attachments;
+    let attachments = &state.volume(&id).context("find the volume in EC2")?.attachments;
     ensure!(attachments.len() == 1 && attachments[0].state == "attached", "EC2 has {attachments:?}");
     let again = async {
         done(volume.stage()).await?;
@@ -215,7 +215,7 @@ async fn raw_block(world: &mut World, steps: &Steps, volumes: &mut Vec<VolumeOnN
     steps.step("publish it again: the data is unchanged", again).await
 }
 
-/// Kills the driver while EC2 shows the volume as attaching.
+/// Kills the driver while EC2 reports the volume as attaching.
 async fn crash(world: &mut World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
     let id = volume.id().to_owned();
     let attaching = |state: &State| {
@@ -237,7 +237,7 @@ async fn take_down(world: &World, steps: &Steps, volumes: &mut [VolumeOnNode], s
         Ok(())
     };
     steps.step("unpublish and unstage all four volumes", down).await?;
-    // Concurrently, as an orchestrator does: each may have to wait until EC2's reads cannot be stale.
+    // Concurrently, like an orchestrator: each detach may have to wait until EC2's reads can no longer be stale.
     let detach = try_join_all(volumes.iter_mut().map(|volume| volume.detach()));
     steps.step("detach them", done(detach)).await?;
     let delete = async {

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Task::Demo(arguments) => demo::run(arguments),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
-    // Only the chain of causes, because a missing requirement needs no backtrace.
+    // Print only the chain of causes: an error because of a missing requirement needs no backtrace.
     let _ = writeln!(std::io::stderr(), "Error: {error:#}");
     ExitCode::FAILURE
 }

@@ -13,7 +13,7 @@ pub(crate) type Env = BTreeMap<String, String>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
-    /// For state, logs and results.
+    /// The directory for state, logs and results.
     pub(crate) dir: PathBuf,
     bin_dir: PathBuf,
 }
@@ -22,7 +22,7 @@ impl Places {
     /// Returns the directories; by default `name` in cargo's target directory, and this program's own.
     pub(crate) fn new(name: &str, dir: Option<PathBuf>, bin_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("path of this program")?;
-        let beside = own.parent().context("the directory of this program")?;
+        let beside = own.parent().context("find the directory of this program")?;
         let target = beside.parent().unwrap_or(beside);
         let dir = std::path::absolute(dir.unwrap_or_else(|| target.join(name))).context("resolve the directory")?;
         Ok(Self { dir, bin_dir: bin_dir.unwrap_or_else(|| beside.to_owned()) })

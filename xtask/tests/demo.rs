@@ -1,11 +1,11 @@
-//! The demo, which proves the life of volumes from outside: ext4, xfs and raw block, restored, grown and after a crash.
-//! Needs root, and the driver beside xtask (`make test` builds it).
+//! Runs the demo, which proves the lifecycle of volumes from outside: ext4, xfs and raw block volumes, restored, grown
+//! and after a crash. Needs root, and the driver next to xtask (`make test` builds both).
 
 use std::time::Duration;
 
 use ebs_testkit::process::run_tool;
 
-/// The time limit of the demo, on a busy machine.
+/// Time limit of the demo, on a busy machine.
 const BOUND: Duration = Duration::from_secs(900);
 
 #[test]

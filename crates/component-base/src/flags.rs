@@ -1,10 +1,10 @@
-//! Command lines as Go programs read them, over clap.
+//! Parses command lines as Go programs do, over clap.
 //!
 //! A flag is `-name` or `--name`, with its value after `=` or as the next argument. A boolean without a value is true,
 //! and takes a value only after `=`. The last occurrence of a flag wins. All arguments after `--` are words.
 //!
-//! **Different from Go:** there, the first argument that is not a flag ends the flags, and Go ignores later flags
-//! silently. Here later flags take effect, and a program gets the words, so that it can warn that it ignores them.
+//! **Different from Go:** in Go, the first argument that is not a flag ends the flags, and Go silently ignores later
+//! flags. Here later flags take effect, and the program gets the words, so that it can warn that it ignores them.
 
 pub mod value;
 
@@ -16,12 +16,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command};
 
-/// An invalid command line. The text names the flag and the rule for its value.
+/// Reports an invalid command line. The text names the flag and the rule for its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadCommandLine(String);
 
-/// The flags of a program that accepts one dash or two.
+/// The parsed flags of a program that accepts one dash or two.
 #[derive(Debug)]
 pub struct CommandLine<F> {
     pub flags: F,
@@ -39,20 +39,20 @@ impl<F: Args> CommandLine<F> {
         Ok(Self { flags, given })
     }
 
-    /// Returns whether the command line sets the flag with this field name, to any value.
+    /// Returns true if the command line sets the flag with this field name, to whatever value.
     pub fn is_given(&self, field: &str) -> bool {
         self.given.contains(field)
     }
 }
 
-/// Returns the command of a program that accepts one dash or two, for its help and documentation.
+/// Returns the clap command of a program that accepts one dash or two, for its help and documentation.
 pub fn command<F: Args>(program: &'static str) -> Command {
     let command = F::augment_args(Command::new(program).disable_help_flag(true).no_binary_name(true));
     as_in_go(command).override_usage(format!("{program} [FLAGS]   (one dash is as good as two)"))
 }
 
-/// Gives the flags of a command the syntax of Go: a boolean takes a value only after `=`, and the last occurrence of a
-/// flag wins.
+/// Applies Go's syntax to a command's flags: a boolean takes a value only after `=`, and the last occurrence of a flag
+/// wins.
 pub fn as_in_go(command: Command) -> Command {
     command.args_override_self(true).mut_args(|flag| {
         if !matches!(flag.get_action(), ArgAction::SetTrue) {
@@ -78,8 +78,8 @@ pub fn given(matches: &ArgMatches) -> BTreeSet<String> {
     ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine)).map(str::to_owned).collect()
 }
 
-/// Writes each flag with two dashes, and joins it with a value in the next argument: Go takes that as the value even if
-/// it begins with a dash.
+/// Writes each flag with two dashes. Joins it with its value in the next argument, because Go takes that argument as
+/// the value even if it begins with a dash.
 fn with_two_dashes(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let takes_next =
         |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name) && !flag.is_require_equals_set());

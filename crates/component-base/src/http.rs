@@ -1,7 +1,7 @@
 //! The HTTP listener of the pages for metrics and health.
 //!
-//! `axum::serve` and axum-server bound neither the number of connections nor their lifetimes, and a page that anybody
-//! in the cluster can reach must not take the memory or the file descriptors of the program.
+//! `axum::serve` and axum-server limit neither the number of connections nor their lifetimes. Any client in the cluster
+//! can reach these pages, and must not be able to use up the program's memory or file descriptors.
 
 mod endpoint;
 
@@ -24,32 +24,33 @@ use tokio::time::{sleep, timeout};
 
 pub use endpoint::{BadHttpEndpoint, HttpEndpoint};
 
-/// Pause before a failed listener tries again.
+/// How long to wait before a failed listener is tried again.
 pub const RETRY: Duration = Duration::from_secs(10);
-/// Timeout of the TLS handshake and of a request's headers. It also limits idle connections, as in Go's programs.
+/// The time limit for the TLS handshake and for a request's headers. It also limits idle connections, as in Go
+/// programs.
 pub const HEADERS_WITHIN: Duration = Duration::from_secs(3);
-/// Maximum lifetime of a connection, independent of its client: a new one is cheap.
+/// The longest lifetime of a connection, whatever its client does. A new connection is cheap.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// Time that a connection has to finish its request at the end of its lifetime.
+/// How long a connection may take to finish its request at the end of its lifetime.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Maximum number of connections. Others wait until one ends, which takes a few seconds at most while clients are idle.
+/// The most connections. Further clients wait until one ends, which takes at most a few seconds if clients are idle.
 const CONNECTIONS: usize = 64;
-/// Maximum number of concurrent requests on an HTTP/2 connection.
+/// The most concurrent requests on an HTTP/2 connection.
 const STREAMS: u32 = 16;
 
-/// How a connection begins.
+/// Turns an accepted connection into one that carries HTTP.
 pub trait Handshake: Send + Sync + 'static {
-    /// The connection after the handshake.
+    /// The type of the connection after the handshake.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Whether clients use https.
     const IS_TLS: bool;
 
-    /// Makes the handshake, and returns the version of HTTP that the client has chosen.
+    /// Performs the handshake. Returns the connection and the HTTP version that the client has chosen.
     fn shake(&self, stream: TcpStream) -> impl Future<Output = io::Result<(Self::Stream, Version)>> + Send;
 }
 
-/// Connections without a handshake.
+/// Accepts connections in clear text, without a handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct ClearText;
 
@@ -62,8 +63,8 @@ impl Handshake for ClearText {
     }
 }
 
-/// Serves `app` until dropped. A listener that does not start is logged and tried again every 10 s, so that it never
-/// stops the program. `pages` are the paths, for the log.
+/// Serves `app` until dropped. If the listener fails to start, logs this and retries every 10 s, so that it never stops
+/// the program. `pages` names the paths in log lines.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub async fn serve<H: Handshake>(endpoint: &HttpEndpoint, pages: &str, handshake: H, app: Router) -> Infallible {
@@ -95,7 +96,7 @@ pub async fn serve_on<H: Handshake>(listener: TcpListener, handshake: H, app: Ro
                     connections.spawn(connection(stream, Arc::clone(&handshake), app.clone()));
                 }
                 Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before accept"),
-                // The process has no file descriptors left. Connections release theirs when they end.
+                // The process has no file descriptors left. Wait until connections end and release theirs.
                 Err(error) => {
                     tracing::error!(%error, "failed to accept HTTP connections, next attempt in 10 s");
                     sleep(RETRY).await;
@@ -106,7 +107,8 @@ pub async fn serve_on<H: Handshake>(listener: TcpListener, handshake: H, app: Ro
     }
 }
 
-/// Returns whether the error concerns one client, which has disconnected before `accept`. The next one may succeed.
+/// Returns true if the error concerns a single client, which disconnected before `accept`. The next `accept` may
+/// succeed.
 pub fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
@@ -129,7 +131,7 @@ async fn connection<H: Handshake>(stream: TcpStream, handshake: Arc<H>, app: Rou
     bounded(connection, |connection| connection.graceful_shutdown()).await;
 }
 
-/// Serves a connection for its lifetime. `end` starts its graceful shutdown.
+/// Serves a connection for its limited lifetime. `end` starts the graceful shutdown.
 async fn bounded<C>(connection: C, end: impl FnOnce(Pin<&mut C>))
 where
     C: Future<Output = Result<(), Box<dyn Error + Send + Sync>>>,

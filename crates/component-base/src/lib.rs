@@ -1,6 +1,6 @@
-//! The parts that every program of this project has: its command line, log, stop signals, and pages over HTTP.
+//! What every program of this project needs: a command line, a log, stop signals, and pages over HTTP.
 //!
-//! They behave as the programs of Kubernetes do, which share `k8s.io/component-base`.
+//! These parts behave as in Kubernetes' own programs, which share `k8s.io/component-base`.
 
 pub mod flags;
 #[cfg(feature = "http")]

@@ -1,7 +1,8 @@
-//! Log lines in the format of klog, the log library of Kubernetes' programs: shape, verbosity, and the flags for both.
+//! Log lines in the format of klog, the log library of Kubernetes' programs: their shape, their verbosity, and the
+//! flags for both.
 //!
-//! Each event is one line, as text or JSON, in the shapes that users parse. Times are UTC, which is klog's local time
-//! in a container.
+//! Each event is one line of text or JSON, in the shapes that users' tools parse. Times are UTC, which is klog's local
+//! time in a container.
 //!
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
@@ -29,8 +30,8 @@ pub use flags::{BadLogFlags, LogFlags, LogSettings};
 pub use layer::{Careless, Lines};
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
-/// `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one object a line with `ts`,
-/// `caller`, `msg`, `v` or `err`, then the keys.
+/// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one
+/// object per line with `ts`, `caller`, `msg`, and `v` or `err`, then the keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     #[default]
@@ -38,21 +39,22 @@ pub enum LogFormat {
     Json,
 }
 
-/// The parts of a text line other than its message and fields.
+/// How a text line looks, apart from its message and fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Severity, time, process and source location before the message.
+    /// Whether severity, time, process and source location precede the message.
     pub header: bool,
-    /// The directory of the source file before its name.
+    /// Whether the directory of the source file precedes its name.
     pub directory: bool,
-    /// Quote the message, like klog's newer functions. Without quotes it should be a fixed text of the program.
+    /// Whether the message is quoted, as by klog's newer functions. A message without quotes should be a fixed text of
+    /// the program.
     pub quoted: bool,
 }
 
 impl Shape {
-    /// The shape of klog's newer functions, which log keys and values.
+    /// The shape of lines from klog's newer functions, which log keys and values.
     pub const QUOTED: Self = Self { header: true, directory: false, quoted: true };
-    /// The shape of klog's older functions, which print.
+    /// The shape of lines from klog's older functions, which print text.
     pub const PRINTED: Self = Self { header: true, directory: false, quoted: false };
 }
 
@@ -75,13 +77,13 @@ pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool
     Ok(output)
 }
 
-/// Returns the current time in UTC in RFC 3339 format, with microseconds.
+/// Returns the current time in RFC 3339 format, in UTC, with microseconds.
 #[must_use]
 pub fn now() -> String {
     utc(SystemTime::now(), "%Y-%m-%dT%H:%M:%S.%6fZ")
 }
 
-/// Formats a time by directives of strftime(3), in UTC, so that logs of nodes in several time zones can be compared.
+/// Formats a time in UTC with strftime(3) directives. UTC makes the logs of nodes in different time zones comparable.
 fn utc(at: SystemTime, format: &str) -> String {
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
 }
@@ -92,7 +94,7 @@ pub fn chain(error: &dyn Error) -> String {
         .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Logs a panic as one line, in the format of the others.
+/// Logs each panic as one line, in the same format as other lines.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();
@@ -102,6 +104,6 @@ pub fn log_panics() {
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_default();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(panic = message, place, "panicked: this is a bug, please report it");
+        tracing::error!(panic = message, place, "panicked: this is a bug; please report it");
     }));
 }

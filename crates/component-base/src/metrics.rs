@@ -1,9 +1,10 @@
-//! Metrics in Prometheus' text format 0.0.4. The text equals the output of the Go library byte for byte, because
-//! dashboards and scripts depend on it.
+//! Metrics in Prometheus' text format 0.0.4. The text equals the Go library's output byte for byte, because dashboards
+//! and scripts depend on it.
 //!
-//! The encoder is our own. `metrics-exporter-prometheus` counts whole numbers only, while the reference counts seconds,
-//! and it has no histograms that a device counts by itself. `prometheus-client` prints only OpenMetrics, which has no
-//! counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does.
+//! No library fits, so the encoder is our own. `metrics-exporter-prometheus` counts whole numbers only, but the
+//! reference driver counts seconds. It also has no histograms whose counts come from a device. `prometheus-client`
+//! prints only OpenMetrics, which has no counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints
+//! numbers as Rust does.
 
 mod store;
 
@@ -12,27 +13,27 @@ pub use store::{Histograms, Numbers, cumulative};
 /// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Increases until a restart.
+    /// A counter, which only increases until a restart.
     Counter,
-    /// A current value.
+    /// A gauge, which is a current value.
     Gauge,
-    /// Counts by these upper bounds, in the metric's unit. Without any, each sample has its own bounds.
+    /// A histogram with these upper bounds, in the metric's unit. Without bounds here, each sample has its own.
     Histogram(&'static [f64]),
 }
 
-/// The declaration of a metric.
+/// Declares a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Desc {
-    /// The name on the page, including `_total`.
+    /// The name on the page, which includes `_total`.
     pub name: &'static str,
     pub kind: Kind,
-    /// In alphabetical order, as on the page.
+    /// The names of the labels, in alphabetical order as on the page.
     pub labels: &'static [&'static str],
     pub help: &'static str,
 }
 
 impl Kind {
-    /// Returns the name on the page.
+    /// Returns the name of the type on the page.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -72,22 +73,22 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// The current value of a series.
+/// One series of a metric, and its current value.
 #[derive(Debug)]
 pub struct Sample {
-    /// In the number and order of the declared labels.
+    /// The values of the declared labels, in the same order.
     pub labels: Vec<String>,
     pub value: Value,
 }
 
-/// A number, or the counts of a histogram.
+/// The value of a series: a number, or the counts of a histogram.
 #[derive(Debug)]
 pub enum Value {
     /// The value of a counter or gauge.
     Number(f64),
     Histogram {
-        /// Upper bounds, and the number of observations at or below each. The last bucket, which has no bound, is
-        /// omitted.
+        /// The upper bounds, and the number of observations at or below each bound. The last bucket, which has no
+        /// bound, is omitted.
         buckets: Vec<(f64, u64)>,
         sum: f64,
         count: u64,
@@ -95,13 +96,13 @@ pub enum Value {
 }
 
 impl Sample {
-    /// Returns a sample of a counter or gauge.
+    /// Creates a sample of a counter or gauge.
     pub fn number(labels: &[&str], value: f64) -> Self {
         Self { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Number(value) }
     }
 }
 
-/// Returns the page. Families are sorted by name, and samples by labels. A family without samples is left out.
+/// Returns the page. Sorts families by name and samples by labels. Omits families without samples.
 pub fn page(mut families: Vec<Family>) -> String {
     families.sort_by_key(|family| family.desc.name);
     let mut page = String::new();
@@ -145,13 +146,15 @@ fn label_text(desc: &Desc, values: &[String], bound: Option<&str>) -> String {
     if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 
-/// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which stores only floats.
+/// Converts a count to a float. Counts above 2^53 lose their last digits, as in Prometheus itself, which stores only
+/// floats.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus stores floats")]
 pub fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// Returns the shortest digits of this number in Go's `%g`: with an exponent below 1e-4 and from 1e6 on.
+/// Returns the shortest digits that identify the number, in the format of Go's `%g`: with an exponent below 1e-4 and
+/// from 1e6 on.
 fn as_go_prints(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -178,7 +181,7 @@ mod tests {
 
     /// The exponent has at least two digits and appears below 1e-4 and from 1e6 on.
     #[test]
-    fn numbers_are_formatted_like_go() {
+    fn numbers_are_formatted_as_in_go() {
         for (number, text) in [
             (0.0, "0"),
             (-0.0, "0"),
@@ -238,8 +241,8 @@ mod tests {
     }
 
     /// Families are sorted by name, samples by labels, and labels alphabetically with `le` last. Label values are
-    /// escaped. Histograms have a `+Inf` bucket, sum and count. A counter without `_total` is a counter, and families
-    /// without samples are left out.
+    /// escaped. Histograms have a `+Inf` bucket, a sum and a count. A counter need not end with `_total`, and families
+    /// without samples are omitted.
     #[test]
     fn text_format_equals_go_library() {
         let page = page(families());

@@ -1,4 +1,4 @@
-//! Requests to stop a process: signals on Unix, console and shutdown events on Windows.
+//! Receives requests to stop the process: signals on Unix, console and shutdown events on Windows.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-/// Receives requests to stop. As long as it exists, they do not end the process by themselves.
+/// Receives requests to stop. While it exists, these requests do not end the process by themselves.
 ///
-/// On Unix this remains so until the process ends. On Windows it applies while a `Signals` exists. After a closed
-/// console or a shutdown of the machine or container, Windows ends the process some seconds later, and the process
-/// cannot extend that time.
+/// On Unix this effect lasts until the process ends, and on Windows while a `Signals` exists. If the console is closed,
+/// or the machine or container shuts down, Windows ends the process some seconds later. The process cannot extend this
+/// time.
 #[derive(Debug)]
 pub struct Signals {
     #[cfg(unix)]
@@ -42,7 +42,7 @@ impl Signals {
     }
 
     /// Waits for the next request since [`Self::listen`] and returns its name. Equal requests that arrive before this
-    /// call count as one.
+    /// call count once.
     pub async fn next(&mut self) -> &'static str {
         #[cfg(unix)]
         let name = tokio::select! {

@@ -1,4 +1,4 @@
-//! Signals that this process sends to itself. The tests need their own program, because signals affect the whole
+//! Signals that this process sends to itself. The tests are a program of their own, because signals affect the whole
 //! process.
 
 #![cfg(unix)]
@@ -8,7 +8,7 @@ use std::time::Duration;
 use component_base::signals::Signals;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Timeout of a signal on a busy machine.
+/// The time limit for the arrival of a signal on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn send(signal: Signal) {
@@ -19,8 +19,8 @@ async fn next(signals: &mut Signals) -> &'static str {
     tokio::time::timeout(LIMIT, signals.next()).await.expect("the signal does not arrive")
 }
 
-/// Once a program listens, SIGTERM and SIGINT do not end it. All listeners receive each signal by its name, even if it
-/// arrived before they waited.
+/// Once a program listens, SIGTERM and SIGINT do not end it. All listeners receive each signal with its name, even if
+/// it arrived before they began to wait.
 #[tokio::test]
 async fn all_listeners_receive_each_signal_by_name() {
     let mut signals = Signals::listen().unwrap();
@@ -29,11 +29,11 @@ async fn all_listeners_receive_each_signal_by_name() {
     assert_eq!([next(&mut signals).await, next(&mut also).await], ["SIGTERM"; 2]);
     send(Signal::INT);
     assert_eq!([next(&mut signals).await, next(&mut also).await], ["SIGINT"; 2]);
-    // The second signal, which interrupts a drain.
+    // A second signal interrupts a drain.
     send(Signal::TERM);
     assert_eq!(next(&mut signals).await, "SIGTERM");
     drop((signals, also));
-    // The process survives without a listener.
+    // The process survives a signal even without a listener.
     send(Signal::INT);
     let mut late = Signals::listen().unwrap();
     send(Signal::TERM);

@@ -1,8 +1,8 @@
 //! csi-proxy's API: the messages, clients and servers of its 23 pairs of group and version, generated from the files in
 //! `proto/csi-proxy/`, and a function that connects a client.
 //!
-//! Each pair is a module, for example `disk::v1`. The protobuf packages are bare versions, so messages of different
-//! groups have equal names, but no module uses another.
+//! Each pair is a module, such as `disk::v1`. The protobuf packages are named after versions only. So messages of
+//! different groups have equal names, but no module uses another.
 //!
 //! Three messages carry secrets. Their `Debug` output and their serialised form hide them.
 
@@ -21,14 +21,14 @@ pub use pipe::{Pipes, pipes};
 pub use served::{Group, UnknownGroup, pipe_name, served};
 pub use version::{BadVersion, Version};
 
-/// This project's addition: the contents of a disk, read from the disk. It is served on the pipe of disk/v1.
+/// This project's addition: reads the contents of a disk. It is served on the pipe of disk/v1.
 pub mod contents {
     /// Version `v1`.
     #[expect(clippy::too_many_lines, missing_docs, reason = "generated")]
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/contents/v1/ebs.csiproxy.v1.rs"));
 
-        /// The service's name, with which the path of its calls begins.
+        /// The service's name, which begins the path of its calls.
         pub const SERVICE: &str = "ebs.csiproxy.v1.DiskContents";
     }
 }
@@ -47,16 +47,16 @@ macro_rules! generated {
 }
 
 generated! {
-    /// Disks: list, partition, take online and offline.
+    /// Lists disks, partitions them, and takes them online and offline.
     disk: v1alpha1 v1beta1 v1beta2 v1beta3 v1;
-    /// Volumes: list, format, mount, grow, measure.
+    /// Lists, formats, mounts, grows and measures volumes.
     volume: v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1;
-    /// Paths below the directories that the proxy works in.
+    /// Works with paths below the proxy's directories.
     filesystem: v1alpha1 v1beta1 v1beta2 v1 v2alpha1;
-    /// SMB shares that are mapped for all users of the node.
+    /// Maps SMB shares for all users of the node.
     smb: v1alpha1 v1beta1 v1beta2 v1;
-    /// iSCSI portals, targets and sessions.
+    /// Manages iSCSI portals, targets and sessions.
     iscsi: v1alpha1 v1alpha2;
-    /// Services and firmware of the node.
+    /// Shows services and firmware of the node.
     system: v1alpha1;
 }

@@ -1,7 +1,7 @@
 //! Messages, clients and servers generated from the files in `proto/`, without logic.
 //!
-//! The `Debug` output of a request shows only the number of its `secrets`, so that not even a panic message can contain
-//! one. A log still contains only the fields that the driver's `redact` module names.
+//! The `Debug` output of a request shows only how many `secrets` it has, so that not even a panic message can contain
+//! one. A log contains only the fields that the driver's `redact` module names.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub mod csi {
     include!(concat!(env!("OUT_DIR"), "/without_secrets.rs"));
 }
 
-/// The volume-modifier sidecar's legacy interface, `modify.v1`.
+/// The legacy interface of the volume-modifier sidecar, `modify.v1`.
 #[expect(clippy::too_many_lines, missing_docs, reason = "generated")]
 pub mod modify {
     tonic::include_proto!("modify.v1");
@@ -28,7 +28,7 @@ pub mod registration {
     tonic::include_proto!("pluginregistration");
 }
 
-/// Replaces this number of secrets.
+/// Takes the place of this many secrets in `Debug` output.
 struct NotShown(usize);
 
 impl fmt::Debug for NotShown {

@@ -1,4 +1,4 @@
-//! The `Debug` output of requests.
+//! Checks that the `Debug` output of requests hides secrets.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use super::csi::*;
 
 const CANARY: &str = "cAnArY";
 
-/// Returns the `Debug` output of a message that was decoded from bytes with a secret in its field `number`.
+/// Decodes a message with a secret in its field `number`, and returns its `Debug` output.
 fn shown<M: Message + Default + Debug>(number: u32) -> String {
     let secrets: HashMap<String, String> = [(format!("{CANARY}-key"), format!("{CANARY}-value"))].into();
     let (encode, length) = (prost::encoding::string::encode, prost::encoding::string::encoded_len);

@@ -1,7 +1,7 @@
 //! Compares the files in `proto/csi-proxy` with the interface of csi-proxy's released clients, field by field.
 //!
-//! `contract.tsv` was written from the released interface and not from the files. Its columns are group, version, call
-//! or type, its part, field, number, type.
+//! `contract.tsv` was written from the released interface, independently of the files. Its columns are: group, version,
+//! call or type, its part, field, number, type.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -88,7 +88,7 @@ fn protocol_files_match_the_released_interface() {
 }
 
 #[test]
-fn package_of_a_version_is_its_bare_name() {
+fn package_is_named_after_its_version() {
     for (group, version) in served() {
         let file = descriptor(group, version);
         assert_eq!(file.package(), version.to_string());

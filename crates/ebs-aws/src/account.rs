@@ -1,4 +1,4 @@
-//! The AWS account of the credentials, from STS. Asked once per process, when first needed.
+//! The AWS account that the credentials belong to. STS is called once per process, when the account is first needed.
 
 use aws_sdk_sts::config::retry::RetryConfig;
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
@@ -11,9 +11,9 @@ use crate::convert::required;
 use crate::reply::{Incomplete, Read};
 use crate::user_agent::ExecutionEnvironment;
 
-/// The account of the credentials. A failure is not cached: the next caller asks again.
+/// The account that the credentials belong to. A failure is not cached: the next caller asks STS again.
 pub(crate) struct Account {
-    /// One per process: it remembers the clock skew that STS's replies show.
+    /// The client for STS. Each process needs only one, which remembers the clock skew from STS's replies.
     sts: aws_sdk_sts::Client,
     id: OnceCell<String>,
 }
@@ -30,10 +30,10 @@ impl Account {
         Self { sts: aws_sdk_sts::Client::from_conf(config.build()), id: OnceCell::new() }
     }
 
-    /// Returns the twelve digits of the account. Concurrent callers share one request.
+    /// Returns the twelve digits of the account id. Concurrent callers share one request.
     ///
     /// # Errors
-    /// STS's error, with a class that excludes an effect: the call only reads.
+    /// STS's error. Its class excludes an effect, because the call only reads.
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
             let monitor = ec2.monitor(Action::GetCallerIdentity);

@@ -1,4 +1,4 @@
-//! The attachments of the port: one call per method.
+//! The port's calls about attachments. Each method makes one call.
 
 use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, InstanceId, Result, VolumeId};
 
@@ -26,7 +26,7 @@ impl Attachments for AwsEc2 {
 }
 
 impl AwsEc2 {
-    /// Sends a call whose reply is the attachment of the volume to the instance.
+    /// Sends AttachVolume or DetachVolume and checks that its reply is about the volume and the instance.
     async fn attachment(
         &self,
         monitor: CallMonitor,

@@ -1,4 +1,4 @@
-//! One call with its span, its observer and its error.
+//! Makes one call, with its span, its report to the observer and its error.
 
 use std::error::Error;
 use std::time::Duration;
@@ -66,8 +66,8 @@ impl AwsEc2 {
     }
 }
 
-/// Creates the span of one call. Fields with a dot in their names are for traces, with OpenTelemetry's names, and no
-/// log line has them.
+/// Creates the span of one call. Fields with a dot in their names use OpenTelemetry's names. They appear only in
+/// traces, never in log lines.
 fn span(action: Action) -> Span {
     let service = match action {
         Action::AttachClusterNodeVolume | Action::DetachClusterNodeVolume => "SageMaker",
@@ -89,7 +89,7 @@ fn span(action: Action) -> Span {
     )
 }
 
-/// Logs an error answer at verbosity 3, a throttle at 4, and a missing answer always. A successful dry run ends with an
+/// Logs EC2's errors at verbosity 3, throttles at 4, and missing answers always. A successful dry run also ends with an
 /// error.
 fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     let Some(error) = error else { return tracing::debug!(?took, "done") };
@@ -99,7 +99,7 @@ fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     if dry_run && code == Some("DryRunOperation") {
         return tracing::debug!(?took, "done");
     }
-    // A trace has only the kind of the error. The error of the request has AWS's message.
+    // A trace contains only the kind of the error. The error that the request returns has AWS's message.
     let kind = code.map_or_else(|| format!("{class:?}"), str::to_owned);
     span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
     match code {

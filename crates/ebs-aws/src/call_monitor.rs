@@ -1,4 +1,4 @@
-//! Monitors one call while the SDK's runtime carries it out.
+//! Monitors one call while the SDK's runtime executes it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,30 +22,31 @@ use tokio::time::Instant;
 use crate::classify::THROTTLES;
 use crate::{AwsEc2, refused, reply};
 
-/// The most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half of it.
+/// The largest accepted reply in bytes. EC2's largest page (1,000 volumes with 50 tags each) is less than half as
+/// large.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
 
-/// A reply whose `content-length` is larger than [`MAX_REPLY`].
+/// The `content-length` of a reply that is larger than [`MAX_REPLY`].
 #[derive(Debug, thiserror::Error)]
 #[error("the reply has {0} bytes")]
 pub(crate) struct TooLarge(u64);
 
-/// Monitors one call: whether a request was handed to the connection (an earlier failure did nothing), whether the
-/// reply is a complete answer of a permitted size, and the outcome of each attempt.
+/// Monitors one call. It records whether the SDK handed a request to the connection (a call that fails earlier did
+/// nothing), whether the reply is complete and not too large, and the outcome of each attempt.
 #[derive(Clone)]
 pub(crate) struct CallMonitor {
     pub(crate) action: Action,
     pub(crate) dry_run: bool,
-    /// Whether the call may be sent again after a transient error.
+    /// Whether the call may be repeated after a transient error.
     pub(crate) repeatable: bool,
     /// Whether to log requests and replies with their bodies.
     log_bodies: bool,
     observer: Arc<dyn Observer>,
-    /// The endpoint of the first request that was handed to the connection.
+    /// The endpoint of the first request that the SDK handed to the connection.
     endpoint: Arc<OnceLock<String>>,
-    /// When the current attempt was handed to the connection.
+    /// When the SDK handed the current attempt to the connection.
     started: Arc<Mutex<Option<Instant>>>,
-    /// The number of requests that were handed to the connection.
+    /// How many requests the SDK has handed to the connection.
     attempts: Arc<AtomicU32>,
     date: Arc<Mutex<Option<SystemTime>>>,
 }
@@ -106,7 +107,7 @@ impl Intercept for CallMonitor {
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        // STS's SDK accepts incomplete replies, so check them here. `reply` alone reads EC2's replies.
+        // The SDK's STS client accepts incomplete replies, so check them here. EC2's replies are all read by `reply`.
         if context.output_or_error().is_ok() && self.action == Action::GetCallerIdentity {
             reply::read(context.response().body().bytes().unwrap_or_default(), self.action, |_| ())?;
         }
@@ -140,12 +141,12 @@ impl Intercept for CallMonitor {
 }
 
 impl CallMonitor {
-    /// Marks the call as a dry run, if it is one.
+    /// Marks the call as a dry run if `dry_run` is true.
     pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Returns AWS's own time of day at the last reply, if the reply had a `Date`.
+    /// Returns AWS's time of day in the last reply, if that reply had a `Date`.
     pub(crate) fn date(&self) -> Option<SystemTime> {
         *self.date.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,7 +155,8 @@ impl CallMonitor {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    /// Returns the endpoint of the first request that was handed to the connection. `None` if there was no request.
+    /// Returns the endpoint of the first request that the SDK handed to the connection, or `None` if there was no
+    /// request.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.endpoint.get().map(String::as_str)
     }
@@ -175,7 +177,7 @@ impl AwsEc2 {
             action,
             dry_run: false,
             repeatable: false,
-            // STS's reply identifies the caller, so it is never logged.
+            // STS's reply identifies the caller, so its body is never logged.
             log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),

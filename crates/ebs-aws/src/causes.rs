@@ -1,4 +1,4 @@
-//! The causes of an error.
+//! Searches the causes of an error.
 
 use std::error::Error;
 

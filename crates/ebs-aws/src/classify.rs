@@ -1,9 +1,9 @@
-//! The meaning of EC2's error codes, in one table.
+//! Assigns a class to each of EC2's error codes, in one table.
 
 use ebs_ec2::ErrorClass as C;
 use ebs_ec2::{Action, ErrorClass, Limit};
 
-/// Codes that mean "slow down, nothing was done", with any HTTP status.
+/// Codes by which EC2 rejects a call because of its rate and does nothing. The HTTP status varies.
 pub(crate) const THROTTLES: [&str; 14] = [
     "BandwidthLimitExceeded",
     "EC2ThrottledException",
@@ -21,13 +21,13 @@ pub(crate) const THROTTLES: [&str; 14] = [
     "TransactionInProgressException",
 ];
 
-/// Every code with its own meaning, except the throttles and the codes whose meaning is in the message.
+/// Each code that has a class of its own, except the throttles and the codes whose class depends on the message.
 const TABLE: &[(&str, ErrorClass)] = &[
     ("DryRunOperation", C::DryRunSucceeded),
     ("InvalidVolume.NotFound", C::VolumeNotFound),
     ("InvalidSnapshot.NotFound", C::SnapshotNotFound),
     ("InvalidInstanceID.NotFound", C::InstanceNotFound),
-    // SageMaker's code for a node or cluster that does not exist.
+    // SageMaker's code for a missing node or cluster.
     ("ResourceNotFound", C::InstanceNotFound),
     ("InvalidAttachment.NotFound", C::AttachmentNotFound),
     ("InvalidVolumeModification.NotFound", C::ModificationNotFound),
@@ -118,8 +118,8 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("RequestTimeoutException", C::Ambiguous),
 ];
 
-/// Returns the class of an answer with a code. An unknown code is a definite error, unless the HTTP status reports a
-/// failure of the server.
+/// Returns the class of an error answer. An unknown code counts as a definite error, unless the HTTP status reports a
+/// server failure.
 pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) -> ErrorClass {
     if THROTTLES.contains(&code) {
         return C::Throttled;
@@ -144,7 +144,7 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
     }
 }
 
-/// Returns EC2's code from SageMaker's message, if it has one: `HyperPod - Ec2ErrCode: X`.
+/// Extracts EC2's code from a SageMaker message such as `HyperPod - Ec2ErrCode: X`.
 fn ec2_code_within(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("HyperPod - Ec2ErrCode:")?;
     let code: String =
@@ -153,23 +153,23 @@ fn ec2_code_within(message: &str) -> Option<String> {
     (!code.is_empty() && code != "ValidationException").then(|| code.to_owned())
 }
 
-/// `OperationNotPermitted` also has several meanings: one of its reasons ends by itself, and one is the state of an
-/// instance.
+/// Returns the class of `OperationNotPermitted`, whose reasons need different reactions: one ends by itself, and one is
+/// a state of the instance.
 fn operation_not_permitted(message: &str) -> ErrorClass {
     if message.contains("in modification state") {
         ErrorClass::BeingModified
     } else if message.contains("detach root volume") {
-        // EC2 now returns `IncorrectState` for this.
+        // EC2 now returns `IncorrectState` in this case.
         ErrorClass::IncorrectState
     } else {
         ErrorClass::NotPermitted
     }
 }
 
-/// `InvalidParameterValue` has several meanings that only the message distinguishes.
+/// Returns the class of `InvalidParameterValue`. Only the message distinguishes its meanings.
 fn parameter_value(action: Action, message: &str) -> ErrorClass {
     let message = message.to_ascii_lowercase();
-    // Some have an "s" if a call takes several: "for parameter volumes is invalid".
+    // Some names end with an "s" if a call takes several values: "for parameter volumes is invalid".
     const NAMES: [&str; 5] = ["volume", "snapshot", "instance", "resource", "sourcevolume"];
     let says = |name: &str| message.contains(&format!("for parameter {name} is invalid"));
     let names_an_id = |name: &&str| ["", "s", "id", "ids"].iter().any(|end| says(&format!("{name}{end}")));
@@ -209,7 +209,7 @@ mod tests {
         ("UnsupportedOperationException", C::Unsupported),
     ];
 
-    /// A definite code stays definite even with a server error.
+    /// Even with a server-error status, a definite code remains definite.
     #[test]
     fn each_code_has_its_class_with_any_status() {
         for (code, class) in ROWS.iter().chain(TABLE) {
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// This applies to InternalError, Unavailable and unknown codes with status 5xx.
+    /// Applies to InternalError, Unavailable and unknown codes with status 5xx.
     #[test]
     fn server_failure_leaves_the_outcome_unknown() {
         for code in ["InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"] {

@@ -1,4 +1,4 @@
-//! Builds the client: region, endpoint, user agent, timeouts, retries.
+//! Builds the client from the region, endpoint, user agent, timeouts and retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,41 +20,41 @@ use crate::{ec2, http_client};
 
 /// The timeout for one attempt, from its start to the last byte of the reply.
 const ATTEMPT: Duration = Duration::from_secs(30);
-/// The timeout for a call with its retries (describes only), including the credentials.
+/// The timeout for a call with all its attempts (only describes are retried), including the time to load credentials.
 const OPERATION: Duration = Duration::from_secs(60);
 
-/// The configuration of the client. The rest (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) comes from the
-/// environment, as for every AWS tool.
+/// The configuration of the client. The remaining settings (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …)
+/// come from the environment, as for every AWS tool.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
     pub region: String,
-    /// `AWS_EC2_ENDPOINT`, which wins over the SDK's own resolution. Empty means not set.
+    /// The value of `AWS_EC2_ENDPOINT`, which wins over the endpoint that the SDK would choose. Empty means not set.
     pub ec2_endpoint: Option<String>,
-    /// `AWS_SAGEMAKER_ENDPOINT`, with the same rules. Used only for HyperPod nodes.
+    /// The value of `AWS_SAGEMAKER_ENDPOINT`, with the same rules. Used only for HyperPod nodes.
     pub sagemaker_endpoint: Option<String>,
-    /// `--user-agent-extra`. Empty means not set.
+    /// The value of `--user-agent-extra`. Empty means not set.
     pub user_agent_extra: Option<String>,
-    /// The driver's version, `v1.2.3`.
+    /// The driver's version, such as `v1.2.3`.
     pub version: String,
-    /// `--aws-sdk-debug-log`: logs every request and reply with its body, except those of STS. Headers are never
-    /// logged, because they hold credentials.
+    /// The value of `--aws-sdk-debug-log`: log every request and reply with its body, except STS's. Headers are never
+    /// logged, because they contain credentials.
     pub log_bodies: bool,
 }
 
 /// Optional settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The source of credentials. `None`: the default chain (environment, web identity, pod identity, profile, instance
-    /// role).
+    /// The source of the credentials. If `None`, the SDK's default chain (environment, web identity, pod identity,
+    /// profile, instance role).
     pub credentials: Option<SharedCredentialsProvider>,
-    /// The transport of the requests. `None`: the network.
+    /// The transport for the requests. If `None`, the network.
     pub transport: Option<Transport>,
-    /// The endpoint of STS. `None`: the SDK's choice.
+    /// The endpoint of STS. If `None`, the SDK chooses it.
     pub sts_endpoint: Option<String>,
 }
 
 impl Settings {
-    /// Returns the settings with this access key instead of the default chain.
+    /// Returns the settings with this access key instead of the SDK's default chain.
     #[must_use]
     pub fn with_access_key(self, id: &str, secret: &str) -> Self {
         let key = aws_credential_types::Credentials::new(id, secret, None, None, "given");
@@ -62,7 +62,7 @@ impl Settings {
     }
 }
 
-/// A configuration for which no client can be built.
+/// Why no client can be built from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The endpoint is not a usable URL.
@@ -73,20 +73,20 @@ pub enum ConfigError {
     /// The region is empty or invalid.
     #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
-    /// Two settings that exclude each other.
+    /// Two settings exclude each other.
     #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]
     Contradiction {
-        /// The setting with the endpoint.
+        /// The setting that names an endpoint.
         variable: &'static str,
-        /// The setting that requires an endpoint of AWS's own choice.
+        /// The setting that is possible only with AWS's own endpoints.
         setting: &'static str,
     },
-    /// The CA bundle is unusable.
+    /// The CA bundle cannot be used.
     #[error("load AWS_CA_BUNDLE={path:?}: {reason}")]
     CaBundle { path: String, reason: String },
 }
 
-/// EC2 through the SDK's runtime. Cheap to clone.
+/// The EC2 client, which uses the SDK's runtime. It is cheap to clone.
 #[derive(Clone)]
 pub struct AwsEc2 {
     pub(crate) service: Arc<Service>,
@@ -133,7 +133,7 @@ impl AwsEc2 {
     }
 }
 
-/// Combines the environment, the profile and our own settings. Loads no credentials yet.
+/// Combines the environment, the profile and our own settings. Does not load credentials.
 async fn load(config: &AwsConfig, settings: &Settings, endpoint: &Endpoint) -> Result<SdkConfig, ConfigError> {
     let mut shared = aws_config::from_env()
         .region(Region::new(config.region.clone()))

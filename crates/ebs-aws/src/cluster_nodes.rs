@@ -1,4 +1,4 @@
-//! The HyperPod nodes of the port: one call of SageMaker per method, and one call of STS before the first.
+//! The port's calls about HyperPod nodes. Each method calls SageMaker once, and the first one also calls STS.
 
 use std::time::SystemTime;
 

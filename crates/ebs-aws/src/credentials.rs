@@ -1,5 +1,5 @@
-//! Finds out why there are no credentials. An unavailable source recovers by itself. A source that refuses or is not
-//! configured does not.
+//! Finds out why a call had no credentials. A source that is unavailable recovers by itself. A source that rejects the
+//! driver or is not configured does not.
 
 use std::error::Error;
 
@@ -15,31 +15,32 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use crate::causes;
 use crate::classify::THROTTLES;
 
-/// STS could not reach the identity provider.
+/// STS's code for an identity provider that it cannot reach.
 const PROVIDER_AWAY: &str = "IDPCommunicationError";
-/// The start of aws-config's message for an error status from the credential source of a container (ECS, EKS Pod
-/// Identity). aws-config has no type for it. The status number follows.
+/// The start of aws-config's message when the credential source of a container (ECS, EKS Pod Identity) returns an error
+/// status. The status number follows. aws-config has no error type for this.
 const HTTP_STATUS: &str = "Non-success status from HTTP credential provider: ";
-/// The start of the message of the SDK's credentials cache for a source that is too slow. The SDK has no type for it
-/// either.
+/// The start of the message when a source is too slow for the SDK's credentials cache. The SDK has no error type for
+/// this either.
 const TIMED_OUT: &str = "identity resolver timed out";
-/// Part of aws-config's message for a source that it was compiled without, for example IAM Identity Center.
+/// A part of aws-config's message for a source that it was compiled without, such as IAM Identity Center.
 const NOT_COMPILED_IN: &str = "requires following cargo feature";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
     /// The source did not answer in time.
     Slow,
-    /// The source is unreachable, or fails itself.
+    /// The source is unreachable or reports a failure of its own.
     Away,
     /// The profile names a source that this program does not support.
     NotSupported,
-    /// No source is configured, or the source refuses.
+    /// No source is configured, or the source rejects the driver.
     Refused,
 }
 
 impl NoCredentials {
-    /// Returns why a failed call had no credentials. `None` if it had credentials, or failed before it needed them.
+    /// Returns why a failed call had no credentials. Returns `None` if it had credentials, or failed before it needed
+    /// them.
     pub(crate) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         if any_cause(error, &|cause| cause.to_string().starts_with(TIMED_OUT)) {
             return Some(Self::Slow);
@@ -61,24 +62,25 @@ impl NoCredentials {
 
     pub(crate) const fn message(self) -> &'static str {
         match self {
-            Self::Slow => "load AWS credentials: their source did not answer in time, nothing was sent",
+            Self::Slow => "load AWS credentials: their source did not answer in time, so nothing was sent",
             Self::Away => {
-                "load AWS credentials: STS, pod identity agent or instance metadata is unavailable, nothing was sent; \
+                "load AWS credentials: STS, pod identity agent or instance metadata is unavailable, so nothing was sent; \
                  check or replace it"
             }
             Self::NotSupported => {
-                "load AWS credentials: the profile's source (such as SSO) is unsupported, nothing was sent; use a role \
+                "load AWS credentials: the profile's source (such as SSO) is unsupported, so nothing was sent; use a role \
                  or a profile with keys"
             }
             Self::Refused => {
                 "load AWS credentials (environment, web or pod identity, profile, instance role): none found or \
-                 accepted, nothing was sent"
+                 accepted, so nothing was sent"
             }
         }
     }
 }
 
-/// Returns true if the predicate holds for the error or one of its causes, including each source in a chain of sources.
+/// Returns true if the predicate holds for the error or one of its causes. Also searches the errors of each source in a
+/// chain of sources.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -93,8 +95,8 @@ fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static
     false
 }
 
-/// Returns true for an error that itself shows an outage of the source: no connection, no answer, or a report that it
-/// cannot work now.
+/// Returns true if this error shows an outage of the source: no connection, no answer, or a report that it cannot work
+/// now.
 fn is_away(cause: &(dyn Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref() {
         return is_outage(error, sts_is_away::<AssumeRoleWithWebIdentityError>);
@@ -127,7 +129,7 @@ fn is_outage_status(status: u16) -> bool {
     status >= 500 || status == 429
 }
 
-/// An answer without a code is not from STS.
+/// Returns true if STS reports a failure of its own. An answer without a code does not come from STS.
 fn sts_is_away<E: ProvideErrorMetadata>(error: &E) -> bool {
     error.code().is_none_or(|code| code == PROVIDER_AWAY || THROTTLES.contains(&code))
 }

@@ -1,4 +1,4 @@
-//! Calls of EC2: the Query protocol, one request per call of the port.
+//! Calls EC2 over the Query protocol. Each call of the port is one request.
 
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};

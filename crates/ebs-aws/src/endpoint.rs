@@ -1,4 +1,4 @@
-//! Selects the endpoints and checks them before any call.
+//! Selects the endpoints, and checks them before any call.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::ConfigError;
 const ALL: &str = "AWS_ENDPOINT_URL";
 
 pub(crate) struct Service {
-    /// Our own variable, which wins over the SDK's.
+    /// The driver's own variable, which wins over the SDK's.
     own: &'static str,
     /// The SDK's variable.
     sdk: &'static str,
@@ -23,19 +23,20 @@ pub(crate) const EC2: Service = Service { own: "AWS_EC2_ENDPOINT", sdk: "AWS_END
 pub(crate) const SAGEMAKER: Service =
     Service { own: "AWS_SAGEMAKER_ENDPOINT", sdk: "AWS_ENDPOINT_URL_SAGEMAKER", id: "SageMaker" };
 
-/// The selected endpoint, before the SDK has read profiles.
+/// The endpoint, as selected before the SDK has read the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The value of our own variable, for the client. `None` leaves the choice to the SDK, which reads its own
-    /// variables and the profile.
+    /// The value of the driver's own variable, for the client. If `None`, the SDK chooses from its own variables and
+    /// the profile.
     pub(crate) explicit: Option<String>,
-    /// The variable with the endpoint, if any is set.
+    /// The variable that sets the endpoint, if one does.
     pub(crate) variable: Option<&'static str>,
-    /// Whether the endpoint is this machine, which is never reached through a proxy.
+    /// Whether the endpoint is on this machine, so that the client never uses a proxy for it.
     pub(crate) loopback: bool,
 }
 
-/// Selects and checks the endpoint. `own` is the value of our own variable, and `env` reads the SDK's variables.
+/// Selects and checks the endpoint. `own` is the value of the driver's own variable, and `env` reads the SDK's
+/// variables.
 pub(crate) fn resolve(
     service: &Service,
     own: Option<&str>,
@@ -62,8 +63,8 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
     of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
-/// Returns the URL of a service. An explicit endpoint wins over the SDK's variables and profile. These win over AWS's
-/// own host names (`own`, by region, FIPS and dual stack).
+/// Returns the URL of a service. An explicit endpoint wins over the SDK's variables and the profile. These win over
+/// AWS's own host names, which `own` returns by region, FIPS and dual stack.
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,
@@ -76,7 +77,7 @@ pub(crate) fn url(
     })
 }
 
-/// Refuses settings that the SDK would refuse at each call: an invalid URL in the profile, and a custom endpoint
+/// Rejects settings with which the SDK would reject every call: an invalid URL in the profile, or a custom endpoint
 /// together with FIPS or dual stack, which only AWS's own host names support.
 pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkConfig) -> Result<(), ConfigError> {
     let profile = configured(service, shared).filter(|_| endpoint.variable.is_none());
@@ -96,7 +97,7 @@ pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkCon
 
 const PROFILE: &str = "endpoint_url of the AWS profile";
 
-/// Checks the URL. Returns true for a loopback host.
+/// Checks the URL. Returns true if its host is a loopback address or name.
 fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     let refuse =
         |reason: &str| Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() });
@@ -126,7 +127,7 @@ fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     Ok(host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
 }
 
-/// Removes a possible password from the URL, for an error message.
+/// Removes a user name and password from the URL, for an error message.
 fn without_userinfo(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(resolve(&EC2, None, both).unwrap(), nothing);
     }
 
-    /// The message never has the password of the URL.
+    /// The message never contains the URL's password.
     #[test]
     fn invalid_endpoint_is_rejected_with_its_variable() {
         for bad in [
@@ -195,7 +196,7 @@ mod tests {
         assert!(matches!(error, ConfigError::Endpoint { variable: "AWS_ENDPOINT_URL", .. }), "{error}");
     }
 
-    /// A loopback endpoint is never reached through a proxy.
+    /// The client never uses a proxy for a loopback endpoint.
     #[test]
     fn loopback_endpoint_is_detected_by_address_and_name() {
         for url in ["http://127.0.0.1:4566", "http://localhost:1/", "http://[::1]:80", "http://127.1.2.3"] {

@@ -1,4 +1,4 @@
-//! Converts the SDK's errors to the port's.
+//! Converts the SDK's errors to the port's errors.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::causes::find;
 use crate::classify;
 use crate::credentials::NoCredentials;
 
-/// The characters of an unreadable reply in the message.
+/// How many characters of an unreadable reply the message quotes.
 const EXCERPT: usize = 160;
 
-/// Converts an SDK error. `endpoint` is the target of the request, once it was handed to the connection.
+/// Converts an SDK error. `endpoint` is the request's destination, if the SDK handed a request to the connection.
 pub(crate) fn translate<E>(action: Action, error: SdkError<E, HttpResponse>, endpoint: Option<&str>) -> Ec2Error
 where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -60,7 +60,8 @@ where
     }
 }
 
-/// Returns the error for a valid XML reply without a required field. After a mutating call, the outcome is unknown.
+/// Returns the error for a well-formed reply that lacks a required field. After a mutating call, the outcome is
+/// unknown.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
     let mut error = Ec2Error::new(action, class, format!("EC2's reply is incomplete: {what}"));
@@ -98,9 +99,11 @@ fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed
 fn not_sent(endpoint: Option<&str>) -> String {
     match endpoint {
         Some(endpoint) => {
-            format!("{endpoint} is unreachable, nothing was sent; check the endpoint, name resolution and the network")
+            format!(
+                "{endpoint} is unreachable, so nothing was sent; check the endpoint, name resolution and the network"
+            )
         }
-        None => "the request could not be built, nothing was sent".to_owned(),
+        None => "the request could not be built, so nothing was sent".to_owned(),
     }
 }
 
@@ -108,7 +111,7 @@ fn open_outcome(action: Action) -> &'static str {
     if action.mutates() { "; EC2 may have executed the call" } else { "" }
 }
 
-/// Returns true if no connection was made: refused, no route, name not resolved, failed TLS handshake, or timeout.
+/// Returns true if no connection was established: refused, no route, unresolved name, failed TLS handshake, or timeout.
 fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
     find::<hyper_util::client::legacy::Error>(error).is_some_and(hyper_util::client::legacy::Error::is_connect)
 }
@@ -117,7 +120,7 @@ fn too_large(error: &(dyn Error + 'static)) -> bool {
     find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
 }
 
-/// Describes a reply by its status and beginning. Omits the beginning of STS's replies, which identify the caller.
+/// Describes a reply by its status and its beginning. Omits the beginning of STS's replies, which identify the caller.
 fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
     let Some(body) = raw.body().bytes() else {
@@ -134,7 +137,8 @@ fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     format!("a reply with status {status}, beginning with {excerpt:?},")
 }
 
-/// Returns the request id from the header, or else from the body, where EC2 has always written it.
+/// Returns the request id from the header, or from the body if the header lacks it. EC2 has always written it into the
+/// body.
 pub(crate) fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;

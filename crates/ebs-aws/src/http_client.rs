@@ -1,4 +1,4 @@
-//! The HTTP client of the SDK: TLS by aws-lc, with the proxies and the CA bundle of the environment.
+//! The SDK's HTTP client: TLS by aws-lc, with the environment's proxies and CA bundle.
 
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
@@ -7,10 +7,10 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
 use crate::ConfigError;
 
-/// `AWS_CA_BUNDLE`: a PEM file that replaces the system's roots.
+/// The variable with the path of a PEM file that replaces the system's root certificates.
 const CA_BUNDLE: &str = "AWS_CA_BUNDLE";
 
-/// Builds the client. Uses `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, unless the endpoint is this machine.
+/// Builds the client. It uses `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, unless the endpoint is on this machine.
 pub(crate) fn build(loopback: bool) -> Result<SharedHttpClient, ConfigError> {
     let tls = tls_context(std::env::var(CA_BUNDLE).ok().filter(|path| !path.is_empty()))?;
     let proxy = if loopback { ProxyConfig::disabled() } else { ProxyConfig::from_env() };

@@ -1,4 +1,4 @@
-//! The instances of the port: one call per method.
+//! The port's calls about instances. Each method makes one call.
 
 use ebs_ec2::{Action, Instance, InstanceId, InstanceTypeInfo, Instances, Page, PageRequest, Result};
 
@@ -9,7 +9,7 @@ use crate::query::Query;
 impl Instances for AwsEc2 {
     async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
         if ids.is_empty() {
-            // EC2 treats a filter without values as "all".
+            // A filter without values would match all instances.
             return Ok(Page { items: vec![], next: None });
         }
         let query =

@@ -1,10 +1,10 @@
-//! Error answers of services with JSON.
+//! Reads the error answers of services that use JSON.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use serde::Deserialize;
 
-/// Returns the code and message of an error answer. The code is in a header or in the body. Some services add a name
-/// space before it or a URL after it.
+/// Returns the code and message of an error answer. The code may be in a header or in the body. Some services add a
+/// name space before it or a URL after it.
 pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Option<String>) {
     #[derive(Default, Deserialize)]
     struct Body {

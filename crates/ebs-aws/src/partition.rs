@@ -1,6 +1,6 @@
-//! The partition of a region, from which ARNs and host names derive.
+//! The AWS partition of a region, which determines ARNs and host names.
 
-/// A part of AWS that is separate from the others.
+/// An AWS partition: a set of regions that is separate from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partition {
     /// The second field of every ARN.
@@ -22,8 +22,8 @@ const fn partition(name: &'static str, suffix: &'static str, dual_stack_suffix: 
 
 const AWS: Partition = partition("aws", "amazonaws.com", "api.aws");
 
-/// The partitions by the prefixes of their regions. All other regions are in `aws`. A test compares them, and every
-/// derived host name, with the rule sets that AWS publishes (`tests/wire/endpoints.rs`).
+/// The partitions other than `aws`, by the prefixes of their regions. A test compares them, and every host name, with
+/// the rule sets that AWS publishes (`tests/wire/endpoints.rs`).
 const OTHERS: [(&str, Partition); 7] = [
     ("cn-", partition("aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn")),
     ("us-gov-", partition("aws-us-gov", "amazonaws.com", "api.aws")),

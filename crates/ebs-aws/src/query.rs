@@ -1,4 +1,4 @@
-//! Requests in EC2's Query protocol: an action and its parameters as a form, with lists numbered from 1.
+//! Requests in EC2's Query protocol: a form with an action and its parameters. The items of a list are numbered from 1.
 //!
 //! Decision: `docs/decisions/0010-write-our-own-ec2-requests.md`.
 
@@ -11,10 +11,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub(crate) const API_VERSION: &str = "2016-11-15";
 
-/// All but the unreserved characters of RFC 3986.
+/// All characters except the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The body of one request to EC2, while it is built.
+/// The body of one EC2 request, while it is built.
 #[derive(Clone)]
 pub(crate) struct Query {
     body: String,
@@ -31,7 +31,7 @@ impl Query {
     }
 
     fn put(&mut self, name: fmt::Arguments<'_>, value: &str) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.body, "&{name}={}", utf8_percent_encode(value, RESERVED));
     }
 
@@ -47,14 +47,14 @@ impl Query {
         }
     }
 
-    /// Adds an optional number. EC2's numbers are signed with 32 bits. A larger number becomes the largest, which EC2
-    /// refuses itself.
+    /// Adds an optional number. EC2's numbers are signed with 32 bits. A larger number becomes the largest possible
+    /// one, which EC2 itself refuses.
     pub(crate) fn number(self, name: &str, value: impl Into<Option<u32>>) -> Self {
         self.maybe(name, value.into().map(|n| i32::try_from(n).unwrap_or(i32::MAX)))
     }
 
     pub(crate) fn maybe_time(self, name: &str, value: Option<SystemTime>) -> Self {
-        // EC2 refuses this text, as it would refuse a time that the format cannot write (a year of five digits).
+        // EC2 refuses this text, as it would refuse a time that the format cannot write, such as a year of five digits.
         let text =
             |time| DateTime::from(time).fmt(Format::DateTime).unwrap_or_else(|_| "a time out of range".to_owned());
         self.maybe(name, value.map(text))
@@ -67,7 +67,7 @@ impl Query {
         self
     }
 
-    /// Adds a filter that matches exactly these values, with EC2's wildcards escaped.
+    /// Adds a filter that matches exactly these values. Escapes EC2's wildcards in them.
     pub(crate) fn filter<V: AsRef<str>>(mut self, filter: &str, values: impl IntoIterator<Item = V>) -> Self {
         self.filters += 1;
         let n = self.filters;
@@ -78,7 +78,7 @@ impl Query {
         self
     }
 
-    /// Adds the tags of a resource that is being created, if there are any.
+    /// Adds tags for a resource that the call creates. Adds nothing if there are no tags.
     pub(crate) fn tags_of(mut self, resource: &str, tags: &Tags) -> Self {
         if !tags.is_empty() {
             self.put(format_args!("TagSpecification.1.ResourceType"), resource);
@@ -111,7 +111,7 @@ impl Query {
     }
 }
 
-/// Omits the values, because the SDK's runtime may log the request.
+/// The SDK's runtime may log the request, so this omits the values.
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query").finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Error answers. They are parsed once, with the answer. Later code takes the code of an answer from the error of the
+//! Error answers. The code is parsed once, when the answer arrives, and later code takes it from the error of the
 //! attempt.
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use aws_smithy_runtime_api::client::interceptors::context;
 use aws_smithy_runtime_api::client::orchestrator::OrchestratorError;
 use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
 
-/// An error answer. An unreadable one has no code.
+/// An error answer. It has no code if it was unreadable.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .meta.message().unwrap_or("no message"))]
 pub(crate) struct Refused {
@@ -41,8 +41,8 @@ impl ProvideErrorMetadata for Refused {
     }
 }
 
-/// Returns the code of the error answer of an attempt, if it ended with one: of EC2, SageMaker, or STS, whose answers
-/// its SDK reads.
+/// Returns the error code, if the attempt ended with an error answer from EC2, SageMaker or STS. STS's answers are read
+/// by its SDK.
 pub(crate) fn code_of(error: &OrchestratorError<context::Error>) -> Option<&str> {
     let answer = error.as_operation_error()?;
     match answer.downcast_ref::<Refused>() {

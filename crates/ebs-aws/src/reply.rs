@@ -1,8 +1,8 @@
-//! Reads replies of EC2 completely, or rejects them.
+//! Reads each EC2 reply completely, or rejects it.
 //!
-//! A lenient decoder would accept half a list as the whole, and a volume that is missing from it would count as gone. A
-//! decoder that ignores the reply of a deletion would accept any page of a proxy. So a reply must be one well-formed
-//! document with the right name. Each field must be unique and valid, or it is an error.
+//! A lenient parser would accept half a list as complete, and a volume that it misses would count as gone. A parser
+//! that ignores the reply of a deletion would accept any page from a proxy. So a reply must be one well-formed document
+//! with the right name, and each field must be unique and valid.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::Action;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// The most elements and texts of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has a third of it.
+/// The most elements and texts that a reply may have. EC2's largest page (1,000 volumes with 50 tags each) has a third
+/// of them.
 const MAX_NODES: u32 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +24,7 @@ pub(crate) enum Malformed {
     Syntax(#[source] roxmltree::Error),
     #[error("it begins with <{found}>, not <{wanted}>")]
     Root { found: String, wanted: String },
-    /// A reply without other content reports success in `<return>`.
+    /// A reply without other content reports its success in `<return>`, and this one has another value.
     #[error("it contains <return>{0}</return>")]
     Return(String),
 }
@@ -44,14 +45,14 @@ fn text(body: &[u8]) -> Result<Cow<'_, str>, Malformed> {
     std::str::from_utf8(body).map(without_forbidden_references).map_err(Malformed::Encoding)
 }
 
-/// Parses a complete document. Rejects a document type, which EC2 never sends.
+/// Parses a complete document. Rejects a document type definition, which EC2 never sends.
 fn document(text: &str) -> Result<Document<'_>, Malformed> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(Malformed::Syntax)
 }
 
-/// Replaces each reference to a character that XML 1.0 excludes by U+FFFD. EC2 writes such a character of a tag only as
-/// a reference, and parsers reject it: a single tag would make the whole page unreadable.
+/// Replaces each reference to a character that XML 1.0 excludes by U+FFFD. EC2 writes such a character in a tag as a
+/// reference, and parsers reject it, so one tag would make the whole page unreadable.
 fn without_forbidden_references(text: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let mut rest = text;
@@ -76,7 +77,7 @@ fn without_forbidden_references(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Returns true if the digits of a reference are the number of a character that XML 1.0 excludes.
+/// Returns true if the reference's digits are the number of a character that XML 1.0 excludes.
 fn forbidden(digits: &str) -> bool {
     let number = match digits.strip_prefix('x') {
         Some(hex) if hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16),
@@ -93,7 +94,7 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
     let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
-    // The root must be in the default name space. A prefix makes it a foreign element.
+    // The root must be in the default name space. An element with a prefix belongs to another one.
     if root.tag_name().name() != wanted || root.tag_name().namespace() != root.default_namespace() {
         return Err(Malformed::Root { found: full_name(root), wanted });
     }
@@ -120,7 +121,7 @@ pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<St
     Ok((field("Code"), field("Message")))
 }
 
-/// Compares names without their name space, because each AWS service has its own name space around its errors.
+/// Compares names without their name spaces, because each AWS service uses its own name space for errors.
 trait LocalName {
     fn has_tag_name_of(&self, name: &str) -> bool;
 }
@@ -165,7 +166,7 @@ impl<'a> Element<'a> {
         Ok(self.field(name)?.map(|list| list.children("item")))
     }
 
-    /// Returns the text of a field unchanged, if the field exists.
+    /// Returns a field's text unchanged, if the field exists.
     pub(crate) fn text(self, name: &str) -> Read<Option<String>> {
         let Some(field) = self.field(name)? else { return Ok(None) };
         if field.0.children().any(|node| node.is_element()) {
@@ -174,7 +175,7 @@ impl<'a> Element<'a> {
         Ok(Some(field.0.children().filter(Node::is_text).filter_map(|node| node.text()).collect()))
     }
 
-    /// Returns the text of a field that is not empty: EC2 writes an empty element for an unset value.
+    /// Returns a field's text unless it is empty, because EC2 writes an empty element for an unset value.
     pub(crate) fn word(self, name: &str) -> Read<Option<String>> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
@@ -184,7 +185,7 @@ impl<'a> Element<'a> {
         text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> has the invalid value {text:?}")))
     }
 
-    /// Returns a time of day. `None` if this machine cannot represent it.
+    /// Returns a field's time of day, or `None` if this machine cannot represent it.
     pub(crate) fn time(self, name: &str) -> Read<Option<SystemTime>> {
         let Some(text) = self.word(name)? else { return Ok(None) };
         let time = DateTime::from_str(&text, Format::DateTimeWithOffset);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_reply_passes_with_or_without_a_return() {
+    fn complete_reply_is_accepted_with_or_without_return() {
         check(WHOLE.as_bytes()).unwrap();
         check(b"<DeleteVolumeResponse/>").unwrap();
         check(WHOLE.replace("<return>true</return>", "").as_bytes()).unwrap();
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn field_is_unique_and_valid_or_an_error() {
+    fn duplicate_or_invalid_field_is_an_error() {
         let body = "<DeleteVolumeResponse xmlns=\"e\" xmlns:o=\"other\"><a>x<!-- - -->&lt;<![CDATA[<y>]]></a><b/><n>7</n><o:n>8</o:n>\
             <t>2026-01-02T03:04:05.5+00:00</t><l><item><n>1</n></item><other/><item/></l><twice/><twice/></DeleteVolumeResponse>";
         read(body.as_bytes(), Action::DeleteVolume, |root| {

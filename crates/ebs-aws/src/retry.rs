@@ -1,4 +1,4 @@
-//! Decides which failed describes the SDK's runtime may retry.
+//! Decides which failed describes the SDK's runtime may repeat.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use aws_smithy_types::retry::RetryConfig;
 use crate::classify::THROTTLES;
 use crate::refused;
 
-/// Returns the retries of describes: three quick attempts after transient errors.
+/// Returns the retry configuration of describes: three quick attempts after transient errors.
 pub(crate) fn of_describes() -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(3)
@@ -17,7 +17,7 @@ pub(crate) fn of_describes() -> RetryConfig {
         .with_max_backoff(Duration::from_secs(1))
 }
 
-/// The runtime never retries a throttle: the caller manages the rate limit and must receive it.
+/// Keeps the runtime from retrying throttles: the caller manages the rate limit and must see each one.
 #[derive(Debug)]
 pub(crate) struct ThrottlesGoToTheCaller;
 

@@ -1,4 +1,4 @@
-//! Calls of SageMaker: JSON, signed and sent like EC2's.
+//! Calls SageMaker with JSON. The requests are signed and sent like EC2's.
 
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -21,7 +21,7 @@ const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
 pub(crate) struct SageMaker(Service);
 
-/// SageMaker's reply to both calls. The driver takes time and state from EC2 instead.
+/// SageMaker's reply to an attach or a detach. The driver takes the attach time and the state from EC2 instead.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Answer {
     #[serde(rename = "VolumeId")]
@@ -41,7 +41,7 @@ impl RequestId for Answer {
 }
 
 impl SageMaker {
-    /// Creates the client. An explicit endpoint wins over the SDK's variables and profile. These win over AWS's own
+    /// Creates the client. An explicit endpoint wins over the SDK's variables and the profile. These win over AWS's own
     /// host names.
     pub(crate) fn new(
         shared: &SdkConfig,
@@ -57,7 +57,7 @@ impl SageMaker {
         self.0.region()
     }
 
-    /// Returns one call with the text of its body as input. It is sent once.
+    /// Returns the operation for one call, whose input is the text of its body. The call is sent once.
     pub(crate) fn operation(&self, monitor: &CallMonitor) -> Operation<String, Answer, Refused> {
         let action = monitor.action;
         self.0.operation(monitor, move |body| request(action, body), answer)
@@ -68,7 +68,7 @@ fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {
         (false, ..) => "api.sagemaker",
-        // Two partitions have this spelling, and only without dual stack.
+        // Only these two partitions use this host name, and only without dual stack.
         (true, false, "aws" | "aws-us-gov") => "api-fips.sagemaker",
         (true, ..) => "api.sagemaker-fips",
     };

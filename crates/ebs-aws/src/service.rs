@@ -1,5 +1,5 @@
-//! A service that is called over the SDK's runtime, without its SDK client. The runtime loads credentials, signs,
-//! sends, enforces timeouts and retries. This crate writes the requests and interprets the answers.
+//! Calls a service over the SDK's runtime, without the service's SDK client. The runtime loads credentials, signs,
+//! sends, enforces timeouts and retries. This crate writes the requests and reads the answers.
 
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
@@ -43,7 +43,7 @@ pub(crate) struct Names {
 /// The endpoint and the client state of a service.
 ///
 /// `client` has the state that an SDK client keeps between calls: the cached credentials, and the skew between the
-/// clocks of this machine and the service. An operation is made for one call and keeps nothing.
+/// service's clock and this machine's. An operation serves one call and keeps nothing.
 pub(crate) struct Service {
     names: Names,
     shared: SdkConfig,
@@ -70,7 +70,7 @@ impl Service {
         self.region.as_ref()
     }
 
-    /// Returns one call with its monitor, which also determines whether it may be retried.
+    /// Returns the operation for one call. Its monitor determines whether the runtime may retry the call.
     pub(crate) fn operation<I, O>(
         &self,
         monitor: &CallMonitor,
@@ -113,7 +113,7 @@ impl Service {
     }
 }
 
-/// Adds a few quick attempts after errors that the SDK treats as transient, but never after a throttle.
+/// Allows a few quick attempts after errors that the SDK treats as transient, but not after a throttle.
 fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilder<I, O, Refused> {
     builder
         .standard_retry(&retry::of_describes())
@@ -124,7 +124,7 @@ fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilde
         .retry_classifier(HttpStatusCodeClassifier::default())
 }
 
-/// Returns the shared parts of a service's calls: the signing configuration, and the state that is learnt from replies.
+/// Returns what all calls of a service share: the signing configuration, and the state learned from replies.
 fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEnvironment) -> StaticRuntimePlugin {
     let mut layer = Layer::new(names.service);
     layer.store_put(ApiMetadata::new(names.signing, names.api_version));
@@ -147,8 +147,8 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     if let Some(credentials) = shared.credentials_provider() {
         components.set_identity_resolver(SCHEME_ID, credentials);
     }
-    // This remembers the clock skew from replies. Mutating calls are sent once, so they need the right time at their
-    // first attempt.
+    // The interceptor remembers the clock skew from replies. Mutating calls are sent once, so their first attempt needs
+    // the right time.
     components.push_interceptor(ServiceClockSkewInterceptor::new());
     components.push_interceptor(agent);
     components.push_interceptor(RequestInfoInterceptor::new());

@@ -1,4 +1,4 @@
-//! The snapshots of the port: one call per method.
+//! The port's calls about snapshots. Each method makes one call.
 
 use ebs_ec2::{
     Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotId, SnapshotLock,
@@ -9,7 +9,7 @@ use crate::AwsEc2;
 use crate::convert::{about, among, required, snapshot as convert};
 use crate::query::Query;
 
-/// The caller's own account, as EC2 names it.
+/// EC2's name for the caller's own account.
 const OWN: &str = "self";
 
 impl Snapshots for AwsEc2 {

@@ -1,4 +1,4 @@
-//! A transport to EC2 inside the process, instead of the network.
+//! A transport that answers EC2's calls inside the process, instead of over the network.
 
 use std::fmt;
 use std::io;
@@ -13,15 +13,15 @@ use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 
 /// A transport that replaces the network, for tests that run the SDK on paused time. It resolves no endpoints and opens
-/// no connections. Timeouts and pauses use tokio's clock, and only signatures have the real time.
+/// no connections. Timeouts and pauses use tokio's clock, and only signatures contain the real time.
 ///
-/// EC2, SageMaker, STS and the sources of credentials all use it. Their hosts distinguish them.
+/// EC2, SageMaker, STS and the sources of credentials all use the same transport, and differ by their hosts.
 #[derive(Clone)]
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Creates a transport with a function that answers each request. An error is a connection that broke after the
-    /// request was sent. A future that never ends is a reply that never arrives.
+    /// Creates a transport from a function that answers each request. An error means that the connection broke after
+    /// the request was sent. A future that never ends means that the reply never arrives.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,

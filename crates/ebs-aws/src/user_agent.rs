@@ -1,7 +1,7 @@
 //! The driver's name in the user agent: `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`.
 //!
-//! The SDK reads this part from the process's variable `AWS_EXECUTION_ENV`. Setting a variable of a running process is
-//! a race, so the interceptor gives the SDK a user agent from its own set of variables.
+//! The SDK reads this part from the environment variable `AWS_EXECUTION_ENV`. Changing the environment of a running
+//! process would be a data race, so an interceptor gives the SDK a user agent with variables of its own.
 
 use aws_runtime::user_agent::{ApiMetadata, AwsUserAgent};
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -12,12 +12,13 @@ use aws_smithy_types::config_bag::ConfigBag;
 use aws_types::app_name::AppName;
 use aws_types::os_shim_internal::Env;
 
-/// Adds our execution environment to the user agent of every call.
+/// Adds the driver's execution environment to the user agent of every call.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutionEnvironment(String);
 
 impl ExecutionEnvironment {
-    /// Creates it from the driver's version and `--user-agent-extra`. Characters that a header cannot have become `-`.
+    /// Creates it from the driver's version and `--user-agent-extra`. Replaces characters that a header cannot contain
+    /// by `-`.
     pub(crate) fn new(version: &str, extra: Option<&str>) -> Self {
         let mut name = format!("aws-ebs-csi-driver-{version}");
         if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {

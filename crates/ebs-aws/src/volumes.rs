@@ -1,4 +1,4 @@
-//! The volumes of the port: one call per method.
+//! The port's calls about volumes. Each method makes one call.
 
 use ebs_ec2::{
     Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Tags, Volume,
@@ -10,7 +10,7 @@ use crate::convert::{about, among, volume as convert};
 use crate::query::Query;
 use crate::reply::Incomplete;
 
-/// The resource type of tags at creation.
+/// The resource type for tags that are set at creation.
 const VOLUME: &str = "volume";
 
 impl Volumes for AwsEc2 {
@@ -48,7 +48,7 @@ impl Volumes for AwsEc2 {
             .with("MultiAttachEnabled", request.multi_attach)
             .number("Iops", request.iops)
             .number("Throughput", request.throughput)
-            // Only if requested: a Region that does not know these parameters yet refuses them.
+            // Send these parameters only if requested: a region that does not know them yet refuses them.
             .maybe("Encrypted", request.encrypted.then_some(true))
             .maybe("KmsKeyId", request.kms_key_id.as_ref())
             .tags_of(VOLUME, &request.tags);
@@ -139,7 +139,7 @@ impl Volumes for AwsEc2 {
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         if keys.is_empty() {
-            // Without keys EC2 deletes every tag of the resource.
+            // Without keys, EC2 would delete every tag of the resource.
             return Ok(());
         }
         let query = Query::new(Action::DeleteTags).list("ResourceId", [resource]).tag_keys(keys);

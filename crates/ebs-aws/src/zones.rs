@@ -1,4 +1,4 @@
-//! The zones of the port, and the health check.
+//! The port's calls about zones, and the health check.
 
 use ebs_ec2::{Action, ErrorClass, Result, Zone, Zones};
 

@@ -25,7 +25,7 @@ use memory::{Pair, PairMemory};
 pub use pending_detaches::PendingDetach;
 use pending_detaches::PendingDetaches;
 
-/// The operations on attachments, and their memory.
+/// Attaches and detaches volumes, and remembers what EC2 has shown of each attachment.
 #[derive(Debug)]
 pub struct AttachmentService<E> {
     context: Arc<Context<E>>,
@@ -57,7 +57,7 @@ impl<E: Ec2> AttachmentService<E> {
     /// Attaches the volume to the node and waits until EC2 proves the attachment.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
+    /// `CloudErrorKind::NotFound` names the missing volume or instance. `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
         let pair = &Pair { volume: volume.clone(), node: node.clone() };
@@ -66,7 +66,7 @@ impl<E: Ec2> AttachmentService<E> {
         self.context.recent.leases.serve(&[Sidecar::Attacher], waiters, attach::attach(&on)).await
     }
 
-    /// Detaches the volume from the node and waits for the proof. Never forces the detach.
+    /// Detaches the volume from the node and waits until EC2 proves that it is detached. Never forces the detach.
     ///
     /// # Errors
     /// `CloudErrorKind::InProgress` when the device stays busy.
@@ -77,11 +77,12 @@ impl<E: Ec2> AttachmentService<E> {
         self.context.recent.leases.serve(&[Sidecar::Attacher], waiters, detach::detach(&on)).await
     }
 
-    /// Returns the node-local volume that EC2 lists as attached to the instance at the device.
+    /// Returns the volume that EC2 lists as attached to the instance at the device.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` without such an instance or such a mapping. `CloudErrorKind::InvalidArgument` for the
-    /// root device. `CloudErrorKind::FailedPrecondition` while the volume is attaching or detaching.
+    /// `CloudErrorKind::NotFound` if EC2 lists no such instance, or no volume at the device.
+    /// `CloudErrorKind::InvalidArgument` for the root device. `CloudErrorKind::FailedPrecondition` while the volume is
+    /// attaching or detaching.
     pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId, CloudError> {
         let found = self.context.describer.instance(None, instance).await?;
         if found.root_device.as_ref() == Some(device) {
@@ -103,7 +104,7 @@ impl<E: Ec2> AttachmentService<E> {
         Ok(volume)
     }
 
-    /// Returns the detaches that were requested and have not ended.
+    /// Returns the detaches that clients requested and that are still in progress.
     pub fn pending_detaches(&self) -> Vec<PendingDetach> {
         self.pending_detaches.all()
     }

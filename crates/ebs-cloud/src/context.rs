@@ -1,4 +1,4 @@
-//! The state that all services share: one EC2, the memory of recent writes, and the configuration.
+//! The state that all services share: the EC2 port, the memory of recent writes, and the configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::timeouts;
 use crate::traffic::{DescribeBatchers, Ec2Handle, Expiring, QueuePlace, RateLimited};
 use crate::wall_clock::WallClock;
 
-/// Create one per process: it has the process's rate limiter.
+/// The shared state. Create one per process, because it owns the rate limiter.
 pub(crate) struct Context<E> {
     pub(crate) ec2: Arc<RateLimited<E>>,
     pub(crate) config: CloudConfig,
@@ -24,7 +24,7 @@ pub(crate) struct Context<E> {
     pub(crate) describer: Describer<E>,
     pub(crate) zones: Zones<E>,
     observer: Option<Arc<dyn Observer>>,
-    /// Places of operations in the queues of the rate limiter, by the text of the operation.
+    /// Each operation's place in the rate limiter's queues, by the operation's description.
     places: Expiring<String, QueuePlace>,
 }
 
@@ -49,31 +49,31 @@ impl<E: Ec2> Context<E> {
         }
     }
 
-    /// Returns a handle to EC2 for one mutation of the operation, with its retries. Calls wait for their tokens until
-    /// the operation's deadline, while a client waits for it. If the clients of an operation left while it was in the
-    /// queue, its place goes to the next equal operation.
+    /// Returns an EC2 handle for one mutation of the operation and its retries. A call waits for its token until the
+    /// operation's deadline, as long as a client waits. If all clients leave while an operation is queued, the next
+    /// equal operation takes over its place.
     pub(crate) fn for_mutation(&self, op: &OpContext<'_>) -> Ec2Handle<E> {
         let place = self.places.get(&op.what).filter(|place| !place.is_used()).unwrap_or_default();
         self.places.insert(op.what.clone(), place.clone(), timeouts::KEPT_PLACE);
         self.ec2.for_mutation(op.deadline, op.waiters, place)
     }
 
-    /// Reports that a spare token paid for an extra call.
+    /// Reports that a spare token was spent on an extra call.
     pub(crate) fn report_spare_call(&self, action: Action) {
         if let Some(observer) = &self.observer {
             observer.spared(action);
         }
     }
 
-    /// Reports a wait that ended by time, see [`Observer::ended_by_time`].
+    /// Reports a wait that ended only because enough time had passed, see [`Observer::ended_by_time`].
     pub(crate) fn report_end_by_time(&self, action: Action, op: &OpContext<'_>) {
-        tracing::warn!(step = %op, %action, "wait ended by time: EC2 lists a different attach time than it returned");
+        tracing::warn!(step = %op, %action, "wait ended only because enough time had passed: EC2 lists a different attach time than it returned");
         if let Some(observer) = &self.observer {
             observer.ended_by_time(action);
         }
     }
 
-    /// Returns the volume, or an error once its absence is proven. EC2 may not list a new volume yet.
+    /// Returns the volume, or an error once EC2 has proven its absence. EC2 may not list a new volume yet.
     pub(crate) async fn volume_for_sure(&self, op: &OpContext<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
         let object = Object::Volume(id.clone());
         let settled_at = self.recent.record_named(&object);
@@ -92,7 +92,7 @@ impl<E: Ec2> Context<E> {
             .await
     }
 
-    /// Returns the snapshot, or `None` once its absence is proven. EC2 may not list a new snapshot yet.
+    /// Returns the snapshot, or `None` once EC2 has proven its absence. EC2 may not list a new snapshot yet.
     pub(crate) async fn snapshot_for_sure(
         &self,
         op: &OpContext<'_>,

@@ -7,7 +7,7 @@ use ebs_ec2::Ec2Error;
 use crate::object::Object;
 
 /// Why an operation failed. `message` names the object, the step and the rule. `cause` has EC2's message, code and
-/// request id. It is also the [`std::error::Error::source`], so that a printed chain has each fact once.
+/// request id. It is also the [`std::error::Error::source`], so that a log of the whole chain prints each fact once.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct CloudError {
@@ -17,27 +17,29 @@ pub struct CloudError {
     pub cause: Option<Box<Ec2Error>>,
 }
 
-/// The meaning of an error. A closed enum: each mapping to a code is complete.
+/// The meaning of an error. The enum is closed, so that the compiler checks that each mapping to a gRPC code is
+/// complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object of the request does not exist. Proven where a sidecar forgets the object after this error. A read
-    /// that finds nothing returns it at once, unless this process has known the object within the last 15 s.
+    /// The object of the request does not exist. Where a sidecar forgets the object after this error, the absence is
+    /// proven. A read returns this error at once, unless this process has known the object within the last 15 s.
     NotFound(Object),
     /// The source snapshot or volume of the new object does not exist.
     SourceNotFound(Object),
-    /// A live object of the name differs from the request.
+    /// A live object with the name differs from the request.
     AlreadyExists,
-    /// The request can never succeed as it is.
+    /// The request can never succeed as it was sent.
     InvalidArgument,
-    /// An impossible size.
+    /// The requested size is impossible.
     OutOfRange,
     /// A quota or limit of the account or the instance. EC2 did nothing.
     LimitExceeded,
-    /// No site that the request allows has capacity. EC2 did nothing. Another site may have capacity.
+    /// No zone or Outpost that the request allows has capacity. EC2 did nothing. Another zone may have capacity.
     InsufficientCapacity,
-    /// The state of the object forbids the step: in use, attached elsewhere, too soon, other zone, unusable key.
+    /// The state of the object forbids the step: it is in use, attached elsewhere, changed too recently, in another
+    /// zone, or has an unusable key.
     FailedPrecondition,
-    /// The operation reached its deadline while EC2 still works. The next attempt continues to wait.
+    /// The operation reached its deadline while EC2 was still working. The next attempt continues to wait.
     InProgress,
     /// EC2 may or may not have carried out a mutation. The next attempt describes first.
     OutcomeUnknown,
@@ -47,16 +49,16 @@ pub enum CloudErrorKind {
     Unavailable,
     /// EC2 rejects our credentials: missing, wrong or expired, or our clock is wrong.
     Unauthenticated,
-    /// The credentials do not permit it.
+    /// EC2 does not permit the call with these credentials.
     Unauthorized,
     /// An invalid or expired page token.
     BadPageToken,
-    /// Any other definite error. EC2 did nothing.
+    /// Any other error that EC2 reported clearly. EC2 did nothing.
     Internal,
 }
 
 impl CloudErrorKind {
-    /// Returns true if a sidecar forgets its request after this error.
+    /// Returns true if a sidecar forgets its request after this error, so that the error must be proven.
     pub fn is_final(&self) -> bool {
         match self {
             Self::InProgress | Self::OutcomeUnknown | Self::Abandoned | Self::Unavailable => false,
@@ -96,18 +98,17 @@ impl CloudError {
         CloudErrorKind::BadPageToken.error(message)
     }
 
-    /// Returns the error with EC2's answer as its cause, if there was one.
+    /// Adds EC2's answer as the cause, if EC2 answered.
     pub(crate) fn caused_by(self, cause: impl Into<Option<Ec2Error>>) -> Self {
         Self { cause: cause.into().map(Box::new), ..self }
     }
 
-    /// Returns true if the requested object does not exist.
+    /// Returns true if the error reports that the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.kind, CloudErrorKind::NotFound(_))
     }
 
-    /// Returns the error, but never as final: a describe failed, so it is unknown whether an earlier attempt left
-    /// something behind.
+    /// Returns the error without its finality: a describe failed, so an earlier attempt may have left something behind.
     pub(crate) fn unproven(self) -> Self {
         if self.kind.is_final() { Self { kind: CloudErrorKind::OutcomeUnknown, ..self } } else { self }
     }

@@ -1,4 +1,4 @@
-//! Maps a refusal of EC2 to an error, by its class.
+//! Maps EC2's refusals to errors, by their class.
 
 use std::fmt::Display;
 
@@ -7,14 +7,14 @@ use ebs_ec2::{Ec2Error, ErrorClass, Limit};
 use crate::error::{CloudError, CloudErrorKind};
 use crate::object::Object;
 
-/// Returns the error for a refused call, unless the operation has its own rule for the class. `what` is the action and
-/// its object, as a fragment: `attach vol-1 to i-2`.
+/// Returns the error for a call that EC2 refused, unless the operation has its own rule for the class. `what` is a
+/// fragment with the action and its object: `attach vol-1 to i-2`.
 pub(crate) fn map_error(what: impl Display, error: Ec2Error) -> CloudError {
     let (kind, reason) = meaning(&error);
     kind.error(format!("{what}: {reason}")).caused_by(error)
 }
 
-/// Returns the same for a call about one object, including "does not exist".
+/// Returns the error for a refused call about one object. Includes "does not exist", which [`map_error`] does not map.
 pub(crate) fn map_error_about(what: impl Display, object: Object, error: Ec2Error) -> CloudError {
     match (error.class, &object) {
         (ErrorClass::MalformedId, _)
@@ -24,20 +24,20 @@ pub(crate) fn map_error_about(what: impl Display, object: Object, error: Ec2Erro
     }
 }
 
-/// Returns the exceeded quota or limit, and the advice.
+/// Names the exceeded quota or limit and advises what to do.
 fn exceeded(limit: Limit) -> &'static str {
     match limit {
         Limit::Volumes => {
             "the account's quota of volumes or of their GiB is exhausted; delete volumes or raise the quota"
         }
         Limit::Snapshots => "the account's quota of snapshots is exhausted; delete snapshots or raise the quota",
-        Limit::Attachments => "the instance has reached its attachment limit; use another node or detach something",
+        Limit::Attachments => "the instance has reached its attachment limit; use another node or detach a volume",
         Limit::Iops => "the account's quota of provisioned IOPS is exhausted; request fewer or raise the quota",
         Limit::ModificationSize => {
             "the account's quota of GiB being modified is exhausted; wait for other modifications or raise the quota"
         }
         Limit::ConcurrentSnapshots => "too many snapshots are in progress; wait until one of them is completed",
-        Limit::Tags => "EC2 allows at most 50 tags on it; request fewer",
+        Limit::Tags => "EC2 allows at most 50 tags on a resource; request fewer",
     }
 }
 
@@ -59,7 +59,7 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
         Class::BeingModified => {
             (Kind::FailedPrecondition, "the volume is being modified; try again when the modification is done")
         }
-        Class::NotPermitted => (Kind::FailedPrecondition, "EC2 does not currently permit it"),
+        Class::NotPermitted => (Kind::FailedPrecondition, "EC2 does not currently permit the call"),
         Class::VolumeInUse => (Kind::FailedPrecondition, "the volume is in use; detach it first"),
         Class::SnapshotInUse => (Kind::FailedPrecondition, "the snapshot is in use or locked"),
         Class::FastRestoresEnabled => {
@@ -76,7 +76,7 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
         }
         Class::ZoneMismatch => (Kind::FailedPrecondition, "volume and instance are in different zones"),
         Class::InvalidParameter => (Kind::InvalidArgument, "EC2 rejects a parameter"),
-        Class::Unsupported => (Kind::InvalidArgument, "EC2 does not support this here"),
+        Class::Unsupported => (Kind::InvalidArgument, "EC2 does not support this type or feature here"),
         Class::ModificationCooldown => (Kind::FailedPrecondition, "too soon after earlier modifications of the volume"),
         Class::SnapshotCooldown => (Kind::Unavailable, "too soon after the last snapshot of the volume"),
         Class::BadToken => (Kind::BadPageToken, "the page token is invalid or expired; list from the beginning"),
@@ -87,7 +87,9 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
             "EC2 does not accept the credentials; check that they exist and have not expired, and that the clock is \
              right",
         ),
-        Class::Unauthorized => (Kind::Unauthorized, "the credentials do not allow it; check the driver's IAM policy"),
+        Class::Unauthorized => {
+            (Kind::Unauthorized, "the credentials do not permit the call; check the driver's IAM policy")
+        }
         Class::AccountState => (
             Kind::Unauthorized,
             "AWS does not let the account use EC2; check the account's subscription, verification and billing with AWS",
@@ -96,7 +98,7 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
             Kind::FailedPrecondition,
             "the KMS key is unusable; check that it exists, is enabled and that its policy lets the driver use it",
         ),
-        // The error itself names the obstacle and what to check.
+        // The cause of the error already names the obstacle and what to check.
         Class::NotSent => (Kind::Unavailable, "EC2 was not called"),
         Class::Ambiguous if !error.action.mutates() => (Kind::Unavailable, "EC2 gave no clear answer to a read"),
         Class::Ambiguous => (Kind::OutcomeUnknown, "EC2 gave no clear answer and may have executed the call"),

@@ -1,7 +1,7 @@
 //! How long a sidecar has sent its requests to this process alone.
 //!
 //! A sidecar calls the driver of its own pod while it holds its lease. A new leader must expect recent changes of the
-//! previous one: describes may not show them yet, and EC2 may still carry out its calls in flight.
+//! previous leader: describes may not show them yet, and EC2 may still carry out calls in flight.
 //!
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long to remember an idle connection.
+/// How long the memory keeps an idle connection.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The sidecars whose leases direct their requests to a process.
+/// The sidecars that call only the process of the pod that holds their lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sidecar {
     /// CreateVolume and DeleteVolume.
@@ -28,12 +28,12 @@ pub enum Sidecar {
     Snapshotter,
     /// ControllerExpandVolume and ControllerModifyVolume.
     Resizer,
-    /// ModifyVolumeProperties of the volume modifier, which has its own lease.
+    /// ModifyVolumeProperties, from the volume modifier sidecar, which has its own lease.
     VolumeModifier,
 }
 
-/// A period in which a sidecar cannot have called another process, because it kept its connection. Requests without a
-/// connection count as one term while their pauses are short.
+/// A period in which a sidecar cannot have called another process, because it kept its connection. If the connections
+/// are unknown, requests belong to one term while the pauses between them are short.
 #[derive(Debug, Clone, Copy)]
 struct LeaseTerm {
     began: Instant,
@@ -45,21 +45,21 @@ struct LeaseTerm {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
     current: Mutex<[Option<LeaseTerm>; 5]>,
-    /// The start of the term in which a connection was first used.
+    /// When the term began in which a connection was first used.
     connections: Expiring<(Sidecar, ConnectionId), Instant>,
 }
 
 impl LeaseTerms {
     /// Records a mutating request of the sidecar, at its start or its end. A new connection begins a new term: the
-    /// sidecar closes its connection when it loses its lease, and another process may have had the lease meanwhile.
+    /// sidecar closes its connection when it loses its lease, so another process may have held the lease in between.
     pub(crate) fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         let now = Instant::now();
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
         let mut terms = self.current();
         let term = &mut terms[sidecar as usize];
-        // A later term over another connection proves that the lease has moved.
+        // If a later term began over another connection, the lease has moved since the first use of this one.
         let kept = kept.map(|began| term.map_or(began, |term| began.max(term.began)));
-        // Without a connection, this is an operation that is still wanted, by any client.
+        // A record without a connection comes from an operation that some client still waits for.
         let goes_on = |term: &LeaseTerm| connection.is_none() && (term.is_connected || now < term.last_asked + SETTLE);
         let current = term.filter(goes_on);
         let began = kept.or(current.map(|term| term.began)).unwrap_or(now);
@@ -71,7 +71,7 @@ impl LeaseTerms {
         }
     }
 
-    /// Serves a mutating request of each of the sidecars. Records it at its start, and at its end if a client still
+    /// Runs an operation for the sidecars. Records their request at the start, and again at the end if a client still
     /// waits.
     pub(crate) async fn serve<F: Future>(&self, sidecars: &[Sidecar], waiters: &Waiters, operation: F) -> F::Output {
         sidecars.iter().for_each(|sidecar| self.record_request(*sidecar, None));
@@ -82,18 +82,19 @@ impl LeaseTerms {
         outcome
     }
 
-    /// Returns when the current term began.
+    /// Returns when the sidecar's current term began.
     pub(crate) fn began(&self, sidecar: Sidecar) -> Instant {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
     }
 
-    /// Returns the instant from which describes show all that another process did for the sidecar, and none of its
-    /// calls is in flight.
+    /// Returns the instant from which describes show everything that another process did for the sidecar. None of that
+    /// process's calls is in flight any more.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.began(sidecar) + SETTLE
     }
 
-    /// Returns the same for the sidecars that modify volumes, as far as they have called this process.
+    /// Returns the instant of [`Self::sole_from`] for the sidecars that modify volumes. A sidecar that has not called
+    /// this process does not count.
     pub(crate) fn modifiers_sole_from(&self) -> Instant {
         let current = self.current();
         let modifiers = [Sidecar::Resizer, Sidecar::VolumeModifier];
@@ -140,8 +141,7 @@ mod tests {
         assert!(terms.began(Sidecar::Provisioner) < Instant::now());
     }
 
-    /// A sidecar that keeps its connection calls no other process. After a pause, a request over another connection
-    /// begins a new term.
+    /// A sidecar that keeps its connection calls no other process. A request over another connection begins a new term.
     #[tokio::test(start_paused = true)]
     async fn term_lasts_as_long_as_its_connection() {
         let terms = LeaseTerms::default();
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has its own lease");
     }
 
-    /// An older connection proves nothing about the time before a term that began over another one.
+    /// A connection that a sidecar used before a lease change proves nothing about the time before the current term.
     #[tokio::test(start_paused = true)]
     async fn older_connection_does_not_extend_a_term() {
         let terms = LeaseTerms::default();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// The lease can move to another process and back within 15 s. The sidecar closes its connection when it loses the
-    /// lease.
+    /// lease, so its next connection is new.
     #[tokio::test(start_paused = true)]
     async fn new_connection_begins_a_term_without_a_pause() {
         let terms = LeaseTerms::default();

@@ -1,4 +1,4 @@
-//! A running operation with its text, its deadline and its waiters.
+//! A running operation, with its description, its deadline and its waiters.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::error::{CloudError, CloudErrorKind};
 
 #[derive(Debug)]
 pub(crate) struct OpContext<'a> {
-    /// The action and its object, as a fragment for messages: `attach vol-1 to i-2`.
+    /// A fragment for messages with the action and its object: `attach vol-1 to i-2`.
     pub(crate) what: String,
     pub(crate) deadline: Instant,
     pub(crate) waiters: &'a Waiters,
@@ -29,23 +29,23 @@ impl<'a> OpContext<'a> {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }
 
-    /// Returns true after the first mutating call. Before it, the operation may end with any error.
+    /// Returns true once the operation has sent a mutating call. Until then, it may end with any error.
     pub(crate) fn has_mutated(&self) -> bool {
         self.has_mutated.load(Ordering::Relaxed)
     }
 
-    /// Records a mutating call, before it is sent.
+    /// Records that the operation is about to send a mutating call.
     pub(crate) fn mark_mutated(&self) {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Returns an error if no client waits any more. Called only before mutations: an operation without a further
-    /// mutation runs to its end for the clients that retry.
+    /// Returns an error if no client waits any more. Call it only before mutations: an operation without further
+    /// mutations runs to its end, for clients that retry.
     pub(crate) fn ensure_wanted(&self) -> Result<(), CloudError> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }
 
-    /// Runs a future that starts no mutation, unless another operation replaces this one.
+    /// Runs a future that starts no mutation. Fails as soon as another operation replaces this one.
     pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output, CloudError> {
         tokio::select! {
             biased;

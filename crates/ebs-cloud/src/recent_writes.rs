@@ -1,4 +1,4 @@
-//! The memory of recent changes, which describes may not show yet.
+//! Remembers recent changes that describes may not show yet.
 //!
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
@@ -13,11 +13,11 @@ use crate::lease_terms::{LeaseTerms, Sidecar};
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long to remember since when an object is known, and that a name is unused. A later request waits or describes
+/// How long to remember that an object is known or that a name is unused. After that, a request waits or describes
 /// again.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// A possible effect of a mutating call.
+/// What a mutating call may have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
     VolumeName(String),
@@ -31,18 +31,19 @@ pub(crate) enum Write {
 pub(crate) struct RecentWrites {
     since: Instant,
     writes: Expiring<Write, Instant>,
-    /// The instant from which the absence of the object is a proof.
+    /// The instant from which an empty describe proves that the object does not exist.
     known: Expiring<Object, Instant>,
-    /// When the describe was sent that proved the absence of a name.
+    /// When this process sent the describe that proved that no object has the name.
     absent: Expiring<Write, Instant>,
-    /// [`SETTLE`] after the first refusal of a modification.
+    /// The instant from which describes show why EC2 refused the modification: [`SETTLE`] after the first refusal.
     modification_refused: Expiring<VolumeId, Instant>,
-    /// The terms of the sidecars' leases. A write of another process counts within [`SETTLE`] after their start.
+    /// The terms of the sidecars' leases. For [`SETTLE`] after the start of a term, describes may not show another
+    /// process's writes.
     pub(crate) leases: LeaseTerms,
 }
 
 impl RecentWrites {
-    /// Starts with the process. The last calls of an earlier process are unknown.
+    /// Creates the memory at the start of the process. It knows nothing about the last calls of an earlier process.
     pub(crate) fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -59,12 +60,12 @@ impl RecentWrites {
         self.writes.insert(write, Instant::now() + SETTLE, SETTLE);
     }
 
-    /// Returns true if such a call was sent within the last [`SETTLE`].
+    /// Returns true if this process recorded the write within the last [`SETTLE`].
     pub(crate) fn is_recent(&self, write: &Write) -> bool {
         self.writes.get(write).is_some()
     }
 
-    /// Returns the instant from which an absence is a proof, as far as this process knows.
+    /// Returns the instant from which a describe shows the write, considering only this process's calls.
     pub(crate) fn settled_at(&self, write: &Write) -> Instant {
         self.writes.get(write).unwrap_or(self.since)
     }
@@ -79,7 +80,8 @@ impl RecentWrites {
         self.since + SETTLE
     }
 
-    /// Records the object that EC2 returned for a creation. A repeated answer has no news about the name.
+    /// Records the object that EC2 returned for a creation. If the object is already known, EC2 repeated an earlier
+    /// answer, and the name has not been written again.
     pub(crate) fn record_made(&self, name: Write, object: Object) {
         if self.known.get(&object).is_none() {
             self.record_write(name);
@@ -92,13 +94,14 @@ impl RecentWrites {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
-    /// Returns the instant from which the absence of the object is a proof. The object existed before a client named
-    /// it, so the wait begins when this process first heard of it, and not again with each request.
+    /// Returns the instant from which an empty describe proves that the object does not exist. The object existed
+    /// before a client named it, so the wait begins with the first request that names it, and later requests do not
+    /// extend it.
     pub(crate) fn record_named(&self, object: &Object) -> Instant {
         first(&self.known, object)
     }
 
-    /// Returns true if a describe requested at `asked` may not show the object yet, although this process knows it.
+    /// Returns true if this process knows the object, but a describe requested at `asked` may be too stale to show it.
     pub(crate) fn may_be_unseen(&self, object: &Object, asked: Instant) -> bool {
         self.known.get(object).is_some_and(|settled| asked < settled)
     }
@@ -109,8 +112,8 @@ impl RecentWrites {
         self.known.get(object).unwrap_or_else(|| self.record_named(object).min(self.leases.sole_from(sidecar)))
     }
 
-    /// Records the refusal of a modification. Returns until when describes may not show its reason. Repeated refusals
-    /// do not extend this time.
+    /// Records that EC2 refused a modification. Returns the instant from which describes show the reason. Repeated
+    /// refusals do not move this instant.
     pub(crate) fn record_refusal(&self, volume: &VolumeId) -> Instant {
         first(&self.modification_refused, volume)
     }
@@ -119,25 +122,26 @@ impl RecentWrites {
         self.modification_refused.remove(volume);
     }
 
-    /// Returns the instant from which an empty describe proves that no process has made an object of the name.
+    /// Returns the instant from which an empty describe proves that no process has made an object with the name.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(name).max(self.leases.sole_from(sidecar))
     }
 
-    /// Records that a describe sent at `sent` has listed nothing of the name.
+    /// Records that a describe sent at `sent` listed no object with the name.
     pub(crate) fn record_absence(&self, name: &Write, sidecar: Sidecar, sent: Instant) {
         if sent >= self.absence_proven_from(name, sidecar) {
             self.absent.insert(name.clone(), sent, MEMORY);
         }
     }
 
-    /// Returns true if this process has proven that no object of the name exists, and none can have been made since.
+    /// Returns true if this process has proven that no object has the name, and no other process can have made one
+    /// since.
     pub(crate) fn is_absent(&self, name: &Write, sidecar: Sidecar) -> bool {
         self.absent.get(name).is_some_and(|sent| sent >= self.leases.began(sidecar))
     }
 }
 
-/// Returns the instant [`SETTLE`] after the first request for the key, which each request keeps in the memory.
+/// Returns the instant [`SETTLE`] after the first request for the key. Each request keeps the entry in the memory.
 fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
     let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
     times.insert(key.clone(), settled, MEMORY);

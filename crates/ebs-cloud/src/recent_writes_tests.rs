@@ -13,7 +13,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_is_a_proof_15_s_after_the_call() {
+async fn write_is_settled_15_s_after_the_call() {
     let recent = RecentWrites::new();
     pass(100).await;
     assert!(recent.settled_at(&name()) <= Instant::now());
@@ -24,7 +24,7 @@ async fn absence_is_a_proof_15_s_after_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_another_process_count_for_15_s_of_a_term() {
+async fn absence_is_proven_only_15_s_after_a_term_began() {
     let recent = RecentWrites::new();
     let write = Write::SnapshotName("a".into());
     pass(100).await;
@@ -36,7 +36,7 @@ async fn calls_of_another_process_count_for_15_s_of_a_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_for_an_object_starts_when_heard_of_or_seen() {
+async fn absence_wait_starts_when_an_object_is_named_or_seen() {
     let recent = RecentWrites::new();
     let first = recent.record_named(&volume());
     pass(10).await;
@@ -47,7 +47,7 @@ async fn wait_for_an_object_starts_when_heard_of_or_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_proof_ends_with_a_possible_creation() {
+async fn absence_proof_expires_with_a_possible_creation() {
     let recent = RecentWrites::new();
     let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);
     recent.leases.record_request(Sidecar::Provisioner, None);
@@ -74,7 +74,7 @@ async fn absence_proof_ends_with_a_possible_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_answer_does_not_restart_the_wait() {
+async fn repeated_creation_answer_does_not_extend_the_wait() {
     let recent = RecentWrites::new();
     recent.record_made(name(), volume());
     let settled = recent.settled_at(&name());

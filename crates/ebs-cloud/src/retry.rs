@@ -1,5 +1,5 @@
-//! Single calls with retries. After a throttle, which means that EC2 did nothing, the call waits and is sent again
-//! until the deadline of the operation.
+//! Single calls with retries. A throttle means that EC2 did nothing, so the call is sent again until the operation's
+//! deadline.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 
@@ -13,15 +13,15 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::traffic::Ec2Handle;
 
-/// A read without an answer is sent again, at most this often and after this delay.
+/// How many lost answers make a read fail. After each earlier one, the driver waits for the delay and repeats the read.
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Sends a mutating call. Sends it again only after a throttle, as soon as the rate limiter allows, while a client
-/// waits and the deadline is not reached. All tries use one handle, which keeps their position in the queue.
+/// Sends a mutating call. Repeats it only after a throttle, as soon as the rate limiter allows, while a client waits
+/// and the deadline is not reached. All tries use one handle, which keeps their position in the queue.
 ///
 /// # Errors
-/// The outer error is `CloudErrorKind::Abandoned`. The inner one is EC2's answer, which is a throttle only at the
+/// The outer error is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the
 /// deadline.
 pub(crate) async fn mutate<T, F>(
     op: &OpContext<'_>,
@@ -35,7 +35,7 @@ where
         op.ensure_wanted()?;
         op.mark_mutated();
         match call().await {
-            // EC2 did nothing. The rate limiter has recorded the throttle and delays the next token.
+            // EC2 did nothing. The rate limiter knows of the throttle and delays the next token.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// Decides whether a read is sent again: after each throttle, and after a few lost answers.
+/// Decides whether to repeat a read: after each throttle, and after a few lost answers.
 #[derive(Debug, Default)]
 pub(crate) struct ReadRetries {
     ambiguous: u32,

@@ -1,4 +1,4 @@
-//! Snapshots: creating, finding and deleting them, with their locks and fast restores.
+//! Creates, finds and deletes snapshots, with their locks and fast restores.
 
 mod create;
 mod delete;
@@ -19,7 +19,7 @@ use crate::recent_writes::Write;
 use crate::{CloudError, Object, Sidecar, SnapshotFeatures, SnapshotSpec, timeouts};
 use memory::SnapshotMemory;
 
-/// The operations on snapshots, and their memory.
+/// The operations on snapshots, and the memory that they share.
 #[derive(Debug)]
 pub struct SnapshotService<E> {
     context: Arc<Context<E>>,
@@ -37,11 +37,11 @@ impl<E: Ec2> SnapshotService<E> {
         Self { context, memory: SnapshotMemory::default() }
     }
 
-    /// Creates the snapshot unless it exists, and adds its features. It may still be `pending`. Success means that this
-    /// process has seen fast restores and lock done, independent of an earlier process.
+    /// Creates the snapshot unless it exists, and adds its features. The snapshot may still be `pending`. Success means
+    /// that this process itself has seen the fast restores and the lock, whatever an earlier process did.
     ///
     /// # Errors
-    /// [`CloudError`]. An error is final only with the proof that no snapshot was left behind.
+    /// [`CloudError`]. A final error proves that no snapshot was left behind.
     pub async fn ensure(
         &self,
         spec: &SnapshotSpec,
@@ -51,10 +51,11 @@ impl<E: Ec2> SnapshotService<E> {
         ensure::ensure(self, spec, features, waiters).await
     }
 
-    /// Deletes the snapshot. A snapshot that does not exist is a success.
+    /// Deletes the snapshot. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in a zone.
+    /// `CloudErrorKind::FailedPrecondition` while the snapshot is in use, locked, or enabled for fast restores in a
+    /// zone.
     pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = OpContext::start(format!("delete snapshot {id}"), timeouts::DELETE, waiters);
         self.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, delete::delete(self, &op, id)).await
@@ -75,8 +76,8 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Returns a page of the account's snapshots, or of those of one volume. With `max_entries` 0, EC2 chooses the
-    /// length.
+    /// Returns a page of the account's snapshots, or of one volume's snapshots. With `max_entries` 0, EC2 chooses the
+    /// page length.
     ///
     /// # Errors
     /// `CloudErrorKind::BadPageToken`.

@@ -8,14 +8,14 @@ use ebs_ec2::{
     DeviceName, DriverName, Gib, IopsRequest, LockSnapshot, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName,
 };
 
-/// The configuration of the process.
+/// The policy's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudConfig {
-    /// The name of the driver. The managed tag and the IOPS tags derive from it.
+    /// The name of the driver, from which the managed tag and the IOPS tags derive.
     pub driver: DriverName,
-    /// True: one describe covers several objects. False: each object has its own describe, sent at once.
+    /// If true, one describe covers several objects. If false, each object has its own describe, sent at once.
     pub batching: bool,
-    /// The current time of day, for tests with a paused clock. `None`: the clock of the machine.
+    /// The current time of day, for tests with a paused clock. If `None`, the machine's clock counts.
     pub time_of_day: Option<SystemTime>,
 }
 
@@ -28,11 +28,11 @@ impl CloudConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// The least size, never 0. `None`: not specified.
+    /// The smallest allowed size, never 0. `None` if the request does not name one.
     pub required: Option<Gib>,
-    /// The size without a required one, within the range of source, type and limit.
+    /// The size to use when the request names no required size. It is adjusted to the source, the type and the limit.
     pub fallback: Gib,
-    /// The largest size, never 0. `None`: no limit.
+    /// The largest allowed size, never 0. `None` means no limit.
     pub limit: Option<Gib>,
 }
 
@@ -41,14 +41,14 @@ pub enum Source {
     /// An empty volume.
     Blank,
     Snapshot(SnapshotId),
-    /// A copy of a volume, in its zone.
+    /// A copy of the volume, in the same zone.
     Volume(VolumeId),
 }
 
-/// A zone or Outpost that a request allows. Without zone and zone id, the term allows every zone.
+/// A zone or Outpost that a request allows. A term with neither zone nor zone id allows every zone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Term {
-    /// The zone name, which wins over the id.
+    /// The zone name. If it is set, the id is ignored.
     pub zone: Option<ZoneName>,
     pub zone_id: Option<ZoneId>,
     /// The ARN of an Outpost in the zone.
@@ -57,52 +57,53 @@ pub struct Term {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    /// Preferred first.
+    /// The terms to try first, in this order.
     pub preferred: Vec<Term>,
-    /// All allowed terms. Empty: every zone.
+    /// All allowed terms. If empty, every zone is allowed.
     pub requisite: Vec<Term>,
 }
 
 /// The parameters of CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
-    /// The orchestrator's name. The client token derives from it, and the tag `CSIVolumeName` has it.
+    /// The name that the orchestrator chose. The driver derives the client token from it and stores it in the tag
+    /// `CSIVolumeName`.
     pub name: String,
     pub capacity: CapacityRequest,
     pub volume_type: VolumeType,
     pub iops: IopsRequest,
-    /// Raise IOPS below the minimum of the type to the minimum.
+    /// Whether to raise IOPS below the type's minimum to the minimum.
     pub raise_iops_to_min: bool,
-    /// MiB/s. `None`: EC2's default.
+    /// Throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<NonZeroU32>,
-    /// Encrypt the volume. A key implies it.
+    /// Whether to encrypt the volume. A KMS key implies it.
     pub encrypted: bool,
     /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,
     pub source: Source,
     pub topology: Topology,
-    /// Several instances may attach the volume. io2 only.
+    /// Whether several instances may attach the volume. Only io2 supports it.
     pub multi_attach: bool,
-    /// MiB/s for the initialization of a volume from a snapshot.
+    /// The rate in MiB/s at which EC2 initializes the volume from its snapshot.
     pub initialization_rate: Option<NonZeroU32>,
-    /// All tags, including name and ownership tags.
+    /// All tags, including the name tag and the ownership tags.
     pub tags: Tags,
 }
 
 /// The parameters of ControllerExpandVolume and ControllerModifyVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModifySpec {
-    /// The least size.
+    /// The smallest size that the volume must have.
     pub size: Option<Gib>,
     pub volume_type: Option<VolumeType>,
-    /// IOPS, which are brought within the limits of the type.
+    /// The requested IOPS, which the driver brings within the limits of the type.
     pub iops: IopsRequest,
-    /// Whether the ratio in the volume's tags may raise its IOPS. `None`: a tag of the volume decides.
+    /// Whether the IOPS-per-GiB ratio in the volume's tags may raise its IOPS. If `None`, a tag of the volume decides.
     pub auto_iops: Option<bool>,
-    /// MiB/s. `None`: unchanged.
+    /// Throughput in MiB/s. `None` leaves it unchanged.
     pub throughput: Option<NonZeroU32>,
     pub tags: Tags,
-    /// Keys of tags to delete. A key that is also in `tags` is set.
+    /// Keys of tags to delete. A key that is also in `tags` is set instead.
     pub deleted_tags: BTreeSet<String>,
 }
 
@@ -137,42 +138,43 @@ impl ModifySpec {
 /// The parameters of CreateSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSpec {
-    /// The orchestrator's name. The tag `CSIVolumeSnapshotName` has it.
+    /// The name that the orchestrator chose. The driver stores it in the tag `CSIVolumeSnapshotName`.
     pub name: String,
     pub volume: VolumeId,
     pub outpost_arn: Option<String>,
-    /// All tags, including name and ownership tags.
+    /// All tags, including the name tag and the ownership tags.
     pub tags: Tags,
 }
 
-/// The features of a snapshot.
+/// The optional features of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotFeatures {
-    /// Zones with fast restores of volumes.
+    /// The zones in which to enable fast restores.
     pub fast_restore_zones: Vec<ZoneName>,
     pub lock: Option<Lock>,
 }
 
-/// A valid combination of lock parameters.
+/// A valid combination of a lock's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     pub mode: LockMode,
     pub end: LockEnd,
 }
 
-/// Which users may lift a lock.
+/// Which users may remove a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockMode {
-    /// Users with the IAM permission.
+    /// Users with the IAM permission can remove the lock.
     Governance,
-    /// No user, from the end of the cooling-off period (1 to 72 hours) or at once.
+    /// No user can remove the lock once the cooling-off period (1 to 72 hours) is over, or at once without such a
+    /// period.
     Compliance { cool_off_hours: Option<u32> },
 }
 
 /// When a lock ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockEnd {
-    /// Days (1 to 36,500) after the completion of the snapshot.
+    /// The number of days (1 to 36,500) after the snapshot's completion.
     Days(u32),
     At(SystemTime),
 }
@@ -195,10 +197,10 @@ impl Lock {
 /// An attachment that EC2 reports as `attached`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached {
-    /// The device name that EC2 reports, even if it is not the requested one.
+    /// The device name that EC2 reports, even if another one was requested.
     pub device: DeviceName,
-    /// When it was attached, by EC2's clock.
+    /// When EC2 attached the volume, by EC2's clock.
     pub attach_time: Option<SystemTime>,
-    /// The volume as EC2 described it while attached.
+    /// The volume, as described by EC2 after the attachment.
     pub volume: ebs_ec2::Volume,
 }

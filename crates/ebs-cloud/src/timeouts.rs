@@ -1,4 +1,4 @@
-//! The time limits of operations, and the times that EC2 needs.
+//! The time limits of operations, and how long EC2 needs.
 //!
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
@@ -6,47 +6,48 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The staleness of EC2's reads after a write. An object that is not listed within this time may still exist.
+/// How long EC2's reads may be stale after a write. An object that EC2 does not list within this time may still exist.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
-/// CreateVolume, including its describes and the wait for `available`.
+/// The limit for CreateVolume, including its describes and the wait for `available`.
 pub(crate) const CREATE: Duration = Duration::from_secs(120);
 pub(crate) const DELETE: Duration = Duration::from_secs(60);
-/// Attach, including the wait for `attached`. Longer than `STUCK_ATTACHING`.
+/// The limit for an attach, including the wait for `attached`. It is longer than `STUCK_ATTACHING`.
 pub(crate) const ATTACH: Duration = Duration::from_secs(180);
 pub(crate) const DETACH: Duration = Duration::from_secs(300);
-/// Expand, including the waits for an earlier modification and its own.
+/// The limit for an expansion, including the waits for an earlier modification and for its own.
 pub(crate) const EXPAND: Duration = Duration::from_secs(300);
-/// CreateSnapshot, without the wait for `completed`, for which the orchestrator polls.
+/// The limit for CreateSnapshot. It excludes the wait for `completed`, because the orchestrator polls for that.
 pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
-/// The wait for the initialization of a volume. It can take hours, and the orchestrator tries again.
+/// The limit for one wait for the initialization of a volume. The initialization can take hours, and the orchestrator
+/// tries again.
 pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
 
-/// How long to wait for a detach of a volume that is attached to another instance.
+/// How long to wait until a volume that is attached to another instance is detached.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
-/// How long to wait for the end of a detach from another instance.
+/// How long to wait until a detach from another instance ends.
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
-/// An attachment that is still `attaching` after this time is detached, and the next attempt starts again.
+/// The driver detaches an attachment that is still `attaching` after this time, and the next attempt starts over.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// The least time for which this process must have seen the attachment as `attaching`. It protects a working attachment
-/// from a wrong clock of ours, and from describes of an earlier attachment.
+/// How long this process itself must have seen the attachment as `attaching`. This protects a working attachment when
+/// our clock is wrong, or when describes show an earlier attachment.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
-/// How often to describe an object that this process knows and EC2 does not list yet.
+/// How often to describe an object that this process knows but EC2 does not list yet.
 pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may delay the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// How long an operation that ended in the queue keeps its place for the next equal one. The sidecars of the chart
-/// pause for at most half an hour (`--retry-interval-max`).
+/// How long the queue keeps the place of an operation whose clients left, for the next equal operation. The chart's
+/// sidecars pause for at most half an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
-/// The longest time of a single describe, including throttles. It limits the wait for a token, a call with all its
+/// The limit for a single describe, including its throttles. It also limits the wait for a token, a call with all its
 /// pages, and a lookup.
 pub(crate) const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The time for a last describe, even after the deadline of its operation.
+/// The time that a last describe gets, even after its operation's deadline.
 const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
-/// Returns the time limit of a describe that begins now, for an operation with that deadline.
+/// Returns the time limit of a describe that begins now, for an operation with the given deadline.
 pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {
     deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE_TIMEOUT)
 }

@@ -1,4 +1,4 @@
-//! Volumes: creating, finding, modifying and deleting them.
+//! Creates, finds, modifies and deletes volumes.
 
 mod adopt;
 mod by_name;
@@ -27,7 +27,7 @@ use crate::{CloudError, ModifySpec, Object, Sidecar, VolumeSpec, timeouts};
 use iops_limit::IopsLimitProbe;
 use memory::VolumeMemory;
 
-/// The operations on volumes, and their memory.
+/// The operations on volumes, and the memory that they share.
 #[derive(Debug)]
 pub struct VolumeService<E> {
     context: Arc<Context<E>>,
@@ -50,15 +50,15 @@ impl<E: Ec2> VolumeService<E> {
     /// Creates the volume unless it exists, and waits until it is usable (`available` or `in-use`).
     ///
     /// # Errors
-    /// [`CloudError`]. An error is final only with the proof that no volume was left behind.
+    /// [`CloudError`]. A final error proves that no volume was left behind.
     pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume, CloudError> {
         let op = &OpContext::start(format!("create volume {:?}", spec.name), timeouts::CREATE, waiters);
         let creation = Creation { service: self, op, spec };
         self.context.recent.leases.serve(&[Sidecar::Provisioner], waiters, create::create(&creation)).await
     }
 
-    /// Deletes the volume, unless it is being deleted or does not exist. "Does not exist" is a success only at a time
-    /// when neither EC2's error nor its describes can show the time before the creation.
+    /// Deletes the volume. Succeeds if EC2 is already deleting it, or if it provably does not exist. EC2's "not found"
+    /// is a proof only once neither its errors nor its describes can still show the time before the creation.
     ///
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` while the volume is attached.
@@ -70,8 +70,8 @@ impl<E: Ec2> VolumeService<E> {
     /// Returns the volume as EC2 describes it now.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound`, also for a volume that is being deleted. Describes again for up to 15 s if this
-    /// process has known the volume within the last 15 s and has not deleted it.
+    /// `CloudErrorKind::NotFound`, also for a volume that is being deleted. If this process has known the volume within
+    /// the last 15 s and has not deleted it, describes again for up to 15 s before it fails.
     pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
         let object = Object::Volume(id.clone());
         loop {
@@ -88,7 +88,7 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Returns a page of the volumes with the managed tag. With `max_entries` 0, EC2 chooses the length.
+    /// Returns a page of the volumes that have the managed tag. With `max_entries` 0, EC2 chooses the page length.
     ///
     /// # Errors
     /// `CloudErrorKind::BadPageToken`.
@@ -97,16 +97,17 @@ impl<E: Ec2> VolumeService<E> {
         listing::list(&self.context.ec2, &query, max_entries, token).await
     }
 
-    /// Changes the properties and then the tags of the volume as requested, for requests of these sidecars. Returns the
-    /// volume with its previous tags.
+    /// Changes the volume's properties and then its tags, for requests of these sidecars. Returns the volume with its
+    /// previous tags.
     ///
-    /// The properties are first, so that a refusal of EC2 leaves the volume unchanged. In the first 15 s of the
-    /// resizer's or the volume modifier's requests to this process, EC2 may still carry out calls of the process that
-    /// had the lease before. This process waits for them, except for growth.
+    /// The properties are changed first, so that the volume is unchanged if EC2 refuses them. Within 15 s after the
+    /// resizer or the volume modifier begins to call this process, EC2 may still carry out calls of the previous
+    /// leader. This process waits for them, unless the request only grows the volume.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` has the time of the next possible modification. A tag that EC2 refuses for
-    /// good is `CloudErrorKind::Internal` if the request has properties too: "invalid" would mean that nothing changed.
+    /// `CloudErrorKind::FailedPrecondition` names the time of the next possible modification. If EC2 permanently
+    /// refuses a tag, the error is `CloudErrorKind::Internal` if the request also has properties: "invalid" would mean
+    /// that nothing changed.
     pub async fn modify(
         &self,
         sidecars: &[Sidecar],
@@ -118,11 +119,12 @@ impl<E: Ec2> VolumeService<E> {
         self.context.recent.leases.serve(sidecars, waiters, modification::modify(self, &op, id, spec)).await
     }
 
-    /// Waits until the volume has all its data at full speed. Ends soon after its last waiter has left.
+    /// Waits until EC2 has loaded the volume's data, so that the volume has its full speed. Ends soon after its last
+    /// waiter has left.
     ///
     /// # Errors
-    /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps it, so that the next attempt does
-    /// not describe earlier than this one would have.
+    /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps the estimate, so that the next
+    /// attempt does not describe the volume before it.
     pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         initialization::await_initialized(self, id, waiters).await
     }

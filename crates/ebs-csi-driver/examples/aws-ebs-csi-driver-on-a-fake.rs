@@ -1,9 +1,10 @@
-//! The driver of Windows nodes on a machine in memory, for tests of the whole program. The product does not have these
-//! flags.
+//! The driver for Windows nodes on a simulated in-memory machine, for tests of the whole program. The product does not
+//! have these flags.
 //!
-//! - `--host=fake:FILE`: a machine of its own, described by the file. Tests change and query it over loopback at the
-//!   port in `FILE.port`.
-//! - `--host=of:FILE`: the machine behind a csi-proxy, as a process in a container sees it. The file contains the port.
+//! - `--host=fake:FILE`: creates a machine that FILE describes. Tests change and query it over loopback at the port in
+//!   `FILE.port`.
+//! - `--host=of:FILE`: connects to the machine behind a csi-proxy and shows what a process in a container sees of it.
+//!   FILE contains the port.
 
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ mod on_windows {
 
     pub(super) fn own() -> Result<Arc<dyn SpaceHost>, String> {
         let remote = control::Remote::connect(&file("of")?);
-        Ok(Arc::new(remote.map_err(|error| format!("the machine of csi-proxy: {error}"))?))
+        Ok(Arc::new(remote.map_err(|error| format!("connect to the machine of csi-proxy: {error}"))?))
     }
 }
 
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     ebs_csi_driver::main(arguments, ebs_csi_driver::System::made_by(on_windows::host, on_windows::own))
 }
 
-/// Other platforms have no machine to replace.
+/// Only the Windows driver can run on a simulated machine.
 #[cfg(not(windows))]
 fn main() -> ExitCode {
     ExitCode::FAILURE

@@ -32,10 +32,10 @@ const MODES: &str = "Modes:
   metadataLabeler  label Node objects with instance metadata
   pre-stop-hook    wait until the volumes of a draining node are detached";
 
-/// The first argument.
+/// The mode of the process, named by the first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Serves CSI.
+    /// A mode that serves CSI.
     Driver(Mode),
     Labeler,
     PreStopHook,
@@ -56,15 +56,15 @@ pub(crate) struct Flags {
     /// The field names of the flags that the command line sets.
     given: BTreeSet<String>,
     common: CommonFlags,
-    /// In modes that call AWS: with a controller, and the labeler.
+    /// Set in modes that call AWS: those with a controller, and the labeler.
     aws: Option<AwsFlags>,
-    /// In modes with a controller.
+    /// Set in modes with a controller.
     controller: Option<ControllerFlags>,
-    /// In modes with a node service.
+    /// Set in modes with a node service.
     node: Option<NodeFlags>,
 }
 
-/// The task of the process with all its settings, which are checked as a whole.
+/// The task of the process, with settings that were checked together.
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
     /// Modes `all`, `controller` and `node`.
@@ -75,11 +75,11 @@ pub(crate) enum Job {
     AwaitDetachments(HookSettings),
 }
 
-/// Where metrics and health are served.
+/// The address and TLS files of the metrics and health pages.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSettings {
     pub(crate) endpoint: HttpEndpoint,
-    /// The TLS certificate and its key. Without them, metrics and health are served in clear text.
+    /// The TLS certificate and its key. Without them, the pages are served over plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct HttpSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) driver: DriverName,
-    /// Where to serve metrics and health, if anywhere.
+    /// Settings of the metrics and health pages, if they are served.
     pub(crate) http: Option<HttpSettings>,
     /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -95,7 +95,7 @@ pub(crate) struct Settings {
     pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
-    /// Log requests to AWS and replies with their bodies.
+    /// Whether to log requests to AWS and their replies with bodies.
     pub(crate) log_aws_bodies: bool,
     /// How long a shutdown waits for running work.
     pub(crate) shutdown_timeout: Duration,
@@ -112,11 +112,11 @@ pub(crate) struct DriverSettings {
     pub(crate) endpoint_mode: u32,
     /// Settings of the controller service. Without one, the defaults.
     pub(crate) controller: ControllerOptions,
-    /// Batch describe requests to EC2.
+    /// Whether to batch describe requests to EC2.
     pub(crate) batching: bool,
-    /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
+    /// Whether to also serve the EC2 metrics under the names of the in-tree cloud provider.
     pub(crate) deprecated_metrics: bool,
-    /// Settings of the node service only.
+    /// Settings of the node service, in modes that have one.
     pub(crate) node: Option<NodeSettings>,
 }
 
@@ -132,20 +132,20 @@ pub(crate) struct HookSettings {
 pub(crate) struct NodeSettings {
     /// How to determine the attachment limit.
     pub(crate) limits: LimitFlags,
-    /// Format xfs for old kernels.
+    /// Whether to format xfs so that old kernels can mount it.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) legacy_xfs: bool,
     /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The disk metrics also cover volumes that are mounted below this directory. On Windows, volumes may be mounted
-    /// there as well as in the kubelet's directory.
+    /// The disk metrics also cover all volumes that are mounted below this directory. On Windows, the driver may mount
+    /// volumes there, too.
     pub(crate) mounts_below: Option<PathBuf>,
-    /// On Windows: the process runs on the host and needs no csi-proxy.
+    /// On Windows: whether the process runs on the host, without csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) host_process: bool,
-    /// On Windows with another project's csi-proxy, which cannot prove that a disk is blank: format disks without a
-    /// recognised file system.
+    /// On Windows with another project's csi-proxy, which cannot prove that a disk is blank: whether to format disks
+    /// without a recognised file system.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) format_over_proxy: bool,
 }
@@ -267,7 +267,7 @@ impl Role {
         if self.has_node() {
             command = NodeFlags::augment_args(command);
         }
-        // Last, because the comment of a group of flags replaces it.
+        // Set the help text last: the doc comment of a group of flags would replace it.
         as_in_go(command).about(help).override_usage(usage(name)).after_help(MODES)
     }
 }

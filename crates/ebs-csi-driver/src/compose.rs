@@ -1,4 +1,4 @@
-//! Composes the driver for its mode: its identity, the EC2 client, and its services.
+//! Builds the driver for its mode: determines the machine, then creates the EC2 client and the services.
 
 use std::sync::Arc;
 
@@ -28,18 +28,18 @@ use crate::version::{COMMIT, VERSION};
 /// Variables that the reference driver's SDK reads and this driver ignores.
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
 
-/// The socket, with Identity. It is available before the other services.
+/// The CSI socket. It serves Identity before the other services exist.
 pub(crate) struct Listener {
     pub(crate) bound: Bound,
     pub(crate) routes: Routes,
     pub(crate) observer: Arc<dyn RpcObserver>,
-    /// Receives the other services.
+    /// Receives the other services once they are built.
     pub(crate) opening: StartupGate,
     /// Makes Probe report ready once the services are available.
     pub(crate) serves: watch::Sender<bool>,
 }
 
-/// A driver that serves Identity and the pages, and has to build its other services.
+/// A driver that already serves Identity and the metrics pages, and still has to build its other services.
 pub(crate) struct Startup {
     pages: Pages,
     controller_operations: Operations,
@@ -51,18 +51,18 @@ pub(crate) struct Startup {
 pub(crate) struct Driver {
     /// All services except Identity.
     pub(crate) services: Routes,
-    /// Drained at shutdown.
+    /// The running operations of controller and node, which shutdown waits for.
     pub(crate) operations: [Operations; 2],
-    /// The node service, if there is one. Finished after the operations.
+    /// The node service, if the mode has one. Shutdown finishes its background work after the operations.
     pub(crate) node: Option<node::Service>,
     /// Tasks that are cancelled at shutdown.
     pub(crate) background: JoinSet<()>,
-    /// Tasks that end the driver with an error.
+    /// Tasks whose result ends the driver with an error.
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// Binds the socket, so that a second driver on the same path fails before it changes anything, and starts to serve the
-/// pages.
+/// Binds the socket, so that a second driver on the same path fails before it changes anything. Then starts to serve
+/// the metrics and health pages.
 ///
 /// # Errors
 /// The socket cannot be bound, or the certificate of the pages cannot be used.
@@ -124,7 +124,7 @@ impl Startup {
         Ok(Driver { services, operations, node, background: self.background, fatal })
     }
 
-    /// Returns the EC2 client and the policy over it.
+    /// Creates the EC2 client, and the cloud layer that decides which calls to make.
     async fn cloud(&self, settings: &DriverSettings, location: &Location) -> anyhow::Result<Arc<Cloud<AwsEc2>>> {
         let config = aws_config(location, settings.common.user_agent_extra.clone(), settings.common.log_aws_bodies)?;
         for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
@@ -134,7 +134,7 @@ impl Startup {
         }
         let observer = Arc::clone(&self.counting);
         let ec2 = AwsEc2::connect(&config, observer).await.context("create the EC2 client")?;
-        // Log the endpoint only here: one with a password has been rejected by now and must not reach the log.
+        // Log the endpoint only here: `connect` has rejected an endpoint with a password, which must not reach the log.
         tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2 client created");
         let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.common.driver.clone()) };
         let observer = Arc::clone(&self.counting);
@@ -144,7 +144,7 @@ impl Startup {
         Ok(cloud)
     }
 
-    /// Reports readiness by the health of EC2. A driver that does not call EC2 is ready.
+    /// Makes readiness follow the health of EC2. A driver that does not call EC2 is ready at once.
     fn follow_health(&mut self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
         match cloud {
             Some(cloud) => {
@@ -173,8 +173,8 @@ impl Startup {
     }
 }
 
-/// Starts to serve metrics and health where it is configured, with the certificate loaded now. The driver is not ready,
-/// for the given reason.
+/// Loads the certificate and starts to serve metrics and health, if configured. `/readyz` reports that the driver is
+/// not ready, with the given reason.
 pub(crate) async fn serve_pages(
     http: Option<&HttpSettings>,
     config: MetricsConfig,
@@ -196,7 +196,7 @@ pub(crate) async fn serve_pages(
     Ok(pages)
 }
 
-/// Returns the configuration of the client of EC2.
+/// Returns the configuration of the AWS clients.
 pub(crate) fn aws_config(
     location: &Location,
     user_agent_extra: Option<String>,

@@ -1,10 +1,11 @@
-//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, request validated cryptography.
+//! Handles `GODEBUG=fips140=on`, with which users request validated cryptography from the reference driver, a Go
+//! program.
 
-/// FIPS mode is requested, but this program has no validated cryptography.
+/// The error that FIPS mode is requested although this program has no validated cryptography.
 const NOT_VALIDATED: &str = "GODEBUG requests FIPS mode (fips140=on or only): this build has no validated cryptographic module; remove the \
      setting (AWS_USE_FIPS_ENDPOINT=true alone selects the FIPS endpoints of AWS), or use a build with a validated module";
 
-/// Rejects a request for FIPS mode anywhere in the value. Other settings concern Go only and are ignored.
+/// Rejects a request for FIPS mode anywhere in the value. Ignores other settings, which concern only Go programs.
 pub(crate) fn check(godebug: Option<&str>) -> Result<(), &'static str> {
     let mut settings = godebug.unwrap_or_default().split(',').filter_map(|setting| setting.split_once('='));
     let asks = settings.any(|(key, value)| key.trim() == "fips140" && matches!(value.trim(), "on" | "only"));

@@ -12,7 +12,7 @@ use ebs_telemetry::{HealthFailure, Pages};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Interval of the health check while EC2 is healthy. The check is a dry run.
+/// Interval of the health check, a dry run, while EC2 is healthy.
 const CALM: Duration = Duration::from_secs(300);
 /// Interval while EC2 is unhealthy, and the minimum interval when other calls fail.
 const TROUBLE: Duration = Duration::from_secs(10);
@@ -30,9 +30,9 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
     }
 }
 
-/// Checks EC2 until dropped, the first time at once, and publishes the results on `pages`. `in_doubt` is notified when
-/// a call to EC2 failed in a way that affects other calls, too. The next check then follows at once, but at least 10 s
-/// after the previous one.
+/// Checks EC2 at once and then periodically until dropped, and publishes the results on `pages`. A notification on
+/// `in_doubt` reports that a call to EC2 failed for a reason that affects other calls, too. The next check then follows
+/// at once, but no sooner than 10 s after the previous one.
 pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<Notify>) {
     pages.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
@@ -79,7 +79,7 @@ fn publish(pages: &Pages, answer: Result<(), (HealthFailure, String)>, before: O
     now
 }
 
-/// The text that `/readyz` shows to any client.
+/// Returns the reason that `/readyz` shows to any client.
 fn reason(failure: HealthFailure) -> &'static str {
     match failure {
         HealthFailure::Unavailable => "EC2 or the source of AWS credentials is unavailable; see the log",
@@ -109,7 +109,8 @@ mod tests {
 
     use super::*;
 
-    /// An EC2 that responds, hangs, or rejects calls with this text.
+    /// EC2 as seen by the check: it responds while the flag is set. Otherwise it rejects calls with the text, or hangs
+    /// if there is no text.
     struct Switch(Arc<AtomicBool>, Option<&'static str>);
 
     impl HealthCheck for Switch {
@@ -148,7 +149,7 @@ mod tests {
             Self { works, pages, in_doubt, _task: task }
         }
 
-        /// Waits until the page and the metric agree.
+        /// Waits until both `/readyz` and the metric report the given health.
         async fn until(&self, well: bool) {
             let line = format!("aws_ebs_csi_ec2_health_check_success {}\n", u8::from(well));
             let level = async {
@@ -172,8 +173,8 @@ mod tests {
         watched.until(true).await;
     }
 
-    /// A call that fails because EC2 is unreachable or rejects the driver triggers a check. However many calls fail,
-    /// EC2 is checked every 10 s at most.
+    /// A call that fails because EC2 is unreachable or rejects the driver triggers a check. The driver checks EC2 at
+    /// most once every 10 s, however many calls fail.
     #[tokio::test(start_paused = true)]
     async fn failed_calls_trigger_a_check_every_10_s_at_most() {
         let watched = Watched::over(true);
@@ -197,8 +198,8 @@ mod tests {
         assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
     }
 
-    /// Any client in the cluster can read `/readyz`. It names the kind of the failure, but none of EC2's text about the
-    /// account.
+    /// Any client in the cluster can read `/readyz`. The page names the kind of the failure, but contains no part of
+    /// EC2's text, which describes the account.
     #[tokio::test(start_paused = true)]
     async fn readyz_reveals_nothing_about_the_account() {
         let words = "User: arn:aws:sts::123456789012:assumed-role/Driver/17 is not authorized to perform: \

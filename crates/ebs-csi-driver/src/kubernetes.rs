@@ -1,4 +1,5 @@
-//! The connection to Kubernetes, configured by the environment and `--kubeconfig`, and the work of a node over it.
+//! The connection to Kubernetes, configured by the environment and `--kubeconfig`, and the node's background tasks that
+//! use it.
 
 use std::path::PathBuf;
 
@@ -27,8 +28,9 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Logs once which cluster is used, or which features are off without one. It is a warning only where a kubeconfig was
-/// given. A controller uses the cluster only to find its region, which reports its own failure.
+/// Logs which cluster the driver uses, or which features are off without one. The latter is a warning only if the user
+/// gave a kubeconfig. A controller does not log a missing cluster: it uses the cluster only to find its region, and
+/// that step reports its own failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: not removing start-up taints, not reading Node metadata";
     match cluster {

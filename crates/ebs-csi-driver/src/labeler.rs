@@ -1,4 +1,4 @@
-//! Mode `metadataLabeler`, without CSI and without a socket.
+//! Mode `metadataLabeler`, which serves no CSI and binds no socket.
 
 use std::sync::Arc;
 

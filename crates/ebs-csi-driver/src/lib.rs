@@ -1,5 +1,6 @@
-//! The driver process: set up logging, check settings, build, serve, wait, drain. It contains no logic of its own. The
-//! labeler and the pre-stop hook are other modes of the same program and serve no CSI.
+//! The driver process: sets up logging, checks settings, builds the services, serves, waits for a signal and drains
+//! operations. It contains no logic of its own. The labeler and the pre-stop hook are other modes of the same program
+//! and serve no CSI.
 //!
 //! It is a library so that a test program can replace the machine below the Windows node service ([`System`]).
 
@@ -40,11 +41,10 @@ const FAILED: u8 = 1;
 /// The exit code of invalid flags or variables.
 const USAGE: u8 = 2;
 
-/// Worker threads, independent of the number of cores. Each thread costs buffers and an arena of the allocator, and no
-/// mode has work for more.
+/// Worker threads, at most. Each thread costs buffers and an allocator arena, and no mode has work for more.
 const THREADS: usize = 2;
 
-/// How long shutdown waits, after the drain, until the trace collector has accepted the last traces.
+/// How long shutdown waits, after the drain, for the trace collector to accept the last traces.
 const LAST_TRACES: Duration = Duration::from_secs(5);
 
 /// Runs the program to its end. The first argument is the program's name.
@@ -63,7 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> Ex
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "driver failed");
-            // Invalid variables of the AWS SDK are usage errors, like invalid flags.
+            // Treat invalid variables of the AWS SDK as usage errors, like invalid flags.
             let is_usage = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
             ExitCode::from(if is_usage { USAGE } else { FAILED })
         }
@@ -88,18 +88,18 @@ fn print_version() -> anyhow::Result<()> {
 fn run(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
     let runtime = runtime(job).context("start the runtime")?;
     let result = runtime.block_on(traced(job, traces, system));
-    // A system call on a hung device must not keep the process alive.
+    // Do not wait for blocking threads: a system call on a hung device must not keep the process alive.
     runtime.shutdown_background();
     result
 }
 
-/// The hook waits for one event and exits, so it needs no worker threads.
+/// Creates the runtime. The hook waits for one event and exits, so it needs no worker threads.
 fn runtime(job: &Job) -> std::io::Result<Runtime> {
     let mut builder = match job {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
         Job::AwaitDetachments(_) => Builder::new_current_thread(),
     };
-    // On Windows a thread that has queried WMI keeps its connections. It stays alive, and disconnects before it ends.
+    // A thread that has queried WMI holds connections. Keep the thread alive for reuse, and disconnect before it ends.
     #[cfg(windows)]
     builder.thread_keep_alive(std::time::Duration::from_secs(60 * 60)).on_thread_stop(winstorage::real::disconnect);
     builder.worker_threads(workers(std::thread::available_parallelism())).enable_all().build()
@@ -109,7 +109,7 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
     cores.map_or(1, usize::from).min(THREADS)
 }
 
-/// Runs the job, and exports its traces, including the last ones, if they are enabled.
+/// Runs the job. If traces are enabled, exports them, including the last ones.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
     let listen = || Signals::listen().context("listen for signals");
     let signals = listen()?;
@@ -119,7 +119,7 @@ async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Re
         let mut again = listen()?;
         tokio::select! {
             () = export.finish(LAST_TRACES) => {}
-            signal = again.next() => tracing::warn!(signal, "stopping at once after another signal, the last traces are lost"),
+            signal = again.next() => tracing::warn!(signal, "stopping at once after another signal: the last traces are lost"),
         }
     }
     result

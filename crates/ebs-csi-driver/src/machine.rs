@@ -10,13 +10,13 @@ use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
 
 use crate::environment::environment;
 
-/// First pause before the metadata sources are asked again whether this machine is an EC2 instance after all. Each
-/// further pause is longer.
+/// First pause before the driver asks the metadata sources again whether this machine is an EC2 instance. Each further
+/// pause is longer.
 const FIRST_DOUBT: Duration = Duration::from_secs(5);
-/// Longest pause.
+/// Longest pause between these checks.
 const LAST_DOUBT: Duration = Duration::from_mins(2);
 
-/// Where metadata comes from.
+/// The sources of metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     pub(crate) kinds: Vec<SourceKind>,
@@ -25,12 +25,12 @@ pub(crate) struct Sources {
     pub(crate) cluster: Result<Cluster, String>,
 }
 
-/// Where the process runs.
+/// The location of the process: a region, an EC2 instance, or another machine.
 pub(crate) enum Location {
-    /// The region is configured and the process needs nothing else, so no source is asked.
+    /// The region is configured and the process needs nothing else, so it asks no source.
     Region(String),
     Instance(Arc<Machine>),
-    /// Not an EC2 instance: its name, and the kind of machine.
+    /// The machine is not an EC2 instance.
     NotEc2 {
         name: String,
         what: String,
@@ -83,7 +83,7 @@ impl Sources {
     /// Returns this machine, for its node service.
     ///
     /// # Errors
-    /// No source identifies the machine, or shows that it is not an EC2 instance.
+    /// No source identifies the machine or shows that it is not an EC2 instance.
     pub(crate) async fn node(&self) -> anyhow::Result<Location> {
         let unknown = match self.machine().await {
             Ok(machine) => return Ok(Location::Instance(Arc::new(machine))),
@@ -97,13 +97,14 @@ impl Sources {
             node = name,
             what,
             reason = %unknown,
-            "this machine is not an EC2 instance: EBS volumes cannot be attached to it, its node service is idle"
+            "this machine is not an EC2 instance: EBS volumes cannot be attached to it, and its node service is idle"
         );
         Ok(Location::NotEc2 { name, what })
     }
 
-    /// Ends when a machine that was not recognised as an EC2 instance proves to be one. This happens where the
-    /// cluster's provider ids do not show it and the metadata service was temporarily unavailable.
+    /// Waits until a machine that was not recognised as an EC2 instance proves to be one, and returns an error then.
+    /// This happens if the cluster's provider ids do not identify the instance and the metadata service was temporarily
+    /// unavailable.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
         let mut pause = FIRST_DOUBT;
         loop {

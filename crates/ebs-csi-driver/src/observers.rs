@@ -1,4 +1,4 @@
-//! Counts the events of the other crates, and notes doubts about the health of EC2.
+//! Counts the events of the other crates, and requests a check of EC2's health when calls fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Obse
 use ebs_telemetry::{CallEnd, Metrics, PendingDetach};
 use tokio::sync::Notify;
 
-/// Counts RPCs and calls to EC2. Wakes the health watch when a failed call suggests that EC2 is unavailable to the
-/// driver.
+/// Counts RPCs and calls to EC2. Wakes the health watch when a failed call suggests that the driver cannot use EC2.
 pub(crate) struct Counting {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) health_in_doubt: Arc<Notify>,
@@ -30,7 +29,7 @@ impl RpcObserver for Counting {
 }
 
 impl Observer for Counting {
-    /// Attempts are counted in `attempted`. The final error decides whether the health of EC2 must be checked.
+    /// Decides by the final error whether to check the health of EC2. `attempted` counts the attempts.
     fn observe(&self, observation: &Observation<'_>) {
         let in_doubt = observation.error.is_some_and(|error| {
             matches!(
@@ -87,7 +86,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// Actions whose durations dashboards expect from the start, and those that the driver has added since.
+/// Actions whose durations dashboards expect from the start, and actions that the driver has added since.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",
@@ -111,7 +110,7 @@ pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "DescribeInstanceTypes",
 ];
 
-/// Dry runs end with an error when they succeed, and other services are not EC2. Neither counts.
+/// Returns false for dry runs, which end with an error when they succeed, and for calls to services other than EC2.
 fn is_counted(attempt: &Attempt<'_>) -> bool {
     let of_another_service = matches!(
         attempt.action,
@@ -140,9 +139,9 @@ mod tests {
         metrics.page()
     }
 
-    /// All calls count by action and outcome in one series, and each outcome in its own.
+    /// One series counts every call by action and outcome. Errors, throttles and durations also have a series each.
     #[test]
-    fn attempts_count_by_ec2_code_and_throttles_apart() {
+    fn attempts_are_counted_by_outcome_and_throttles_separately() {
         for (end, outcome, own) in [
             (AttemptOutcome::Succeeded, "ok", "_duration_seconds_count{"),
             (AttemptOutcome::Refused("VolumeInUse"), "VolumeInUse", r#"_errors_total{code="VolumeInUse","#),

@@ -13,10 +13,10 @@ use crate::compose::{Driver, Listener};
 use crate::node;
 
 /// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain. A
-/// second one ends it at once.
+/// second signal ends the drain at once.
 ///
 /// # Errors
-/// Building or serving failed, or operations were still running at the end: the error names them.
+/// Building or serving failed, or operations were still running at the end. The error names these operations.
 pub(crate) async fn run(
     listener: Listener,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
-    // In a separate task: reading certificates takes time and must not delay responses.
+    // Build in a separate task: it reads certificates, which takes time and must not delay responses.
     let mut builder = JoinSet::new();
     builder.spawn(building);
     let driver = tokio::select! {
@@ -36,7 +36,7 @@ pub(crate) async fn run(
         Some(built) = builder.join_next() => built.context("start the services")??,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before serving");
-            // Fail the calls that wait for the services now.
+            // Dropping the gate fails the calls that wait for the services.
             drop(opening);
             stop.cancel();
             return serving.await.context("stop the CSI server");
@@ -88,7 +88,7 @@ fn running(operations: &[Operations]) -> Vec<String> {
     operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
 }
 
-/// Reports the operations that EC2 and the node still run when the process exits.
+/// Returns an error that names the operations still running in EC2 and on the node when the process exits.
 fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
     if operations.is_empty() {
         tracing::info!("stopped: no operation is running");

@@ -1,5 +1,5 @@
-//! Unmodified gRPC clients on the driver's socket. Most of them send its path as the `:authority` of their requests, in
-//! one form or another. The programs are in `tests/acceptance/clients` at the root.
+//! Unmodified gRPC clients on the driver's socket. Most of them send the socket's path, in one form or another, as the
+//! `:authority` of their requests. Their source is in `tests/acceptance/clients` at the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const BOUND: Duration = Duration::from_secs(300);
 
-/// Returns the path that `make test` has prepared and that a variable names.
+/// Returns the path in a variable that `make test` sets.
 fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from);
     path.with_context(|| {
@@ -22,7 +22,7 @@ fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Runs a client to its end, which must be a success. Returns its output.
+/// Runs a client to its end and returns its output. Fails unless the client succeeds.
 async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> anyhow::Result<String> {
     let log = dir.join(format!("{name}.log"));
     let mut client = Process::spawn(ProcessSpec { name: name.to_owned(), program, args, env: BTreeMap::new(), log })?;
@@ -32,10 +32,10 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// The dial targets are a path, a path in a URI, an address or nothing with a dialer, unix targets, and explicit
+/// The dial targets are a path, a path in a URI, an address or empty with a custom dialer, unix targets, and explicit
 /// authorities.
 #[tokio::test]
-async fn seven_years_of_grpc_go_are_served_with_any_target() -> anyhow::Result<()> {
+async fn grpc_go_of_the_last_seven_years_is_served_with_any_target() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
     let programs: Vec<PathBuf> = programs.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
     let world = World::builder(DRIVER).mode("controller").start().await?;
@@ -55,7 +55,7 @@ async fn seven_years_of_grpc_go_are_served_with_any_target() -> anyhow::Result<(
     world.finish().await
 }
 
-/// grpc-core is the gRPC library of C++ and Python. It always sends the socket's path.
+/// grpc-core is the gRPC library of C++ and Python. It always sends the socket's path as the authority.
 #[tokio::test]
 async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
@@ -66,7 +66,7 @@ async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// grpcurl shows the driver's name, its capabilities and a volume that it has created, from our proto files.
+/// With our proto files, grpcurl shows the driver's name and capabilities, and a volume that it has created.
 #[tokio::test]
 async fn grpcurl_creates_volume_from_our_proto_files() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;

@@ -1,5 +1,5 @@
-//! The program from outside: hundreds of combinations of command line and environment, with their exit codes and
-//! output. The rows are in `tests/cli/*.tsv`. Pairs of flags are generated here.
+//! Tests hundreds of combinations of command line and environment by the exit code and output of the program. The
+//! combinations are the rows of `tests/cli/*.tsv`. Pairs of flags are generated here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,18 +14,18 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// Timeout of every wait, on a busy machine.
+/// Timeout of every wait, long enough for a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
-/// Processes that run at once.
+/// Number of processes that run at once.
 const AT_ONCE: usize = 6;
 
 const MORE_TRIES: usize = 5;
 
-/// The expected end of a process.
+/// How a process is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     With(i32),
-    /// It serves, and exits with 0 after SIGTERM.
+    /// The process serves, and exits with 0 after SIGTERM.
     WhenTold,
 }
 
@@ -62,7 +62,7 @@ impl Row {
         lines.map(|(n, line)| Self::parse(format!("{file}:{}", n + 1), line)).collect()
     }
 
-    /// Returns the environment of a process: nothing in it refers to another machine.
+    /// Returns the environment of a process, in which nothing refers to another machine.
     fn environment(
         &self,
         simulator: &BTreeMap<String, String>,
@@ -88,7 +88,7 @@ impl Row {
         Ok(env)
     }
 
-    /// Runs the row. On a busy machine the metadata service may not answer in time. The run is then repeated.
+    /// Runs the row. Repeats the run if the metadata service did not answer in time, which happens on a busy machine.
     async fn run(&self, simulator: &BTreeMap<String, String>) -> anyhow::Result<()> {
         let mut ended = self.run_once(simulator).await;
         for _ in 0..MORE_TRIES {
@@ -133,7 +133,7 @@ impl Row {
     }
 }
 
-/// Waits until it serves with all its services, or has exited by itself. Returns whether it serves.
+/// Waits until the process serves with all its services, or has exited. Returns whether it serves.
 async fn until_it_serves(process: &mut Process) -> anyhow::Result<bool> {
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     let seen = async {
@@ -171,20 +171,20 @@ async fn run_all(rows: Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Valid command lines cover every mode and every syntax of flags.
+/// The rows cover every mode and every syntax of flags.
 #[tokio::test]
 async fn valid_command_lines_are_accepted() -> anyhow::Result<()> {
     run_all(Row::all("accepted.tsv", include_str!("cli/accepted.tsv"))?).await
 }
 
-/// The program exits with 2, names the invalid part, and has changed nothing.
+/// The program exits with 2, names the invalid part, and changes nothing.
 #[tokio::test]
 async fn invalid_command_lines_exit_with_2() -> anyhow::Result<()> {
     run_all(Row::all("refused.tsv", include_str!("cli/refused.tsv"))?).await
 }
 
-/// With the arguments of the official chart, the driver serves, and exits with 0 on SIGTERM. It exits with 1 when it
-/// cannot start, and with 2 on invalid variables.
+/// With the arguments of the official chart, the driver serves, and exits with 0 on SIGTERM. The driver exits with 1
+/// when it cannot start, and with 2 on invalid variables.
 #[tokio::test]
 async fn process_starts_like_in_the_chart_or_reports_the_cause() -> anyhow::Result<()> {
     run_all(Row::all("started.tsv", include_str!("cli/started.tsv"))?).await

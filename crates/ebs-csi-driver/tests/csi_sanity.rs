@@ -1,5 +1,5 @@
-//! csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts. Nothing
-//! fails, and it skips exactly the specs in `csi_sanity_skips.txt`.
+//! Runs csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts. No
+//! spec fails, and csi-sanity skips exactly the specs in `csi_sanity_skips.txt`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use ebs_testkit::world::{World, with_mounts};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const SKIPS: &str = include_str!("csi_sanity_skips.txt");
-/// Timeout of the whole suite, on a busy machine.
+/// Timeout of the whole suite, long enough for a busy machine.
 const BOUND: Duration = Duration::from_secs(1800);
 
-/// A line is `run | spec | csi-sanity's reason | ours`; `#` starts a comment.
+/// Returns the specs that csi-sanity skips in these runs. A line of the list is `run | spec | csi-sanity's reason | our
+/// reason`; `#` starts a comment.
 fn expected_skips(runs: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
@@ -33,7 +34,7 @@ fn expected_skips(runs: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
 /// Runs the suite with all of its optional arguments and compares the skipped specs with the list.
 async fn passes(access: &'static str) -> anyhow::Result<()> {
     let program = sanity::program()?;
-    // csi-sanity requests no zone, and publishes every volume on this machine.
+    // One zone, because csi-sanity requests no zone and publishes every volume on this machine.
     let world = World::builder(DRIVER).under(Shipped::ManagedV2).loop_devices().one_zone().start().await?;
     let spec = SanitySpec {
         socket: world.socket().to_owned(),
@@ -42,7 +43,7 @@ async fn passes(access: &'static str) -> anyhow::Result<()> {
         expanded_bytes: 2 << 30,
         access,
         part: Part::Whole,
-        // Both kinds of unknown ids: arbitrary words, and ids that only EC2 can reject.
+        // Run once with arbitrary words as unknown ids, and once with ids that only EC2 can reject.
         ec2_ids: access == "block",
         attach_limit: true,
     };
@@ -59,7 +60,7 @@ async fn passes(access: &'static str) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// Every skip is listed with its reason.
+/// The list has a reason for every skipped spec.
 ///
 /// The managed policy alone allows all calls that csi-sanity causes.
 #[test]
@@ -67,7 +68,7 @@ fn csi_sanity_passes_with_file_system_volumes() {
     with_mounts(|| passes("mount"));
 }
 
-/// Every skip is listed with its reason.
+/// The list has a reason for every skipped spec.
 #[test]
 fn csi_sanity_passes_with_block_volumes() {
     with_mounts(|| passes("block"));

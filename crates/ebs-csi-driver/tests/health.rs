@@ -1,4 +1,4 @@
-//! What operators see, over the endpoint of the running binary, when EC2 does not respond or rejects the driver.
+//! Tests what operators see of the running binary when EC2 does not respond or rejects the driver.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use ebs_testkit::world::World;
 use tonic::Code;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// The driver checks EC2 every 10 s while calls fail; the machine may be busy.
+/// Timeout of every wait. While calls fail, the driver checks EC2 every 10 s, and the machine may be busy.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// Waits until the metrics are as wanted.
+/// Waits until the metrics satisfy `wanted`.
 async fn until_metrics(pages: &Pages, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let mut tick = tokio::time::interval(Duration::from_millis(250));
     let seen = async {
@@ -24,8 +24,8 @@ async fn until_metrics(pages: &Pages, what: &str, wanted: impl Fn(&str) -> bool)
     tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{what}: not so within {BOUND:?}"))?
 }
 
-/// If Probe failed, the kubelet would restart the driver repeatedly, which does not end an outage. `/readyz`, the
-/// metric and the log report the failure, and `/readyz` only its kind.
+/// Probe succeeds: otherwise the kubelet would restart the driver repeatedly, which does not end an outage. `/readyz`,
+/// the metric and the log report the failure. `/readyz` reports only its kind.
 #[tokio::test]
 async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
     let nowhere = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1");

@@ -1,4 +1,5 @@
-//! The process with a real API server: the node's start-up taint, and the pre-stop hook as the kubelet runs it.
+//! Tests the process with a real API server: it removes the node's start-up taint, and runs the pre-stop hook as the
+//! kubelet does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,8 +42,8 @@ async fn has_taints(api: &KubeApi, name: &str) -> anyhow::Result<bool> {
     Ok(node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()))
 }
 
-/// Modes node and all remove the start-up taint from the Node that `CSI_NODE_NAME` names, with `--kubeconfig`, unless
-/// `DISABLE_TAINT_WATCHER` is set to any value.
+/// Modes node and all remove the start-up taint from the Node that `CSI_NODE_NAME` names, using `--kubeconfig`. They do
+/// not if `DISABLE_TAINT_WATCHER` has any value.
 #[tokio::test]
 async fn node_removes_its_start_up_taint_unless_disabled() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -75,7 +76,7 @@ async fn process_without_kubernetes_logs_disabled_features_once() -> anyhow::Res
     let says = "no Kubernetes client: not removing start-up taints";
     world.until_logged("the word", |log| log.matches(says).count() == 1).await?;
     world.finish().await?;
-    // An explicit but unusable file does not prevent serving either, but causes a warning.
+    // The driver also serves with an unusable kubeconfig, and logs a warning.
     let world = World::builder(DRIVER).mode("node").arg("--kubeconfig=/no/such/file").start().await?;
     let warns = |log: &str| log.lines().any(|line| line.starts_with('W') && line.contains("/no/such/file"));
     world.until_logged("the warning", warns).await?;
@@ -120,8 +121,8 @@ impl Hook {
     }
 }
 
-/// Exit codes of the hook: 0 when it has nothing to wait for or no Kubernetes. 1 with the reason when it does not know
-/// its node, cannot read it, or is stopped while it waits.
+/// The hook exits with 0 when it has nothing to wait for or no Kubernetes. It exits with 1 and a reason when its node's
+/// name is unknown, when it cannot read the Node, and when a signal stops its wait.
 #[tokio::test]
 async fn hook_exits_with_0_without_volumes_and_with_1_on_error() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;

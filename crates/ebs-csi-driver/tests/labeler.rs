@@ -1,5 +1,5 @@
-//! The metadata labeler as a process, and the node service that reads its labels, against the simulated EC2 and a real
-//! Kubernetes API server.
+//! Tests the metadata labeler as a process, and the node service that reads its labels, with the simulated EC2 and a
+//! real Kubernetes API server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ const BOUND: Duration = Duration::from_secs(180);
 struct Place {
     sim: Server,
     kube: Arc<SharedKubeApi>,
-    /// Credentials of the administrator.
+    /// A kubeconfig with the administrator's credentials.
     kubeconfig: PathBuf,
-    /// With exactly the permissions that docs/kubernetes.md names.
+    /// A kubeconfig with exactly the permissions that docs/kubernetes.md names.
     labelers: PathBuf,
     namespace: String,
     dir: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl Place {
         Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
 
-    /// Starts the driver in a mode, with the simulator's environment and these variables on top.
+    /// Starts the driver in a mode. The variables of `env` are added to the simulator's environment.
     fn spawn(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Process> {
         let mut all: BTreeMap<String, String> = self.sim.env();
         all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());
@@ -69,7 +69,7 @@ impl Place {
         self.spawn(name, &["metadataLabeler"], &[("AWS_REGION", "us-west-2")])
     }
 
-    /// Creates a volume that is attached to the instance, but not by Kubernetes.
+    /// Creates a volume that is attached to the instance outside Kubernetes.
     async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<()> {
         let create = CreateVolume {
             availability_zone: Some("us-west-2a".to_owned()),
@@ -108,7 +108,7 @@ impl Place {
         Ok((label(ENIS), label(VOLUMES), version))
     }
 
-    /// Waits until a node has these labels. Returns the resource version of the Node.
+    /// Waits until a node has these labels. Returns the Node's resource version.
     async fn until_labelled(&self, node: &str, interfaces: &str, volumes: &str) -> anyhow::Result<String> {
         let wanted = (Some(interfaces.to_owned()), Some(volumes.to_owned()));
         let seen = async {
@@ -165,7 +165,7 @@ async fn stopped(mut process: Process) -> anyhow::Result<()> {
     }
 }
 
-/// A driver that serves a node with that name, using these metadata sources.
+/// A running driver for a node with this name, using these metadata sources.
 struct Served {
     process: Process,
     client: CsiClient,
@@ -205,7 +205,7 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     stopped(by_imds.process).await?;
     let by_labels = Served::start(&place, "node-one", "imds,metadata-labeler", &off).await?;
     ensure!(by_labels.info().await? == expected, "{:?} is not {expected:?}", by_labels.info().await?);
-    // A volume of another owner. Removing a label makes the labeler count again.
+    // Attach a volume that Kubernetes does not manage. Removing a label makes the labeler count again.
     place.attached_volume(&machine, "/dev/xvdbc").await?;
     let gone = json!({ "metadata": { "labels": { VOLUMES: null } } });
     place.kube.merge("/api/v1/nodes/node-one", &gone).await?;
@@ -222,8 +222,8 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     place.finish("node-one").await
 }
 
-/// Its Node object shows that the machine is not an EC2 instance, and there is no metadata service. The driver serves
-/// and logs the kind of the machine, so that the kubelet does not restart its pod repeatedly.
+/// The Node object shows that the machine is not an EC2 instance, and the metadata service is unavailable. The driver
+/// serves and logs the kind of the machine, so that the kubelet does not restart its pod repeatedly.
 #[tokio::test]
 async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;
@@ -239,8 +239,8 @@ async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
     place.finish("foreign-one").await
 }
 
-/// The Node object does not show an instance, and the metadata service becomes available later. The driver then exits
-/// with 1, so that it starts again as that instance's node.
+/// The Node object does not identify an instance, and the metadata service becomes available later. The driver then
+/// exits with 1, so that the kubelet restarts it as the node service of that instance.
 #[tokio::test]
 async fn driver_exits_when_machine_proves_to_be_an_instance() -> anyhow::Result<()> {
     let place = Place::new("late").await?;

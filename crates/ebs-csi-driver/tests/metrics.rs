@@ -1,4 +1,4 @@
-//! The metrics of the running binary, as promtool and `docs/metrics.md` define them.
+//! Checks the metrics of the running binary against promtool and `docs/metrics.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,12 +12,12 @@ use ebs_testkit::world::{World, with_mounts};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-/// Timeout of every wait, on a busy machine.
+/// Timeout of every wait, long enough for a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// promtool's complaints about the reference's names, which cannot change.
+/// promtool's complaints about the reference driver's metric names, which cannot change.
 const COMPLAINTS: [&str; 1] =
-    // The in-tree cloud provider chose this name before the suffix was a rule.
+    // The in-tree cloud provider chose this name before Prometheus required the suffix.
     [r#"cloudprovider_aws_api_request_errors counter metrics should have "_total" suffix"#];
 
 fn promtool() -> anyhow::Result<String> {
@@ -28,8 +28,8 @@ fn metrics_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).map(|(name, _)| name).collect()
 }
 
-/// Returns the rows of the documentation's table, which is generated from the code: the name and where the metric is
-/// shown.
+/// Returns the rows of the table in `docs/metrics.md`, which is generated from the code: a metric's name and the page
+/// that has it.
 fn declared() -> anyhow::Result<BTreeMap<String, String>> {
     let document = std::fs::read_to_string(DOCUMENT)?;
     let rows = document.lines().filter(|line| line.starts_with("| `"));
@@ -42,7 +42,7 @@ fn declared() -> anyhow::Result<BTreeMap<String, String>> {
     .collect()
 }
 
-/// Returns the complaints of `promtool check metrics` about a page, without the known ones about the reference's names.
+/// Returns the complaints of `promtool check metrics` about a page, except those in [`COMPLAINTS`].
 async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
     let file = dir.join("page");
     std::fs::write(&file, page)?;
@@ -51,7 +51,7 @@ async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
     Ok(said.lines().filter(|line| !COMPLAINTS.contains(line)).map(str::to_owned).collect())
 }
 
-/// Every metric of its page is declared for a controller, and promtool parses the page and accepts the names.
+/// The table declares every metric of the page for a controller. promtool parses the page and accepts the names.
 #[tokio::test]
 async fn promtool_accepts_page_of_controller() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0");
@@ -92,7 +92,7 @@ async fn promtool_accepts_page_of_controller() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// The node has a volume. Every metric of its page is declared.
+/// The node has a volume, and the table declares every metric of its page.
 #[test]
 fn promtool_accepts_page_of_node() {
     with_mounts(|| async {

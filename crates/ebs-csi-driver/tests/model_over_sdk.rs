@@ -1,7 +1,7 @@
-//! The model test through the real SDK: every call is signed and sent as EC2's Query protocol to the simulator's HTTP
-//! service inside this process, and its XML is parsed again. Time is paused.
+//! The model test through the real SDK: the SDK signs every call, sends it as EC2's Query protocol to the simulator's
+//! HTTP service inside this process, and parses the XML of the reply. Time is paused.
 //!
-//! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+//! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` sets the number of seeds.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use ebs_model::{Failure, Options, caught, run, run_seeds};
 use ebs_sim::Ec2Service;
 use ebs_sim::port::SimEc2;
 
-/// The seeds of `make test`. They differ from the seeds over the port.
+/// The seeds of `make test`. The model test without the SDK uses other seeds.
 const SEEDS: std::ops::Range<u64> = 20_000..20_300;
 
 struct Unseen;
@@ -21,7 +21,7 @@ impl Observer for Unseen {
     fn observe(&self, _observation: &Observation<'_>) {}
 }
 
-/// Returns a client like a new driver process creates it, whose requests reach the simulator's HTTP service.
+/// Returns a client as a new driver process creates it, whose requests reach the simulator's HTTP service.
 async fn client(sim: SimEc2) -> Arc<AwsEc2> {
     let service = Ec2Service::new(sim.engine().clone());
     let transport = Transport::answering(move |request: http::Request<Bytes>| {

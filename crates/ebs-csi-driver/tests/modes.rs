@@ -30,7 +30,7 @@ async fn controller_mode_serves_no_node_and_needs_no_metadata() -> anyhow::Resul
     world.finish().await
 }
 
-/// A node service without the permission to mount starts, because its other calls work.
+/// A node service starts even without the permission to mount, because its other calls work.
 #[tokio::test]
 async fn node_without_mount_permission_logs_warning() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start_without_driver().await?;

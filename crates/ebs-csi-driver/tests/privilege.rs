@@ -1,5 +1,5 @@
-//! The permissions that the node service needs (`docs/security.md`), enforced on a running one with the profiles in
-//! `deploy/security`. Needs root and runc. Every test has its own mount namespace.
+//! Tests the permissions that the node service needs (`docs/security.md`). The profiles in `deploy/security` restrict
+//! the running service to them. Needs root and runc. Every test has its own mount namespace.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn profile() -> anyhow::Result<Value> {
     serde_json::from_slice(&text).context("the seccomp profile")
 }
 
-/// Returns the profile without some calls.
+/// Returns the seccomp profile without some system calls.
 fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     let mut profile = profile()?;
     for group in profile["syscalls"].as_array_mut().context("syscalls")? {
@@ -41,7 +41,7 @@ fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     Ok(profile)
 }
 
-/// Returns the capabilities that this machine can grant.
+/// Returns the capabilities to give to the node service, as far as this machine can grant them.
 fn capabilities() -> anyhow::Result<Vec<String>> {
     let wanted = std::env::var("EBS_TEST_NODE_CAPABILITIES");
     let wanted: Vec<String> = match &wanted {
@@ -58,7 +58,7 @@ async fn world() -> anyhow::Result<World> {
     World::builder(DRIVER).mode("controller").loop_devices().start().await
 }
 
-/// A volume that the controller outside and the node in its pod take through its life.
+/// A volume that a controller outside the pod and the node service in its pod create, use and delete.
 struct Life<'a> {
     world: &'a World,
     pod: &'a NodePod,
@@ -106,7 +106,8 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Stages, publishes, writes, reads statistics and health, grows, and reads the same data after another attachment.
+/// Stages, publishes, writes, reads statistics and health, grows the volume, and reads the same data after another
+/// attachment.
 async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Result<()> {
     let mut life = Life::of(world, pod, access).await?;
     life.bring_up().await?;
@@ -117,8 +118,8 @@ async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Re
         if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&file, 7, DATA)? };
     life.node().stats().await.map_err(refused).context("statistics")?;
     let grown = life.grow(2).await?;
-    // xfs grows while mounted. ext4 does so only where the kernel lets this process, so here it grows at its next
-    // stage, by e2fsck and resize2fs.
+    // xfs grows while mounted. ext4 does that only if the kernel permits it to this process. Here e2fsck and resize2fs
+    // grow ext4 at the next NodeStageVolume call.
     if grown && *access == Access::Mount("xfs".to_owned()) {
         let now = life.node().expand_on_node().await.map_err(refused).context("expand on the node")?;
         ensure!(now == 2 * GIB, "{now} bytes after growth in use");
@@ -153,7 +154,7 @@ fn node_completes_volume_lives_under_shipped_profile() {
         let here = trace.as_ref().map(|_| world.kubelet_dir().join("trace"));
         let rights = match trace {
             None => Rights { capabilities: capabilities()?, seccomp: Some(profile()?) },
-            // Tracing a process needs a permission that the node does not have under the profile.
+            // Under the profile, the node does not have the permission that tracing a process needs.
             Some(_) => {
                 Rights { capabilities: [capabilities()?, vec!["CAP_SYS_PTRACE".to_owned()]].concat(), seccomp: None }
             }
@@ -163,7 +164,7 @@ fn node_completes_volume_lives_under_shipped_profile() {
         let lived = lived.with_context(|| format!("the node's log ends:\n{}", pod.log_tail()));
         lived?;
         match (here, trace) {
-            // The tracer does not forward SIGTERM.
+            // The tracer does not forward SIGTERM, so send it to the node service itself.
             (Some(from), Some(to)) => {
                 std::fs::copy(&from, &to).context("keep the trace")?;
                 drop(pod);
@@ -174,7 +175,7 @@ fn node_completes_volume_lives_under_shipped_profile() {
     });
 }
 
-/// The process has the node's capabilities.
+/// The process has the same capabilities as the node service.
 #[test]
 fn profile_rejects_call_that_node_does_not_need() {
     with_mounts(|| async {
@@ -189,7 +190,7 @@ fn profile_rejects_call_that_node_does_not_need() {
         ] {
             let (status, output) = run_in_pod(&world, program, &filtered).await?;
             ensure!(!status.success() && output.contains("not permitted"), "{program:?}: {status} {output}");
-            // This proves that the profile rejects the call.
+            // The same call succeeds without the profile, so the profile is what rejects it.
             let (status, output) = run_in_pod(&world, program, &free).await?;
             ensure!(status.success(), "{program:?} without the profile: {status} {output}");
         }
@@ -199,8 +200,8 @@ fn profile_rejects_call_that_node_does_not_need() {
     });
 }
 
-/// Kernels before 5.12 lack the calls that complete a mount before it is visible. There the node publishes a volume by
-/// bind and remount.
+/// Kernels before 5.12 lack the calls that complete a mount before it is visible. On such a kernel, the node service
+/// publishes a volume with a bind mount and a remount.
 #[test]
 fn node_on_old_kernel_publishes_by_bind_and_remount() {
     with_mounts(|| async {
@@ -222,7 +223,7 @@ fn node_on_old_kernel_publishes_by_bind_and_remount() {
     });
 }
 
-/// The profile has an allow list and rejects other calls. No call is listed twice, and every group has a reason.
+/// The profile is an allow list, which rejects all other calls. It lists no call twice, and every group has a reason.
 #[test]
 fn profile_is_allow_list_with_reasons_and_no_duplicates() {
     let profile = profile().unwrap();
@@ -267,14 +268,14 @@ fn apparmor_parser_accepts_the_profile() {
         run_tool("/usr/sbin/apparmor_parser", &arguments, TOOL_BOUND)
     };
     parse(&profile).unwrap();
-    // The parser rejects an invalid profile.
+    // Replace a rule by an invalid one: the parser must reject the profile.
     let text = std::fs::read_to_string(&profile).unwrap().replacen("\n  umount,", "\n  no such rule", 1);
     let broken = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&broken, text).unwrap();
     assert!(parse(broken.path()).is_err());
 }
 
-/// Returns the table of `docs/security.md` for the profile.
+/// Returns the table of `docs/security.md` that describes the profile.
 fn table_of_calls() -> String {
     let profile = profile().expect("a profile");
     let mut table = "| what for | calls | |\n|---|---|---|\n".to_owned();

@@ -1,4 +1,5 @@
-//! The process on SIGTERM and SIGINT: a drain, an end at once, and a stop while it starts.
+//! Tests the process on SIGTERM and SIGINT: it drains operations, stops at once on a second signal, and stops while it
+//! starts.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use rustix::process::Signal;
 use tokio::net::{TcpListener, UnixStream};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// Timeout of every wait, on a busy machine.
+/// Timeout of every wait, long enough for a busy machine.
 const BOUND: Duration = Duration::from_secs(180);
-/// EC2 takes so long that no creation ends before the test advances the time.
+/// How long EC2 takes for a creation: no creation ends before the test advances the time.
 const HELD: Duration = Duration::from_secs(600);
 
-/// Starts a driver whose creations EC2 holds back.
+/// Starts a driver whose volumes EC2 does not finish creating until the test advances the time.
 async fn with_held_creations(shutdown_timeout: &str) -> anyhow::Result<World> {
     let held = Timing { create_ms: Some(600_000), ..Timing::default() };
     World::builder(DRIVER).timing(held).arg(&format!("--shutdown-timeout={shutdown_timeout}")).start().await
@@ -30,7 +31,8 @@ async fn signal_during_creation(world: &World, name: &str, signal: Signal) -> an
     world.until_logged("it stops", |log| log.contains("stopping: rejecting new requests")).await
 }
 
-/// SIGTERM drains: the running creation finishes and is answered, the socket file is removed, and the exit code is 0.
+/// On SIGTERM the driver drains: it finishes the running creation and returns its response, removes the socket file,
+/// and exits with 0.
 #[tokio::test]
 async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result<()> {
     let mut world = with_held_creations("180s").await?;
@@ -55,7 +57,7 @@ async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result
 #[tokio::test]
 async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
     for (first, second) in [(Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT), (Signal::INT, Signal::INT)] {
-        // Without the second signal the driver would run for an hour.
+        // Without the second signal, the driver would wait for an hour.
         let mut world = with_held_creations("1h").await?;
         let client = world.client().clone();
         let request = new_volume("pvc-signals", 1, &Access::Block);
@@ -78,8 +80,8 @@ async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// While the driver determines its location, Identity answers and Probe reports not ready. A signal ends the driver
-/// with 0, and a waiting call fails with an error that invites a retry.
+/// While the driver determines its location, Identity answers and Probe reports not ready. On a signal the driver exits
+/// with 0, and a waiting call fails with an error that asks for a retry.
 #[tokio::test]
 async fn starting_driver_serves_identity_and_stops_at_once() -> anyhow::Result<()> {
     // A metadata service that accepts connections and never answers.
@@ -94,7 +96,7 @@ async fn starting_driver_serves_identity_and_stops_at_once() -> anyhow::Result<(
     let socket = world.socket().to_owned();
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let there = async {
-        // The socket file exists shortly before the driver listens on it.
+        // The socket file exists shortly before the driver listens on the socket.
         while UnixStream::connect(&socket).await.is_err() {
             tick.tick().await;
         }

@@ -20,7 +20,7 @@ fn traced(endpoint: &str) -> WorldBuilder {
         .env("OTEL_BSP_SCHEDULE_DELAY", "100")
 }
 
-/// A CreateVolume request of a traced caller.
+/// Returns a CreateVolume request with the trace context of its caller.
 fn called(name: &str) -> Request<csi::CreateVolumeRequest> {
     let mut request = Request::new(new_volume(name, 1, &Access::Block));
     let (trace, span) = CALLER;
@@ -34,8 +34,8 @@ fn children<'a>(spans: &'a [SpanSeen], parent: &SpanSeen) -> Vec<&'a SpanSeen> {
     spans.iter().filter(|span| span.parent == parent.id && span.trace == parent.trace).collect()
 }
 
-/// Spans of RPCs have the names and attributes of gRPC servers and are in their callers' traces. Calls to AWS are their
-/// children. Resource, headers and compression follow the `OTEL_*` variables.
+/// Spans of RPCs have the names and attributes of gRPC servers and join their callers' traces. Calls to AWS are child
+/// spans. The resource, the headers and the compression follow the `OTEL_*` variables.
 #[tokio::test]
 async fn spans_of_rpcs_and_aws_calls_join_the_caller_trace() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -93,7 +93,7 @@ async fn spans_of_rpcs_and_aws_calls_join_the_caller_trace() -> anyhow::Result<(
     world.finish().await
 }
 
-/// The driver checks the collector's certificate against the given authorities.
+/// The driver checks the collector's certificate against the configured certificate authorities.
 #[tokio::test]
 async fn collector_over_tls_needs_trusted_certificate() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! A volume's whole life under the cluster-scoped policy. The demo (`xtask/src/demo.rs`) proves the managed policy. Needs
-//! root.
+//! A volume's whole life under the cluster-scoped policy. The demo (`xtask/src/demo.rs`) covers the managed policy.
+//! Needs root.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ebs_testkit::world::{Shipped, World, with_mounts};
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(180);
 
-/// The cluster-scoped policy alone allows a whole life with snapshot, restore and expansion.
+/// The cluster-scoped policy alone permits everything from creation to deletion, with snapshot, restore and expansion.
 #[test]
 fn cluster_scoped_policy_allows_whole_life() {
     with_mounts(|| async {
@@ -20,7 +20,7 @@ fn cluster_scoped_policy_allows_whole_life() {
             .principal_tag("eks-cluster-name", "blue")
             .start_without_driver();
         let mut world = world.await?;
-        // The policy also checks tags of the instance, which EKS sets.
+        // The policy also checks tags that EKS sets on the instance.
         world.tag_instances("eks:cluster-name", "blue").await?;
         world.start_driver().await?;
         let (client, ext4) = (world.client(), Access::Mount("ext4".to_owned()));

@@ -1,4 +1,4 @@
-//! Volume capabilities, and which of them EBS supports.
+//! Volume capabilities, and the check that EBS supports them.
 
 use std::collections::BTreeSet;
 
@@ -7,30 +7,31 @@ use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use ebs_mounter::{FsType, MountOptions, OptionsError};
 
-/// How a workload uses the volume.
+/// How workloads access the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// As a raw device.
     Block,
     /// As a file system.
     Mount {
-        /// The requested type. May be empty.
+        /// The requested file system. Empty if the request does not name one.
         fs_type: String,
     },
-    /// The capability has no access type.
+    /// The request does not set an access type.
     Unset,
 }
 
 /// The file system of Windows nodes.
 const NTFS: &str = "ntfs";
-/// File systems of Linux nodes, for messages.
+/// File systems of Linux nodes, for error messages.
 const ON_LINUX: &str = "ext4, ext3, ext2 or xfs";
 const WINDOWS: &str = "windows";
-/// The types for which the Windows node uses its default.
+/// File systems for which a Windows node uses NTFS, its default.
 const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
-    /// Returns the file system that a Linux node would make, or `None` for raw block volumes and unknown names.
+    /// Returns the file system with which a Linux node would format the volume, or `None` for raw block volumes and
+    /// unknown names.
     pub fn linux_file_system(&self) -> Option<FsType> {
         match self {
             Self::Mount { fs_type } => FsType::parse(fs_type).ok(),
@@ -43,7 +44,7 @@ impl Access {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Capability {
     pub access: Access,
-    /// Access by several nodes at once (block only).
+    /// Several nodes may access the volume at once (block only).
     pub multi_node: bool,
 }
 
@@ -70,7 +71,7 @@ pub enum CapabilityError {
         "volume_capability asks for file system {fs_type:?}, which no node can mount; use {ON_LINUX}, or {NTFS} for Windows nodes"
     )]
     FileSystem { fs_type: String },
-    /// The required topology permits only nodes of an operating system that cannot mount the file system.
+    /// The required topology permits only nodes with an operating system that cannot mount the file system.
     #[error(
         "volume_capability asks for file system {fs_type:?}, but accessibility_requirements allow only {os} nodes, which cannot \
              mount it; use {possible}"
@@ -123,7 +124,7 @@ pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityEr
     Ok(Capability { access: access(wire).0, multi_node })
 }
 
-/// Returns all capabilities of a request, of which each must be supported.
+/// Returns all capabilities of a request, or an error unless EBS supports each of them.
 ///
 /// # Errors
 /// [`CapabilityError`], when the list is empty or for the first unsupported capability.
@@ -135,7 +136,7 @@ pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, Capabilit
 }
 
 /// Refuses a file system or mount flags that no node can use, as far as the controller can check this. `systems` are
-/// the operating systems that the required topology permits, or `None` for any.
+/// the operating systems that the required topology permits, or `None` if it permits any.
 ///
 /// # Errors
 /// [`CapabilityError::FileSystem`], [`CapabilityError::OtherSystem`], [`CapabilityError::MountFlags`].
@@ -152,7 +153,8 @@ pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>
             }
             continue;
         }
-        // A class without a file system gets the default of Linux. On Windows such a volume is NTFS.
+        // Accept ext names for Windows: a StorageClass that names no file system requests the Linux default, and a
+        // Windows node formats such a volume as NTFS.
         if only(WINDOWS) && !fs_type.is_empty() && !EXT.iter().any(|ext| fs_type.eq_ignore_ascii_case(ext)) {
             return other("Windows", NTFS);
         }
@@ -202,7 +204,7 @@ mod tests {
         VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
     }
 
-    /// No other access mode is supported, also of a later version of CSI.
+    /// The driver rejects all other access modes, including modes of a later version of CSI.
     #[test]
     fn single_writer_gets_any_access_and_several_writers_only_block() {
         let block = || Some(AccessType::Block(BlockVolume {}));
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// As a file system or raw. Other access modes are unsupported.
+    /// The volume is a file system or a raw device. The driver rejects other access modes.
     #[test]
     fn node_local_volume_has_one_writer_on_one_or_several_nodes() {
         for mode in 0..9 {

@@ -1,4 +1,4 @@
-//! Requested sizes.
+//! Sizes that requests ask for.
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;
@@ -71,8 +71,8 @@ fn read(range: &CapacityRange) -> Result<(Option<Gib>, Option<u64>), CapacityErr
     }
 }
 
-/// Returns the size of a new volume. The default is 100 GiB without a range, and the minimum of the type with a limit
-/// only.
+/// Returns the size of a new volume: 100 GiB without a range, and the minimum of the volume type if the range sets only
+/// a limit.
 ///
 /// # Errors
 /// [`CapacityError`] when no size fits.
@@ -93,7 +93,7 @@ pub fn for_new_volume(
     Ok(CapacityRequest { required, fallback: least, limit: limit.map(whole_gib) })
 }
 
-/// Refuses a size that the new file system cannot have. ext2 and ext3 have 32-bit block numbers, and mke2fs refuses a
+/// Refuses a size that the new file system cannot have. ext2 and ext3 have 32-bit block numbers, and mke2fs rejects a
 /// device with more blocks.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ pub fn check_file_systems(
     Ok(())
 }
 
-/// Returns the size to which a volume is to grow.
+/// Returns the size to which a volume must grow.
 ///
 /// # Errors
 /// [`CapacityError`], also when the range is missing or has no required size.
@@ -123,7 +123,8 @@ pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError
     required.ok_or(CapacityError::Empty)
 }
 
-/// Returns the whole GiB below a limit. A limit that EC2 cannot express has no effect.
+/// Returns the number of whole GiB within a limit. If EC2 cannot express it, returns the largest size, so that the
+/// limit has no effect.
 fn whole_gib(limit: u64) -> Gib {
     Gib(u32::try_from(limit / ebs_ec2::GIB).unwrap_or(u32::MAX))
 }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_becomes_one_gib_and_no_range_becomes_100_gib() {
+    fn size_is_rounded_up_to_gib_and_defaults_to_100_gib() {
         assert_eq!(new(range(1, 0)).expect("fits").required, Some(Gib(1)));
         assert_eq!(new(range(GIB + 1, 0)).expect("fits").required, Some(Gib(2)));
         let absent = new(None).expect("fits");
@@ -161,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn limit_alone_gives_the_minimum_size_of_the_type() {
+    fn size_is_the_minimum_of_the_type_with_only_a_limit() {
         let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
         assert_eq!((got.required, got.fallback, got.limit), (None, Gib(4), Some(Gib(10))));
         let error = for_new_volume(range(0, 3 * GIB).as_ref(), &VolumeType::Io2).expect_err("io2 has at least 4 GiB");
         assert_eq!(error.meaning(), Meaning::OutOfRange);
     }
 
-    /// At creation and at expansion. Zero means that neither required nor limit is set.
+    /// Both creation and expansion refuse the size. Zero means that the field is not set.
     #[test]
     fn zero_or_negative_size_is_refused() {
         for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {

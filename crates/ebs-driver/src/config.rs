@@ -7,7 +7,7 @@ use ebs_ec2::Tags;
 use crate::server::EndpointError;
 use crate::tags::TagError;
 
-/// The services of a process.
+/// The services that a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Identity and controller.
@@ -34,7 +34,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An invalid option, because of which the process does not start (exit code 2).
+/// An invalid option. The process does not start, and exits with 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("--endpoint is not valid")]
@@ -75,7 +75,8 @@ pub fn extra_tags(extra: &[String], deprecated: &[String]) -> Result<Tags, Confi
     Ok(tags)
 }
 
-/// Parses `k=v,k=v`, repeated. Splits at commas, then at the first `=`, trims white space and skips empty entries.
+/// Parses the values of all flags, each of the form `k=v,k=v`. Splits at commas, then at the first `=`, trims white
+/// space and skips empty entries.
 fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
     let entries = flags.iter().flat_map(|flag| flag.split(',')).map(str::trim).filter(|entry| !entry.is_empty());
     entries
@@ -90,7 +91,7 @@ fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
 mod tests {
     use super::*;
 
-    /// The tags of the deprecated flag are merged, and lose against extra tags.
+    /// The driver adds the tags of the deprecated flag. For the same key, the extra tags take precedence.
     #[test]
     fn extra_tags_are_trimmed_and_override_the_deprecated_flag() {
         let extra = [" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];

@@ -1,6 +1,6 @@
-//! The data that the controller sends to the node: the volume context, written when a volume is created (or by hand in
-//! a static PersistentVolume), and the publish context, written with each attachment. Both are string maps that the
-//! orchestrator passes on. Only this module knows their keys and the format of their values.
+//! The data that the controller sends to the node. The volume context is written when a volume is created (or by hand
+//! in a static PersistentVolume), the publish context with each attachment. Both are string maps that the orchestrator
+//! passes on. Only this module defines their keys and the format of their values.
 
 mod format_key;
 mod publish_context;
@@ -12,7 +12,7 @@ pub use volume_context::VolumeContext;
 
 use ebs_mounter::PartitionError;
 
-/// A value that the node cannot use.
+/// A context value that the node cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     #[error("the publish context has no key {key}")]

@@ -42,7 +42,7 @@ use crate::timeouts;
 
 pub use error::ControllerError;
 
-/// The capabilities of the reference driver in its order, then the additional ones of this driver.
+/// The reference driver's capabilities in its order, then the additional ones of this driver.
 const CAPABILITIES: [rpc::Type; 9] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::CloneVolume,
@@ -60,7 +60,7 @@ const CAPABILITIES: [rpc::Type; 9] = [
 pub struct ControllerOptions {
     pub driver: DriverName,
     pub tags: TagPolicy,
-    /// `--enable-node-local-volumes`: handles `local-ebs://…` can be published.
+    /// `--enable-node-local-volumes`: permits publishing handles `local-ebs://…`.
     pub node_local_volumes: bool,
     /// How long the driver gathers changes of one volume before it carries them out.
     pub modification_window: Duration,
@@ -77,7 +77,7 @@ impl Default for ControllerOptions {
     }
 }
 
-/// The CSI controller service over one EC2. Clones share everything.
+/// The CSI controller service, over one EC2 client. Clones share all state.
 pub struct ControllerService<E> {
     cloud: Arc<Cloud<E>>,
     operations: Operations,
@@ -97,14 +97,14 @@ impl<E: Ec2> ControllerService<E> {
         Self { cloud, operations, options: Arc::new(options) }
     }
 
-    /// Records the connection of a request, before the operation that the request starts or joins.
+    /// Records the connection of a request before the request starts or joins an operation.
     fn record_connection<R>(&self, sidecar: Sidecar, request: &Request<R>) {
         self.cloud.record_request(sidecar, request.extensions().get().copied());
     }
 }
 
-/// Implements the service from a table: each RPC with its function and with the sidecar that sends it, as far as the
-/// choice of the leader needs that, and the RPCs that are not supported.
+/// Implements the service from a table. A row has an RPC, the function that implements it, and the sidecar that sends
+/// it if the choice of the leader depends on that sidecar. The table ends with the unsupported RPCs.
 macro_rules! controller_rpcs {
     (
         supported {

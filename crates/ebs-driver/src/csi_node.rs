@@ -1,4 +1,4 @@
-//! The adapter of the CSI Node service, which the node services of Linux, of Windows and of other machines share.
+//! Adapts the CSI Node service to the node services of Linux, of Windows and of other machines.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::status::unimplemented_rpc;
 
 pub use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
 
-/// The CSI Node service over the implementation `N`. Clones share it.
+/// The CSI Node service of the implementation `N`. Clones share the implementation.
 #[derive(Debug)]
 pub struct CsiNode<N>(Arc<N>);
 
@@ -35,7 +35,7 @@ impl<N> Clone for CsiNode<N> {
 
 macro_rules! node_rpcs {
     ($($method:ident = $rpc:ident => $name:ident($request:ident) -> $response:ident;)+) => {
-        /// The RPCs of the Node service on one kind of machine. By default, an RPC is refused.
+        /// The RPCs of the Node service on one kind of machine. The default implementation of each RPC refuses it.
         #[tonic::async_trait]
         pub trait NodeRpcs: Sized + Send + Sync + 'static {
             /// The capabilities that NodeGetCapabilities returns.

@@ -35,14 +35,14 @@ mod tests;
 mod tree;
 mod value;
 
-/// The data of a template, which is the value of dot: a struct of named strings.
+/// The data of a template, which is the initial value of dot: a struct of named strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
     fields: Vec<(&'static str, String)>,
 }
 
 impl Data {
-    /// Creates the data with fields in the order in which Go would print them.
+    /// Creates the data. The fields have the order in which Go would print them.
     pub fn new(fields: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         Self { fields: fields.into_iter().collect() }
     }
@@ -71,7 +71,7 @@ pub enum TemplateError {
     /// The template cannot be evaluated with these values.
     #[error("evaluate template, line {line}: {message}")]
     Evaluate { line: usize, message: String },
-    /// The template is larger, deeper or longer-running than a short value needs.
+    /// The template is larger, deeper or longer-running than short values need.
     #[error("render template: {0}")]
     Limit(String),
 }

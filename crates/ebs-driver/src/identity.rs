@@ -42,7 +42,8 @@ fn service(service: service::Type) -> PluginCapability {
     PluginCapability { r#type: Some(Type::Service(Service { r#type: service.into() })) }
 }
 
-/// Returns the capabilities of a mode. A node process has no controller, and both support growth of volumes in use.
+/// Returns the plugin capabilities of a mode. A process in node mode offers no controller service. Controller and node
+/// both support growth of volumes in use.
 fn capabilities(mode: Mode) -> Vec<PluginCapability> {
     let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
     let mut all = Vec::new();

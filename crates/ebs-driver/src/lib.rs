@@ -1,8 +1,9 @@
 //! The CSI services (identity, controller and node) and their socket.
 //!
-//! A request is parsed once into a typed plan, without string maps behind it. A mutation runs as an operation that
-//! outlives its request ([`operation`]). One place converts its result into a gRPC status ([`status`]). `ebs-cloud`
-//! contains the EC2 policy, and `ebs-mounter` handles disks: this crate uses neither an SDK nor devices.
+//! Each RPC parses its request once into a typed plan, and no later code reads string maps. A mutation runs as an
+//! operation that outlives its request ([`operation`]). One place converts its result into a gRPC status ([`status`]).
+//! `ebs-cloud` decides which EC2 calls to make, and `ebs-mounter` handles disks: this crate uses neither an SDK nor
+//! devices.
 
 pub mod capability;
 pub mod capacity;

@@ -1,8 +1,8 @@
 //! The node service: stages, publishes, grows and inspects volumes on this machine.
 //!
 //! `request` turns a request into a typed plan. Mutations run as operations that outlive the request. The pure
-//! functions of `decide` compare existing mounts with the request, and `ebs-mounter` handles the disks. Every call must
-//! expect that a previous call did only a part of a step.
+//! functions of `decide` compare existing mounts with the request, and `ebs-mounter` handles the disks. A previous call
+//! may have ended in the middle of any step, so every call must accept a partial result.
 
 mod backlog;
 mod dead_mounts;
@@ -45,15 +45,15 @@ pub use request::{Handle, RequestError};
 pub struct NodeOptions {
     /// The driver's name, from which topology keys and publish-context keys derive.
     pub driver: DriverName,
-    /// This machine. NodeGetInfo refreshes its metadata each time.
+    /// This machine. Each NodeGetInfo refreshes its metadata.
     pub machine: Arc<Machine>,
     /// `--volume-attach-limit` and `--reserved-volume-attachments`.
     pub limits: LimitFlags,
-    /// `--legacy-xfs`: new xfs file systems without the features that kernels before 5.10 lack.
+    /// `--legacy-xfs`: creates xfs file systems without the features that kernels before 5.10 lack.
     pub legacy_xfs: bool,
 }
 
-/// The CSI node service. Clones share everything.
+/// The CSI node service. Clones share all state.
 pub type NodeService = CsiNode<LinuxNode>;
 
 /// The implementation of [`NodeService`].
@@ -61,7 +61,7 @@ pub struct LinuxNode {
     options: NodeOptions,
     mounter: Mounter,
     operations: Operations,
-    /// The result of the last check of all volumes, as status and reason.
+    /// The status and reason of each unhealthy volume at the last check of all volumes.
     unhealthy: Mutex<BTreeMap<VolumeId, (&'static str, &'static str)>>,
     backlog: Backlog,
 }
@@ -79,8 +79,8 @@ impl NodeService {
         Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
-    /// Waits until the register of volumes is written, for at most `bound`. Returns false when the wait timed out. Call
-    /// it at the end of the process, after its operations.
+    /// Waits, for at most `bound`, until the register of volumes is written. Returns false when the wait timed out.
+    /// Call this at the end of the process, after its operations.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.implementation().mounter.register_written(bound).await
     }

@@ -1,4 +1,4 @@
-//! NodeGetInfo for each operating system: the ID of the node, its topology and how many volumes it can attach.
+//! Builds the response to NodeGetInfo for each operating system: the node's ID, its topology and its attachment limit.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use ebs_metadata::{LimitFlags, NodeMetadata, attach_limit};
 
 use crate::topology;
 
-/// Returns the response to NodeGetInfo. `own_at_boot` is the number of the driver's disks that the machine had at boot.
-/// `os` is the name of the operating system as Kubernetes writes it.
+/// Returns the response to NodeGetInfo. `own_at_boot` is the number of this driver's disks that were attached when the
+/// machine booted. `os` is the operating system in Kubernetes' notation.
 pub fn response(
     metadata: &NodeMetadata,
     driver: &DriverName,

@@ -1,9 +1,9 @@
-//! The node service of a machine that is not an EC2 instance. It is registered, and refuses all volumes.
+//! The node service of a machine that is not an EC2 instance. The node is registered, but refuses all volumes.
 //!
 //! No EBS volume can be attached to such a machine. If the driver exited, Kubernetes would restart it forever. If
-//! NodeGetInfo failed, the same would happen to the registrar, which exits when the kubelet reports a failed
-//! registration. So the node is registered, with an ID that names no instance, and without a topology. Each volume
-//! requires a topology, which this node never has, so by CSI no pod with such a volume is scheduled here.
+//! NodeGetInfo failed, the kubelet would report a failed registration, and the registrar would exit and be restarted
+//! forever. The node is therefore registered with an ID that names no instance, and without a topology. Each volume
+//! requires a topology, so by CSI the scheduler places no pod with such a volume here.
 
 use csi_proto::csi::NodeGetInfoResponse;
 use tonic::Status;
@@ -12,7 +12,7 @@ use crate::csi_node::{CsiNode, NodeCapability, NodeRpcs};
 use crate::rpc::Rpc;
 use crate::status::{Meaning, status};
 
-/// The maximum length of the machine's name in its ID. The kubelet accepts IDs of up to 256 bytes.
+/// The maximum length of the machine's name within the node ID. The kubelet accepts IDs of up to 256 bytes.
 const LONGEST_NAME: usize = 200;
 
 /// The node service of a machine that is not an EC2 instance.
@@ -23,12 +23,12 @@ pub struct NotEc2 {
 }
 
 impl NotEc2 {
-    /// Creates the service for the machine `name`. `what` describes the machine in the words of the metadata source.
+    /// Creates the service for the machine `name`. `what` is the metadata source's description of the machine.
     pub fn service(name: &str, what: &str) -> CsiNode<Self> {
         CsiNode::wrap(Self { name: name.chars().take(LONGEST_NAME).collect(), what: what.to_owned() })
     }
 
-    /// Returns an ID that names no instance, so that the controller returns NotFound for it.
+    /// Returns an ID that is not an instance ID, so that the controller returns NotFound for it.
     fn id(&self) -> String {
         format!("no-ec2-instance:{}", self.name)
     }
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// It has no topology, its ID belongs to no instance, and the errors describe the machine.
+    /// The response has no topology, and its ID belongs to no instance. Errors describe the machine.
     #[tokio::test]
     async fn non_ec2_machine_registers_without_topology_and_refuses_pods() {
         let node = NotEc2::service("hybrid-1", "its providerID is eks-hybrid:///us-west-2/c/mi-0abc");

@@ -1,15 +1,17 @@
 //! Operations: mutations that outlive the request that started them.
 //!
-//! A mutating RPC runs in its own task, which holds its [`Key`] until the future has ended. The request only waits for
-//! it. When the client disconnects, its deadline passes or the timeout of the RPC is over, the wait ends and the work
+//! A mutating RPC runs in its own task, which holds its [`Key`] until the work has ended. The request only waits for
+//! the task. When the client disconnects, or its deadline or the RPC's timeout passes, the wait ends and the work
 //! continues. The work checks [`Waiters::any`], and starts no further mutation when no caller waits. Work without
-//! mutations runs to its end: a client with a short deadline joins it with its next call, or finds it done.
+//! mutations runs to its end, so that a client with a short deadline can join it, or find it done, with its next call.
 //!
-//! - Same key, equal plan: the caller *joins* and shares the result. [`Content`] defines equality.
-//! - Same key, another plan: [`OperationError::Busy`]. But [`Operations::run`] asks an operation without callers to end
-//!   ([`Waiters::superseded`]), which it does after its call in flight.
-//! - Another key that excludes this one ([`Key`]): the same.
-//! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for every waiting caller.
+//! - A request with the same key and an equal plan *joins* the operation and shares its result. [`Content`] defines
+//!   equality.
+//! - A request with the same key and another plan gets [`OperationError::Busy`] while a caller waits for the operation.
+//!   If no caller waits, [`Operations::run`] asks the operation to end ([`Waiters::superseded`]), which it does after
+//!   its current call.
+//! - The same applies to a request whose key excludes the operation's key ([`Key`]).
+//! - A panic frees the key. Every waiting caller gets [`OperationError::OutcomeUnknown`].
 //! - A finished result is never replayed: the next call runs again.
 //!
 //! Decision: `docs/decisions/0002-run-each-change-as-an-operation.md`.
@@ -38,10 +40,10 @@ use slot::{Running, Slots};
 
 use crate::status::{IntoStatus, Meaning, to_status};
 
-/// The reason why an operation gave no result to this caller.
+/// Why an operation returned no result to this caller.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
-    /// Another operation holds this key, which is the caller's key or excludes it. Nothing was started.
+    /// Another operation holds this key, which equals or excludes the caller's key. The call has started nothing.
     #[error("another request for {0} with different content is still running")]
     Busy(Key),
     /// The wait has timed out. The work continues, and a retry joins it.
@@ -51,12 +53,12 @@ pub enum OperationError<E> {
         /// How long this caller waited.
         waited: Duration,
     },
-    /// The work panicked, so that its effect is unknown.
+    /// The work panicked, so its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
     #[error("the driver is shutting down and does not start the operation for {0}")]
     ShuttingDown(Key),
-    /// The work ended with this error, which all waiting callers share.
+    /// The work failed with this error, which all waiting callers share.
     #[error(transparent)]
     Failed(Arc<E>),
 }
@@ -91,13 +93,13 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
 /// The result of an operation for all its waiters, or the text of a panic.
 type Outcome<T, E> = Result<Result<T, Arc<E>>, String>;
 
-/// Wakes the waiters in the order in which they came, so that a run on paused time is repeatable.
+/// A receiver for each waiter. They wake in the order in which they came, so that a run on paused time is repeatable.
 type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
 
-/// Nothing is ever sent: the end of the operation drops the sender.
+/// Closes when the operation ends, which drops the sender. Never receives a value.
 type Ended = Shared<oneshot::Receiver<Infallible>>;
 
-/// The content of a request, as a typed value without secrets. Requests with one key and equal content are one
+/// The content of a request, as a typed value without secrets. Requests with the same key and equal content run as one
 /// operation.
 pub trait Content: Send + 'static {
     /// Returns true when the running operation also fulfils the other request.
@@ -116,17 +118,17 @@ impl<P: PartialEq + Send + 'static> Content for P {
     }
 }
 
-/// The state of a key when a call arrives.
+/// How a call enters the table of operations.
 enum Entry<T, E> {
     Wait(Receiver<T, E>, Waiter),
-    /// An operation with waiting callers holds this key.
+    /// An operation that holds this key has waiting callers.
     Busy(Key),
-    /// No caller waits for the other operation, which ends when this channel closes.
+    /// No caller waits for the other operation. This channel closes when that operation ends.
     Ending(Ended, Successor),
     Closing,
 }
 
-/// All running operations of one service. The controller and the node service each have their own.
+/// All running operations of one service. The controller service and the node service each have their own.
 ///
 /// Clones share the same operations.
 #[derive(Clone, Default)]
@@ -137,7 +139,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Creates the table, without running operations.
+    /// Creates an empty table of operations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -148,19 +150,21 @@ impl Operations {
         Self { never_takes_over: true, ..self.clone() }
     }
 
-    /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `timeout`.
-    /// Asks another operation that holds the key without callers to end, waits for its end and then runs. With this,
-    /// Unpublish takes over from a Publish whose caller has left. Meanwhile, no call can join the operation that is to
-    /// end.
+    /// Runs `work` under `key`, or joins a running operation with an equal `plan`, and waits for the result for at most
+    /// `timeout`.
     ///
-    /// Requests with an equal `plan` have the same content. The future of `work` is polled to its end, even when the
-    /// caller leaves. Work that had stopped for lack of callers just before this call joined runs again, once.
+    /// If a different operation without callers holds the key, asks it to end, waits for its end, and then runs.
+    /// ControllerUnpublishVolume thereby takes over from a ControllerPublishVolume whose caller has left. No call can
+    /// join the operation that was asked to end.
+    ///
+    /// Polls the future of `work` to its end, even when the caller leaves. If this call joins work that is about to
+    /// stop for lack of callers, runs the work again, once.
     ///
     /// Cancellation: dropping the returned future only removes this caller from the operation's waiters.
     ///
     /// # Errors
     /// [`OperationError`]. Only `Failed` comes from the work itself. `Busy`: a caller still waits for the other
-    /// operation. `StillRunning`: the result or the end of the other operation did not come within `timeout`.
+    /// operation. `StillRunning`: this operation has not returned, or the other one has not ended, within `timeout`.
     pub async fn run<P, T, E, F, W>(
         &self,
         key: Key,
@@ -253,9 +257,9 @@ impl Operations {
             let release = release;
             let ended = AssertUnwindSafe(future).catch_unwind().await;
             let ended = ended.map(|result| result.map_err(Arc::new)).map_err(|panic| panic_text(panic.as_ref()));
-            // The key is freed before any caller gets the result, so that an immediate next call is not Busy.
+            // Free the key before any caller receives the result, so that an immediate next call is not Busy.
             drop(release);
-            // The send fails when no caller waits any more.
+            // The send fails if no caller waits any more.
             drop(send.send(ended));
         };
         self.tasks.spawn(task.in_current_span());
@@ -266,8 +270,7 @@ impl Operations {
 /// Finds a running operation that excludes `key`.
 fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
-    // An operation with callers comes first, then the order of the keys decides, so that the result does not depend on
-    // a hash.
+    // Prefer an operation with callers, then the lowest key, so that the result does not depend on the hash order.
     in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
     let (held, running) = in_the_way.first()?;
     Some(match takes_over && !running.waiters.any() {
@@ -280,7 +283,7 @@ fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T,
 struct Release {
     slots: Arc<Mutex<Slots>>,
     key: Key,
-    /// Declared last, so that it closes after the key is free.
+    /// Declared last, so that it is dropped, and `ended` closes, after the key is free.
     _alive: oneshot::Sender<Infallible>,
 }
 
@@ -290,7 +293,7 @@ impl Drop for Release {
     }
 }
 
-/// Waits for the outcome for the time that is `left`. The waiter leaves when this future ends or is dropped.
+/// Waits for the outcome, for at most `left`. The waiter leaves when this future ends or is dropped.
 async fn wait<T: Clone, E>(
     (key, timeout): (&Key, Duration),
     outcome: Receiver<T, E>,

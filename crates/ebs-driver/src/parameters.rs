@@ -1,7 +1,7 @@
 //! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values.
 //!
 //! The parsers read the whole map of strings and refuse it at the first invalid entry. Keys are case-insensitive,
-//! except the prefix `tagSpecification`. Two spellings of one key are refused.
+//! except the prefixes of tag keys. The parsers refuse two spellings of one key.
 
 mod applicable;
 mod error;
@@ -26,12 +26,12 @@ use ebs_ec2::IopsRequest;
 
 use crate::go_template::Data;
 
-/// Prefix of the keys that set a tag, case-sensitive.
+/// Prefix of the keys that set a tag. It is case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
-/// Prefix of the keys that name a tag to delete, case-sensitive.
+/// Prefix of the keys that name a tag to delete. It is case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
 
-/// One entry in the user's spelling.
+/// One parameter, with its key in the user's spelling.
 struct Entry<'a> {
     key: &'a str,
     value: &'a str,
@@ -44,7 +44,7 @@ pub struct TagTemplate {
     pub(crate) template: String,
 }
 
-/// A parameter map sorted by lower-cased key, with the tags separate.
+/// A parameter map sorted by lower-case key, with the tags kept separately.
 struct Sorted<'a> {
     entries: BTreeMap<String, Entry<'a>>,
     tags: Vec<TagTemplate>,
@@ -67,7 +67,7 @@ impl<'a> Sorted<'a> {
         Ok(sorted)
     }
 
-    /// Refuses `tagDeletion*` where it has no meaning.
+    /// Refuses `tagDeletion*` in a class that cannot delete tags.
     fn without_deletions(self) -> Result<Self, ParameterError> {
         match self.deletions.first() {
             None => Ok(self),
@@ -76,17 +76,17 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Names of the Kubernetes objects of a volume, which the provisioner adds. They are empty when unknown.
+/// Names of the volume's Kubernetes objects, which the provisioner adds. They are empty when unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimNames {
     pub pvc_name: String,
     pub pvc_namespace: String,
-    /// Name of the volume object.
+    /// Name of the PersistentVolume.
     pub pv_name: String,
 }
 
 impl ClaimNames {
-    /// Returns the variables for templates of tags. Unknown names are empty.
+    /// Returns the variables for tag templates. Unknown names are empty.
     pub fn template_data(&self) -> Data {
         Data::new([
             ("PVCName", self.pvc_name.clone()),
@@ -100,7 +100,7 @@ const PVC_NAME_KEY: &str = "csi.storage.k8s.io/pvc/name";
 const PVC_NAMESPACE_KEY: &str = "csi.storage.k8s.io/pvc/namespace";
 const PV_NAME_KEY: &str = "csi.storage.k8s.io/pv/name";
 
-/// Combines the two parameters for IOPS.
+/// Combines the two parameters that set IOPS.
 ///
 /// # Errors
 /// [`ParameterError::TwoIops`], when both are set.

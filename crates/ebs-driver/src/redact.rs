@@ -1,7 +1,8 @@
 //! Summaries of requests for the log, without secrets.
 //!
-//! Generated messages show all fields except `secrets`, and a user may put a secret into another field. So each request
-//! has a summary that lists the safe fields one by one. Other fields are not logged.
+//! The `Debug` output of generated messages hides only the `secrets` field, but a user may put a secret into another
+//! field. Each request therefore has a summary that lists its safe fields one by one, and the driver logs no other
+//! field.
 //!
 //! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 
@@ -12,8 +13,8 @@ use csi_proto::{csi, modify};
 
 use crate::rpc::Rpc;
 
-/// Substrings of keys whose values are not logged although the field is not secret, because a user may put a secret
-/// there.
+/// The driver does not log the value of a key with one of these substrings, even in a field that is not secret, because
+/// a user may put a secret there.
 const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "credential", "private"];
 
 /// The part of a request that may be logged.
@@ -25,7 +26,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Creates the summary of an RPC for `subject` (a volume, snapshot or name, or empty).
+    /// Creates the summary of an RPC's request. `subject` is a volume, a snapshot, a name, or empty.
     pub fn new(rpc: Rpc, subject: &str) -> Self {
         Self { rpc, subject: subject.to_owned(), fields: Vec::new() }
     }
@@ -41,13 +42,13 @@ impl Summary {
         self.rpc
     }
 
-    /// Returns the volume, snapshot or name of the request.
+    /// Returns the volume, snapshot or name that the request is about.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 }
 
-/// Formats a map without the values of suspicious keys.
+/// Formats a map, without the values of suspicious keys.
 fn without_suspects(map: &HashMap<String, String>) -> String {
     let shown = |(key, value): (&'_ String, &'_ String)| {
         let lower = key.to_lowercase();
@@ -73,7 +74,7 @@ impl fmt::Debug for Summary {
     }
 }
 
-/// A request that knows which of its fields may be logged.
+/// A request with a summary of the fields that may be logged.
 pub trait Summarize {
     /// Returns the fields that may be logged.
     fn summary(&self) -> Summary;
@@ -83,7 +84,7 @@ fn range(range: &Option<csi::CapacityRange>) -> String {
     range.map_or_else(|| "none".to_owned(), |r| format!("{}..{}", r.required_bytes, r.limit_bytes))
 }
 
-/// Lists the safe fields of each request: the subject, and then plain fields, sizes, messages and maps.
+/// Lists the safe fields of each request: the subject, then plain fields, sizes, messages and maps.
 macro_rules! summarize {
     ($($request:ty => $rpc:ident($subject:ident $(, $name:ident = $kind:tt $field:ident)*);)+) => {
         $(impl Summarize for $request {

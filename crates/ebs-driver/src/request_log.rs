@@ -1,7 +1,7 @@
 //! The log lines of a request: its summary when it arrives, and one line when it fails.
 //!
-//! The failure line is written once, at the boundary (`server::layer`), from the status for the caller, which contains
-//! the whole chain of causes. Handlers do not log the failure.
+//! `server::layer` logs the failure once, from the status that the caller receives and that contains the whole chain of
+//! causes. Handlers do not log it.
 
 use tonic::Request;
 use tracing::Span;
@@ -13,8 +13,8 @@ use crate::status::ResponseStatus;
 
 /// Creates the span of one RPC, whose fields are in every log line of the RPC. [`received`] sets `subject`.
 ///
-/// Fields with a dot in their names are for traces, in the terms of OpenTelemetry, and are not in log lines: the name
-/// of the span, the caller's own span, and the fields that [`traced`] and [`received`] set.
+/// Fields with a dot in their names are only for traces and follow OpenTelemetry's conventions: the name of the span,
+/// the caller's own span, and the fields that [`traced`] and [`received`] set. Log lines do not contain them.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     let service = service_from_path(request.uri().path()).unwrap_or("unknown");
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -36,7 +36,7 @@ pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     )
 }
 
-/// Ends the trace's span of the current RPC, which was answered even if its work continues.
+/// Ends the current RPC's span in its trace. The RPC has been answered, even if its work continues.
 pub(crate) fn traced(answer: &ResponseStatus) {
     let span = Span::current();
     span.record("rpc.grpc.status_code", answer.number);

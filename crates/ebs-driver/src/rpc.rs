@@ -34,10 +34,10 @@ rpcs! {
     GetCSIDriverModificationCapability, ModifyVolumeProperties,
 }
 
-/// The services of the RPCs, as in paths.
+/// The names of the services, as in request paths.
 const SERVICES: [&str; 4] = ["csi.v1.Identity", "csi.v1.Controller", "csi.v1.Node", "modify.v1.Modify"];
 
-/// Returns the service in a path such as `/csi.v1.Controller/CreateVolume`, or `None` for a service of another
+/// Returns the service that a path such as `/csi.v1.Controller/CreateVolume` names, or `None` for a service of another
 /// protocol.
 pub(crate) fn service_from_path(path: &str) -> Option<&'static str> {
     let (name, _) = path.strip_prefix('/')?.split_once('/')?;
@@ -45,7 +45,8 @@ pub(crate) fn service_from_path(path: &str) -> Option<&'static str> {
 }
 
 impl Rpc {
-    /// Returns the RPC of a path such as `/csi.v1.Controller/CreateVolume`, or `None` for a method of another protocol.
+    /// Returns the RPC that a path such as `/csi.v1.Controller/CreateVolume` names, or `None` for a method of another
+    /// protocol.
     pub fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         Self::ALL.iter().find(|rpc| rpc.name() == name).copied()

@@ -1,4 +1,5 @@
-//! The socket, and the layer that all RPCs share: a span, one log line for a failure, metrics, and isolation of panics.
+//! Serves the socket, with a layer that all RPCs share. The layer adds a span, one log line for a failure and metrics,
+//! and isolates panics.
 
 mod connection;
 mod endpoint;
@@ -26,7 +27,7 @@ pub use startup_gate::{StartupGate, startup_gate};
 use connection::Connection;
 use socket::Listener;
 
-/// Serving failed.
+/// The error when serving fails.
 #[derive(Debug, thiserror::Error)]
 #[error("serve CSI on {endpoint}")]
 pub struct ServeError {
@@ -35,8 +36,8 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// Returns the services of one process except Identity, which [`startup_gate`] adds. The service of the volume modifier comes
-/// with the controller.
+/// Returns the services of one process except Identity, which [`startup_gate`] adds. A process with the controller also
+/// serves the volume modifier's service.
 pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where
     C: Controller + Modify + Clone,
@@ -54,7 +55,7 @@ where
 }
 
 /// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
-/// most `limit`. Removes the socket file at the end, if it still belongs to this process.
+/// most `limit`. Finally removes the socket file, if it still belongs to this process.
 ///
 /// Does not wait for operations that outlive their requests. Drain them ([`crate::operation::Operations::drain`]) at
 /// the same time, so that requests that wait for them can end.
@@ -90,7 +91,7 @@ pub async fn serve(
         }
     };
     let overdue = async {
-        // Never sent: the wait ends when the shutdown begins.
+        // This channel never receives a value. It closes when the shutdown begins.
         let _ = stopped.await;
         tokio::time::sleep(limit).await;
     };

@@ -1,7 +1,7 @@
 //! Converts errors into gRPC statuses. Only this file uses `tonic::Code`.
 //!
-//! A sidecar forgets a volume after a *final* code. Where the outcome of a mutation is not proven, the meaning is
-//! [`Meaning::InProgress`] or [`Meaning::Unavailable`], which are never final.
+//! A sidecar forgets a volume after a *final* code. If the outcome of a mutation is not proven, the meaning is
+//! [`Meaning::InProgress`] or [`Meaning::Unavailable`], whose codes are never final.
 //!
 //! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
@@ -12,14 +12,14 @@ use tonic::{Code, Status};
 
 use crate::rpc::Rpc;
 
-/// The number of characters that are kept at the beginning of a message that is longer than both limits.
+/// The number of characters kept from the start of a message that is too long.
 const MAX_HEAD: usize = 1_500;
-/// The number of characters that are kept at its end, which contains the next step.
+/// The number of characters kept from the end of such a message, which contains the next step.
 const MAX_TAIL: usize = 500;
 
 macro_rules! meanings {
     ($($(#[$doc:meta])+ $meaning:ident => $code:ident,)+) => {
-        /// The meaning of an error for the caller. Each domain error of this crate has one through [`IntoStatus`].
+        /// The meaning of an error for the caller. Each error type of this crate returns one through [`IntoStatus`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Meaning {
             $($(#[$doc])+ $meaning,)+
@@ -38,7 +38,7 @@ macro_rules! meanings {
 }
 
 meanings! {
-    /// The request itself is invalid, and a retry cannot succeed.
+    /// The request is invalid, and repeating it cannot succeed.
     InvalidArgument => InvalidArgument,
     /// A number is outside the valid range.
     OutOfRange => OutOfRange,
@@ -48,7 +48,7 @@ meanings! {
     AlreadyExists => AlreadyExists,
     /// A quota, a limit or the zone's capacity is exhausted.
     ResourceExhausted => ResourceExhausted,
-    /// The state of the object forbids the request. Another action must happen first.
+    /// The state of the object forbids the request until another action changes it.
     FailedPrecondition => FailedPrecondition,
     /// An operation for this object is running, or its outcome is unknown. Repeat the same request.
     InProgress => Aborted,
@@ -60,9 +60,9 @@ meanings! {
     Unauthenticated => Unauthenticated,
     /// The credentials do not permit the action.
     PermissionDenied => PermissionDenied,
-    /// Not supported by this version.
+    /// This version of the driver does not support the RPC.
     Unimplemented => Unimplemented,
-    /// A definite error of another kind.
+    /// An error of another kind, whose outcome is known.
     Internal => Internal,
 }
 
@@ -82,7 +82,7 @@ pub trait IntoStatus: Error {
     }
 }
 
-/// Returns the gRPC status of an error, with its chain of causes without repetitions, and the next step.
+/// Returns the gRPC status of an error. Its message has the chain of causes, without repetitions, and the next step.
 pub fn to_status(error: &impl IntoStatus) -> Status {
     let mut message = chain(error);
     if let Some(next) = error.next_step() {
@@ -91,7 +91,7 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
     status(error.meaning(), message)
 }
 
-/// Lets `?` end an RPC with the status of an error.
+/// Lets `?` convert an error into the status with which an RPC ends.
 macro_rules! into_status {
     ($($error:ty),+) => {
         $(impl From<$error> for tonic::Status {
@@ -103,13 +103,13 @@ macro_rules! into_status {
 }
 pub(crate) use into_status;
 
-/// Creates a status without a domain error.
+/// Returns a status for a message without an error type.
 pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
     Status::new(meaning.code(), sendable(message.as_ref()))
 }
 
 /// Makes a message safe to send and to show, because a request may contain any text of any length. Escapes control
-/// characters. Shortens a long message in the middle, because the message is sent in a header, whose size clients
+/// characters. Shortens the middle of a long message, because gRPC sends the message in a header, whose size clients
 /// limit.
 fn sendable(message: &str) -> String {
     let mut escaped: Vec<char> = Vec::with_capacity(message.len());
@@ -135,7 +135,7 @@ pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     )
 }
 
-/// Returns the status for a request whose handler panicked, so that the outcome is unknown.
+/// Returns the status for a request whose handler panicked. Its outcome is unknown.
 pub fn broken_off(cause: &str) -> Status {
     status(
         Meaning::InProgress,
@@ -160,23 +160,23 @@ pub fn chain(error: &dyn Error) -> String {
     message
 }
 
-/// The response of an RPC, as far as its headers show it.
+/// The outcome of an RPC, as far as the response headers show it.
 pub(crate) struct ResponseStatus {
-    /// The name of the code in the spelling of Go.
+    /// The name of the gRPC code, as Go spells it.
     pub(crate) code: &'static str,
-    /// The number of the code on the wire.
+    /// The number of the gRPC code.
     pub(crate) number: i32,
-    /// The message of an error.
+    /// The message, if the RPC failed.
     pub(crate) failure: Option<String>,
-    /// A fault of the driver or its environment, and not of the request, which a retry does not fix.
+    /// True if the driver or its environment has a fault that a retry does not fix. False if the request is at fault.
     pub(crate) definite_fault: bool,
-    /// A trace of the server counts it as an error. By OpenTelemetry, the client's mistakes are not errors of the
-    /// server.
+    /// True if a server trace counts the outcome as an error. By OpenTelemetry's conventions, the client's mistakes do
+    /// not count.
     pub(crate) server_fault: bool,
 }
 
 impl ResponseStatus {
-    /// Reads a response. A response without a status in its headers is a success.
+    /// Reads the headers of a response. A response without a status in its headers has succeeded.
     pub(crate) fn from_headers(headers: &http::HeaderMap) -> Self {
         match Status::from_header_map(headers) {
             Some(status) if status.code() != Code::Ok => {
@@ -186,7 +186,7 @@ impl ResponseStatus {
         }
     }
 
-    /// Returns the result of an RPC without a response, because the client left or its deadline passed.
+    /// Returns the outcome of an RPC whose client left, or whose deadline passed, before the response.
     pub(crate) fn client_left() -> Self {
         Self::code(Code::Cancelled)
     }

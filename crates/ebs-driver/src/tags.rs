@@ -1,8 +1,8 @@
 //! Tags of volumes and snapshots: their sources, their precedence and the reserved keys.
 //!
 //! Later sources override earlier ones: the driver's own tags, the cluster's tags, `tagSpecification*` of the
-//! StorageClass (or snapshot class), the tags of the VolumeAttributesClass, `--extra-tags`. Volumes and snapshots have
-//! the same precedence.
+//! StorageClass (or snapshot class), the tags of the VolumeAttributesClass, `--extra-tags`. The order is the same for
+//! volumes and snapshots.
 //!
 //! Decision: `docs/decisions/0014-apply-tags-in-one-order.md`.
 
@@ -20,16 +20,17 @@ pub const MAX_TAGS: usize = 50;
 pub const MAX_KEY: usize = 128;
 /// The maximum number of characters of a tag's value.
 pub const MAX_VALUE: usize = 256;
-/// Keys that no user may set, case-sensitive.
+/// Keys that no user may set. They are case-sensitive.
 pub const RESERVED_KEYS: [&str; 3] =
     [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
 
-/// Returns the prefixes of keys that no user may set, case-sensitive.
+/// Returns the prefixes of keys that no user may set. They are case-sensitive.
 pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
     ["kubernetes.io".to_owned(), format!("{driver}/")]
 }
 
-/// An invalid tag, with its key. Always InvalidArgument. For `--extra-tags`, the driver does not start.
+/// An invalid tag, with its key. Always InvalidArgument. With an invalid tag in `--extra-tags`, the driver does not
+/// start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     #[error(
@@ -65,15 +66,15 @@ pub struct TagPolicy {
     pub cluster_id: Option<String>,
     /// `--extra-tags`, already checked by [`TagPolicy::check_extra`].
     pub extra: Tags,
-    /// `--warn-on-invalid-tag`: drop an invalid tag of a class, with a warning.
+    /// `--warn-on-invalid-tag`: whether to drop an invalid tag of a class with a warning.
     pub warn_on_invalid: bool,
 }
 
 impl TagPolicy {
-    /// Refuses extra tags that can never be set.
+    /// Refuses extra tags that the driver could never set.
     ///
     /// # Errors
-    /// [`TagError`] for the first one.
+    /// [`TagError`] for the first invalid tag.
     pub fn check_extra(&self) -> Result<(), TagError> {
         for (key, value) in &self.extra {
             self.check_user_key(key)?;
@@ -118,7 +119,8 @@ impl TagPolicy {
     }
 
     /// Returns the tags that a modification sets, and the keys of the tags that it deletes. Always refuses invalid
-    /// tags. Extra tags take precedence as at creation, so the modification does not change tags with their keys.
+    /// tags. Extra tags take precedence, as they do at creation, so a modification neither sets nor deletes a tag with
+    /// the key of an extra tag.
     ///
     /// # Errors
     /// [`TagError`].
@@ -140,7 +142,7 @@ impl TagPolicy {
         Ok((checked(tags)?, deletions))
     }
 
-    /// Returns all tags of a new snapshot. Extra tags are literal here.
+    /// Returns all tags of a new snapshot. Uses the values of extra tags literally, not as templates.
     ///
     /// # Errors
     /// The errors of [`TagPolicy::of_volume`].
@@ -156,7 +158,7 @@ impl TagPolicy {
         Tags::from([(name_tag.to_owned(), name.to_owned()), (self.driver.managed_tag(), "true".to_owned())])
     }
 
-    /// Returns the tags that later modifications read.
+    /// Returns the tags for the IOPS ratio and its flag, which later modifications read.
     fn iops_tags(&self, ratio: Option<NonZeroU32>, auto: Option<bool>) -> Tags {
         let ratio = ratio.map(|ratio| (self.driver.iops_per_gib_tag(), ratio.to_string()));
         ratio.into_iter().chain(auto.map(|auto| (self.driver.auto_iops_tag(), auto.to_string()))).collect()
@@ -202,7 +204,7 @@ impl TagPolicy {
     }
 }
 
-/// Returns the value of an extra tag. A value that is not a template is used literally.
+/// Returns the value of an extra tag. Uses a value that is not a valid template literally.
 fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError> {
     match go_template::render(value, values) {
         Ok(value) => Ok(value),

@@ -8,8 +8,8 @@ use crate::rpc::Rpc;
 
 impl Rpc {
     /// Returns how long one request waits at most for the operation that it has started or joined, unless its own
-    /// deadline is earlier. It includes the wait for a previous operation that is to end. Zero means that the RPC
-    /// starts no operation, and ends with its request.
+    /// deadline is earlier. The time includes the wait for a previous operation to end. Zero means that the RPC starts
+    /// no operation.
     ///
     /// The end of a wait never ends the work: no deadline kills mkfs, fsck or resize. The sidecars of the official
     /// chart wait 60 s (attacher: 6 min), and the kubelet 2 min. They call again and join the running operation.
@@ -18,13 +18,15 @@ impl Rpc {
             // A volume from a snapshot, or in a busy zone, can take minutes to become available.
             Self::CreateVolume => 300,
             Self::DeleteVolume => 120,
-            // The attacher's own limit.
+            // The attacher waits as long.
             Self::ControllerPublishVolume | Self::ControllerUnpublishVolume => 360,
-            // EC2 may take minutes until a modification leaves `modifying`. The window for merging requests is short.
+            // EC2 may take minutes until a modification leaves the state `modifying`. The window for merging requests
+            // is much shorter.
             Self::ControllerExpandVolume | Self::ControllerModifyVolume | Self::ModifyVolumeProperties => 300,
-            // EC2 accepts no second snapshot of a volume within 15 s, and a describe may need as long again.
+            // EC2 accepts no second snapshot of a volume within 15 s, and describing the first one may take as long
+            // again.
             Self::CreateSnapshot | Self::DeleteSnapshot => 120,
-            // fsck and mkfs of a large disk take a long time. A retry joins.
+            // fsck and mkfs of a large disk take a long time. A repeated call joins them.
             Self::NodeStageVolume => 600,
             Self::NodeExpandVolume => 300,
             Self::NodeUnstageVolume | Self::NodePublishVolume | Self::NodeUnpublishVolume => 120,
@@ -33,34 +35,35 @@ impl Rpc {
     }
 }
 
-/// The time for which a call waits for the services at start, if its client waits as long. It is longer than all
-/// sources of metadata take together.
+/// How long a call waits at most for the services to start. This is longer than all metadata sources take together.
 pub const STARTUP: Duration = Duration::from_secs(60);
 
-/// How often a shutdown looks for operations without callers.
+/// How often a shutdown checks for operations without callers.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the driver gathers changes of one volume before it carries them out.
+/// How long the driver gathers changes of one volume before it applies them.
 pub const MODIFICATION_WINDOW: Duration = Duration::from_secs(2);
-/// How long a window waits for callers to come back. Without it, a client with a deadline shorter than a window would
-/// open a window with each attempt. It is longer than the pauses of sidecars, which grow to half an hour.
+/// How long the driver keeps a closed window without callers. Otherwise, a client whose deadline is shorter than a
+/// window would open a new window with each attempt. It is longer than the pauses of sidecars, which grow to half an
+/// hour.
 pub const MODIFICATION_RETURN: Duration = Duration::from_secs(3600);
 
-/// Node work that took at least this long waits for the next call. The next call repeats shorter work.
+/// After node work that took at least this long, the driver waits for the next call. Shorter work is repeated by the
+/// next call.
 pub const WORK_WORTH_KEEPING: Duration = Duration::from_secs(15);
-/// How long such work waits. The kubelet's longest pause between two calls is 2 min 2 s.
+/// How long the driver waits for that next call. The kubelet's longest pause between two calls is 2 min 2 s.
 pub const NEXT_NODE_CALL: Duration = Duration::from_secs(150);
 
-/// The interval between two health checks of all volumes of a node.
+/// The interval between two health checks of all volumes on the node.
 pub const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The time after which a file system that is smaller than its disk is reported without a failed growth. Until then, a
-/// process may be about to grow it.
+/// How long a file system may be smaller than its disk before the driver reports it without a failed growth. Until
+/// then, a process may be about to grow it.
 pub const GROWTH_DUE: Duration = Duration::from_secs(300);
-/// The driver does not soon repeat a growth before the mount that took longer than this and failed: each attempt keeps
-/// the volume from its pods.
+/// If a growth before the mount took longer than this and failed, the driver does not repeat it soon, because each
+/// attempt delays the pods.
 pub const LONG_GROWTH: Duration = Duration::from_secs(60);
-/// The time after which such a growth is tried again.
+/// How long the driver waits before it repeats such a growth.
 pub const LONG_GROWTH_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
@@ -78,7 +81,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn proof_of_a_blank_disk_may_take_as_long_as_a_stage() {
+    fn blank_disk_proof_has_the_timeout_of_node_stage_volume() {
         assert_eq!(ebs_mounter::PROOF_BOUND, Rpc::NodeStageVolume.timeout());
     }
 }

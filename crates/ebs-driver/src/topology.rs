@@ -1,4 +1,4 @@
-//! Where a volume may be created, and where it is.
+//! Where a volume may be created, and where an existing volume is.
 //!
 //! Decision: `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
 
@@ -14,7 +14,7 @@ pub enum TopologyError {
     #[error("accessibility_requirements have an invalid value for {key}")]
     Zone {
         key: String,
-        /// The problem with the value.
+        /// Why the value is invalid.
         #[source]
         cause: IdError,
     },
@@ -40,11 +40,11 @@ pub enum TopologyError {
     Contradiction { key: String, value: String, arn: String },
 }
 
-/// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and terms are never mixed. A term
-/// with a zone name needs no ID. Terms without a place, and repeated terms, are dropped.
+/// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and the driver never combines two
+/// terms. It ignores the zone ID of a term with a zone name, and drops repeated terms and terms without a place.
 ///
 /// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so an unknown
-/// key there is an error. Preferred terms are optional, so their unknown keys are ignored.
+/// key in a required term is an error. Preferred terms are optional, so their unknown keys are ignored.
 ///
 /// # Errors
 /// [`TopologyError`].
@@ -70,7 +70,7 @@ pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BT
     terms.iter().map(|term| term.segments.get(DriverName::OS_KEY).cloned()).collect()
 }
 
-/// Returns the valid keys of a term: the keys that nodes report, and the key of a zone ID.
+/// Returns the valid keys of a term: the keys that nodes report, and the zone ID key.
 fn known_keys(driver: &DriverName) -> [String; 8] {
     [
         DriverName::ZONE_KEY.to_owned(),
@@ -84,7 +84,7 @@ fn known_keys(driver: &DriverName) -> [String; 8] {
     ]
 }
 
-/// Refuses unknown keys and empty zones of a required term.
+/// Refuses a required term with unknown keys or only empty zones.
 fn check_keys(segments: &HashMap<String, String>, driver: &DriverName) -> Result<(), TopologyError> {
     let known = known_keys(driver);
     if let Some(key) = segments.keys().filter(|key| !known.contains(key)).min() {
@@ -107,7 +107,7 @@ fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
     }
 }
 
-/// Returns the requirement with sorted terms, because two requests that differ only in the order of terms are the same
+/// Returns the requirement with sorted terms, so that two requests that differ only in the order of terms are the same
 /// request.
 pub fn in_one_order(topology: &Topology) -> Topology {
     let mut sorted = topology.clone();
@@ -116,11 +116,11 @@ pub fn in_one_order(topology: &Topology) -> Topology {
     sorted
 }
 
-/// Returns the accessible topology of a volume: its zone and its Outpost, if it is on one. Returns `None` when the
-/// description of the volume has no zone.
+/// Returns the accessible topology of a volume: its zone and, if it is on an Outpost, its Outpost. Returns `None` when
+/// EC2's description of the volume has no zone.
 ///
 /// # Errors
-/// [`IdError`], when EC2 names an Outpost by an invalid ARN.
+/// [`IdError`], when EC2 returns an invalid ARN for the Outpost.
 pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm>, IdError> {
     let Some(zone) = &volume.zone else { return Ok(None) };
     let mut segments = HashMap::from([(DriverName::ZONE_KEY.to_owned(), zone.to_string())]);
@@ -130,7 +130,7 @@ pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm
     Ok(Some(WireTerm { segments }))
 }
 
-/// Returns the segments that nodes and volumes of an Outpost have.
+/// Returns the segments that the nodes and volumes of an Outpost have.
 pub fn of_outpost(outpost: &OutpostArn, driver: &DriverName) -> [(String, String); 4] {
     [
         (driver.partition_key(), outpost.partition().to_owned()),
@@ -179,7 +179,7 @@ fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result
     Ok(Term { zone: None, zone_id, outpost_arn })
 }
 
-/// Returns the Outpost of a term, from its whole ARN or from its four parts.
+/// Returns the Outpost that a term names by its whole ARN or by its four parts.
 fn outpost<'a>(
     given: impl Fn(&str) -> Option<&'a str>,
     driver: &DriverName,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn term_has_a_zone_under_either_key_or_else_a_zone_id() {
+    fn term_uses_its_zone_name_or_else_its_zone_id() {
         let got = read(
             vec![
                 term(&[("topology.ebs.csi.aws.com/zone", "us-west-2b"), ("kubernetes.io/os", "linux")]),
@@ -261,7 +261,7 @@ mod tests {
     const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
     #[test]
-    fn outpost_has_parts_or_an_arn_in_the_term_of_its_zone() {
+    fn term_names_its_outpost_by_parts_or_by_arn() {
         let driver = DriverName::default();
         let arn = OutpostArn::parse(ARN).expect("an ARN");
         let by = |outpost: &[(String, String)], zone: (&str, &str)| {
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// A preference is optional, so the rest of the term counts.
+    /// A preference is optional, so the driver uses the rest of the term.
     #[test]
     fn unknown_key_of_a_preferred_term_is_ignored() {
         for key in UNKNOWN {
@@ -351,9 +351,9 @@ mod tests {
         }
     }
 
-    /// The provisioner copies the keys of nodes into both lists.
+    /// The provisioner copies the keys that nodes report into both lists.
     #[test]
-    fn keys_that_nodes_report_are_understood() {
+    fn topology_keys_that_nodes_report_are_accepted() {
         use ebs_ec2::NodeId;
         use ebs_metadata::{BlockDevices, LimitFlags, NodeMetadata};
         let driver = DriverName::default();
@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The errors name the key.
+    /// The error names the key.
     #[test]
     fn contradictory_or_empty_zones_are_refused() {
         let driver = DriverName::default();

@@ -4,15 +4,15 @@ use std::fmt;
 
 use ebs_ec2::{IdError, VolumeId};
 
-/// Prefix of the handles of volumes that another program attaches to their nodes. The device follows:
+/// Prefix of the handles of node-local volumes, which another program attaches. The device name follows:
 /// `local-ebs://dev/xvdbz`.
 pub(crate) const NODE_LOCAL: &str = "local-ebs://";
 
-/// The volume of a handle.
+/// The volume that a handle names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeHandle {
     Volume(VolumeId),
-    /// The volume at a device of each node, which is another volume on each node. The text is the whole handle.
+    /// On each node, the volume that is attached at this device. The text is the whole handle.
     NodeLocal(String),
 }
 

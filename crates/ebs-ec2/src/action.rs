@@ -1,9 +1,9 @@
-//! The actions, and the observer of their calls.
+//! The AWS actions that the driver calls, and the observer of the calls.
 
 use std::fmt;
 use std::time::Duration;
 
-/// An action that the driver calls: of EC2, and for HyperPod nodes two of SageMaker and one of STS.
+/// An action that the driver calls. All are EC2's, except two of SageMaker and one of STS for HyperPod nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     AttachClusterNodeVolume,
@@ -32,7 +32,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the name on the wire.
+    /// Returns the name that requests use for the action.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AttachClusterNodeVolume => "AttachClusterNodeVolume",
@@ -61,7 +61,7 @@ impl Action {
         }
     }
 
-    /// Returns true for a mutating action. The adapter never retries such a call.
+    /// Returns true if the action changes something. The adapter never retries such a call.
     pub fn mutates(self) -> bool {
         !self.as_str().starts_with("Describe") && self != Self::GetCallerIdentity
     }
@@ -73,24 +73,23 @@ impl fmt::Display for Action {
     }
 }
 
-/// One finished call.
+/// A finished call.
 #[derive(Debug, Clone)]
 pub struct Observation<'a> {
     pub action: Action,
-    /// The time from sending to the reply or its failure.
+    /// The time from sending the request until its reply arrived or failed.
     pub took: Duration,
     pub dry_run: bool,
-    /// `None` for success.
+    /// The error, or `None` if the call succeeded.
     pub error: Option<&'a crate::Ec2Error>,
 }
 
-/// One HTTP request and its outcome. A call has one, and a repeated describe has several.
+/// An HTTP request and its outcome. A mutating call has one, and a repeated describe has several.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
     pub action: Action,
     pub dry_run: bool,
-    /// The time from handing the request to the connection until the end of the reply, or until the request was given
-    /// up.
+    /// The time from handing the request to the connection until the reply was complete or the request was abandoned.
     pub took: Duration,
     pub outcome: AttemptOutcome<'a>,
 }
@@ -100,34 +99,35 @@ pub struct Attempt<'a> {
 pub enum AttemptOutcome<'a> {
     /// A successful answer.
     Succeeded,
-    /// A throttle. AWS did nothing.
+    /// AWS throttled the request and did nothing.
     Throttled,
-    /// An error answer with this code.
+    /// AWS refused the request with this error code.
     Refused(&'a str),
-    /// No answer, or an unreadable one.
+    /// AWS sent no answer, or an unreadable one.
     Unanswered,
 }
 
-/// Receives every call. Its methods must not block.
+/// Receives a report of every call. Its methods must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// A call has ended.
+    /// Reports that a call has ended.
     fn observe(&self, observation: &Observation<'_>);
 
-    /// The rate limiter delayed a call by `time`.
+    /// Reports that the rate limiter delayed a call by `time`.
     fn waited(&self, action: Action, time: Duration) {
         let _nobody_counts = (action, time);
     }
 
-    /// A spare token paid for an extra call, which replaced a longer wait.
+    /// Reports that a spare token was spent on an extra call, which replaced a longer wait.
     fn spared(&self, action: Action) {
         let _nobody_counts = action;
     }
 
-    /// A wait for the effect of the action ended by time, although EC2 had returned data that should identify the end.
+    /// Reports that a wait for the action's effect ended only because enough time had passed, although EC2 had returned
+    /// data that should have identified the effect.
     fn ended_by_time(&self, action: Action) {
         let _nobody_counts = action;
     }
 
-    /// An HTTP request of a call has ended. Metrics count these.
+    /// Reports that an HTTP request of a call has ended. Metrics count these requests.
     fn attempted(&self, _attempt: &Attempt<'_>) {}
 }

@@ -14,7 +14,7 @@ pub enum AttachmentState {
     Detaching,
     Detached,
     Busy,
-    /// A state that this version does not know. Never treated as detached.
+    /// A state that this version does not know. The driver never treats it as detached.
     Other(String),
 }
 
@@ -22,23 +22,24 @@ pub enum AttachmentState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
     pub volume: VolumeId,
-    /// The instance. `None` if the volume is not attached to an instance of this account.
+    /// The instance, or `None` if the volume is not attached to an instance of this account.
     pub instance: Option<InstanceId>,
-    /// The ARN of another resource that the volume is attached to, for example a HyperPod node or a container task.
+    /// The ARN of another resource that the volume is attached to, such as a HyperPod node or a container task.
     pub associated_resource: Option<String>,
     pub device: Option<DeviceName>,
     pub state: AttachmentState,
     pub card: Option<u32>,
-    /// When the attachment was requested.
+    /// When the attachment was requested, by EC2's clock.
     pub attach_time: Option<SystemTime>,
-    /// AWS's own time of day at this reply, in whole seconds: the `Date` of the reply to AttachVolume, DetachVolume or
-    /// DescribeVolumes. `None` for other calls and for a reply without a date.
+    /// AWS's time of day at this reply, in whole seconds: the `Date` of the reply to AttachVolume, DetachVolume or
+    /// DescribeVolumes. `None` for other calls, and for a reply without a date.
     pub said_at: Option<SystemTime>,
 }
 
 impl Attachment {
     /// Returns the instance of the HyperPod node that the volume is attached to: the last two dash-separated fields of
-    /// [`Attachment::associated_resource`]. `None` for all other attachments, including other resources.
+    /// [`Attachment::associated_resource`]. Returns `None` for all other attachments, including those to other
+    /// resources.
     pub fn cluster_node(&self) -> Option<InstanceId> {
         let resource = self.associated_resource.as_deref()?;
         let (before, digits) = resource.rsplit_once('-')?;
@@ -53,20 +54,20 @@ pub struct AttachRequest {
     pub volume: VolumeId,
     pub instance: InstanceId,
     pub device: DeviceName,
-    /// The EBS card, only on instances with several.
+    /// The EBS card. Set it only for instances with several cards.
     pub card: Option<u32>,
 }
 
-/// The parameters of DetachVolume, which is never forced.
+/// The parameters of DetachVolume. The driver never forces a detach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachRequest {
     pub volume: VolumeId,
     pub instance: InstanceId,
 }
 
-/// EC2's actions on attachments.
+/// Calls EC2's actions on attachments.
 pub trait Attachments {
-    /// Calls AttachVolume. The attachment is `attaching` at first.
+    /// Calls AttachVolume. The new attachment is `attaching` at first.
     fn attach_volume(&self, request: &AttachRequest) -> impl Future<Output = Result<Attachment>> + Send;
 
     /// Calls DetachVolume. The attachment is `detaching` at first.

@@ -1,4 +1,4 @@
-//! HyperPod nodes: instances of another account, to which SageMaker attaches volumes on our behalf.
+//! HyperPod nodes: instances of another account, to which SageMaker attaches volumes for us.
 
 use std::time::SystemTime;
 
@@ -11,12 +11,12 @@ use crate::Result;
 pub struct ClusterNodeDevice {
     /// The device name that SageMaker chose.
     pub device: DeviceName,
-    /// SageMaker's own time of day at this reply, in whole seconds. `None` if the reply had no `Date`.
+    /// SageMaker's time of day at this reply, in whole seconds. `None` if the reply had no `Date`.
     pub said_at: Option<SystemTime>,
 }
 
-/// SageMaker's actions on volumes and cluster nodes. Their errors have EC2's meaning where SageMaker reports one. The
-/// first call gets the account from STS, once per process.
+/// Calls SageMaker's actions on volumes of cluster nodes. If SageMaker's error contains an EC2 error, it gets the same
+/// class. The first call gets the account from STS, once per process.
 pub trait ClusterNodes {
     /// Calls AttachClusterNodeVolume. Returns the device name that SageMaker chose. EC2 then lists an attachment whose
     /// [`crate::Attachment::cluster_node`] is the node's instance, `attaching` at first.

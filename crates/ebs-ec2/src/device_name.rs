@@ -1,17 +1,17 @@
-//! The name under which a volume is attached, as EC2 knows it (`/dev/xvdaa`).
+//! The name under which EC2 attaches a volume (`/dev/xvdaa`).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A device name in a block-device mapping. It is only a label: on Nitro instances, a file with this name need not
+/// A device name in a block-device mapping. It is only a label: on Nitro instances, no file with this name needs to
 /// exist.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceName(String);
 
 impl DeviceName {
-    /// Accepts any name that EC2 reports or that a request contains.
+    /// Creates a name from any text that EC2 reports or that a request contains.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }

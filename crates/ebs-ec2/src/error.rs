@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use crate::Action;
 
-/// The quota or limit that was reached.
+/// Which quota or limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Volumes or their total size in the account and region (`VolumeLimitExceeded`).
+    /// The number or total size of volumes in the account and region (`VolumeLimitExceeded`).
     Volumes,
-    /// Snapshots in the account and region (`SnapshotLimitExceeded`).
+    /// The number of snapshots in the account and region (`SnapshotLimitExceeded`).
     Snapshots,
-    /// Attachments of the instance (`AttachmentLimitExceeded`).
+    /// The number of attachments of the instance (`AttachmentLimitExceeded`).
     Attachments,
-    /// Total provisioned IOPS of the account (`MaxIOPSLimitExceeded`).
+    /// The total provisioned IOPS of the account (`MaxIOPSLimitExceeded`).
     Iops,
-    /// Total size in modification (`VolumeModificationSizeLimitExceeded`).
+    /// The total size of volumes in modification (`VolumeModificationSizeLimitExceeded`).
     ModificationSize,
-    /// Snapshots of the volume in progress (`ConcurrentSnapshotLimitExceeded`).
+    /// The number of the volume's snapshots in progress (`ConcurrentSnapshotLimitExceeded`).
     ConcurrentSnapshots,
-    /// Tags of the resource (`TagLimitExceeded`).
+    /// The number of the resource's tags (`TagLimitExceeded`).
     Tags,
 }
 
-/// The meaning of an EC2 error. A closed enum: each mapping is complete.
+/// The meaning of an EC2 error. The enum is closed, so that the compiler checks that each mapping is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// The volume does not exist (`InvalidVolume.NotFound`).
@@ -37,16 +37,16 @@ pub enum ErrorClass {
     AttachmentNotFound,
     /// The volume was never modified (`InvalidVolumeModification.NotFound`).
     ModificationNotFound,
-    /// The id is invalid (`InvalidVolumeID.Malformed`, `InvalidParameterValue` about an id), so it names no object.
+    /// The id is invalid, so it names no object (`InvalidVolumeID.Malformed`, or `InvalidParameterValue` about an id).
     MalformedId,
     /// The state of the object forbids the action (`IncorrectState` …).
     IncorrectState,
-    /// The state of the instance forbids the action, for example `shutting-down` (`IncorrectInstanceState`).
+    /// The state of the instance forbids the action, such as `shutting-down` (`IncorrectInstanceState`).
     IncorrectInstanceState,
-    /// The volume is being modified, and the action has to wait for the end (`OperationNotPermitted`, "in modification
+    /// The volume is being modified, and the action must wait for the end (`OperationNotPermitted`, "in modification
     /// state").
     BeingModified,
-    /// Not permitted now. Only EC2's message has the reason (`OperationNotPermitted`).
+    /// EC2 does not currently permit the action. Only its message has the reason (`OperationNotPermitted`).
     NotPermitted,
     /// The volume is attached (`VolumeInUse`).
     VolumeInUse,
@@ -56,60 +56,60 @@ pub enum ErrorClass {
     FastRestoresEnabled,
     /// The device name is in use (`InvalidParameterValue`, "already in use").
     DeviceNameInUse,
-    /// The client token was used with other parameters (`IdempotentParameterMismatch`).
+    /// An earlier request used the client token with other parameters (`IdempotentParameterMismatch`).
     IdempotentMismatch,
-    /// A quota or limit.
+    /// The account or the object has reached a quota or limit.
     LimitExceeded(Limit),
     /// The zone has no capacity (`InsufficientVolumeCapacity`).
     InsufficientCapacity,
-    /// The zone does not support the volume type (`VolumeTypeNotAvailableInZone`). Another zone may.
+    /// The zone does not support the volume type, but another zone may (`VolumeTypeNotAvailableInZone`).
     VolumeTypeNotInZone,
-    /// Volume and instance are in different zones (`InvalidVolume.ZoneMismatch`).
+    /// The volume and the instance are in different zones (`InvalidVolume.ZoneMismatch`).
     ZoneMismatch,
     /// EC2 refuses a parameter.
     InvalidParameter,
-    /// The type or feature is not supported here (`UnsupportedOperation`, `UnknownVolumeType`).
+    /// EC2 does not support the type or feature here (`UnsupportedOperation`, `UnknownVolumeType`).
     Unsupported,
-    /// Too soon after the last modification (`VolumeModificationRateExceeded`).
+    /// The last modification of the volume was too recent (`VolumeModificationRateExceeded`).
     ModificationCooldown,
-    /// Too soon after the last snapshot of the volume (`SnapshotCreationPerVolumeRateExceeded`).
+    /// The last snapshot of the volume was too recent (`SnapshotCreationPerVolumeRateExceeded`).
     SnapshotCooldown,
     /// EC2 does not know the page token (`InvalidNextToken`, `InvalidPaginationToken`).
     BadToken,
     /// The dry run would have succeeded (`DryRunOperation`).
     DryRunSucceeded,
-    /// A throttle. EC2 did nothing.
+    /// EC2 throttled the call and did nothing.
     Throttled,
-    /// Credentials are missing, wrong or expired, or the signature did not verify (`AuthFailure` …).
+    /// Credentials are missing, wrong or expired, or the signature is invalid (`AuthFailure` …).
     Unauthenticated,
     /// The credentials do not permit the action (`UnauthorizedOperation`).
     Unauthorized,
-    /// AWS does not let the account use EC2, independent of its policies (`Blocked`, `OptInRequired`,
+    /// AWS does not let the account use EC2, whatever its policies permit (`Blocked`, `OptInRequired`,
     /// `PendingVerification`).
     AccountState,
-    /// An unusable KMS key.
+    /// The KMS key cannot be used.
     Encryption,
-    /// The request was never sent (name not resolved, connection refused). EC2 did nothing.
+    /// The request was not sent (name not resolved, connection refused), so EC2 did nothing.
     NotSent,
-    /// No reply, or one without an outcome (timeout, `InternalError`, `Unavailable`, 5xx). EC2 may have carried out the
-    /// call.
+    /// No reply arrived, or one that leaves the outcome open (timeout, `InternalError`, `Unavailable`, 5xx). EC2 may
+    /// have carried out the call.
     Ambiguous,
-    /// Any other definite error of EC2. EC2 did nothing.
+    /// Any other error that EC2 reported clearly. EC2 did nothing.
     Other,
 }
 
-/// A failed call: the action, the meaning of the error, and EC2's own message.
+/// A failed call: its action, the class of the error, and EC2's own message.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{action}: {}{message}{}", code.as_deref().map(|c| format!("{c}: ")).unwrap_or_default(),
         request_id.as_deref().map(|r| format!(" (request id {r})")).unwrap_or_default())]
 pub struct Ec2Error {
     pub action: Action,
     pub class: ErrorClass,
-    /// EC2's code. `None` if there was no reply.
+    /// EC2's error code, or `None` if there was no reply.
     pub code: Option<String>,
-    /// EC2's message, or the failure on the way to EC2.
+    /// EC2's message, or what failed on the way to EC2.
     pub message: String,
-    /// EC2's request id, for support.
+    /// EC2's id of the request, which AWS support can look up.
     pub request_id: Option<String>,
     #[source]
     pub source: Option<Arc<dyn Error + Send + Sync>>,

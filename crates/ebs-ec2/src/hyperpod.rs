@@ -1,13 +1,13 @@
-//! Ids of SageMaker HyperPod nodes.
+//! The ids of SageMaker HyperPod nodes.
 
 use std::fmt;
 
 use crate::{IdError, InstanceId};
 
 /// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`. It is an instance in another account, which
-/// we reach through its cluster.
+/// the driver reaches through the cluster.
 ///
-/// The last two fields between dashes are the instance, so a cluster name may contain dashes.
+/// The last two fields between dashes are the instance, so the name of the cluster may contain dashes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HyperPodNode {
     cluster: String,
@@ -18,8 +18,8 @@ impl HyperPodNode {
     /// Parses the `node_id` that the orchestrator sends.
     ///
     /// # Errors
-    /// [`IdError`] when the text is not `hyperpod-`, a cluster (1 to 63 letters, digits and inner dashes) and an
-    /// instance id.
+    /// [`IdError`] unless the text consists of `hyperpod-`, a cluster (1 to 63 letters, digits and inner dashes), a
+    /// dash and an instance id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let refuse = || IdError::new(text, "a HyperPod node id (hyperpod-<cluster>-i-…)");
         let rest = text.strip_prefix("hyperpod-").ok_or_else(refuse)?;
@@ -29,7 +29,7 @@ impl HyperPodNode {
         if is_cluster(cluster) { Ok(Self { cluster: cluster.to_owned(), instance }) } else { Err(refuse()) }
     }
 
-    /// Returns the cluster as it is written at the end of its ARN.
+    /// Returns the cluster's name or id, as it appears at the end of its ARN.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
@@ -46,8 +46,8 @@ impl fmt::Display for HyperPodNode {
     }
 }
 
-/// Checks SageMaker's grammar of cluster names, which includes the grammar of cluster ids. A valid name cannot leave
-/// the last segment of an ARN.
+/// Returns true if SageMaker's grammar of cluster names permits the text. That grammar includes cluster ids. A valid
+/// name cannot extend beyond the last segment of an ARN.
 fn is_cluster(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')

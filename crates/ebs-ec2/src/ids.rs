@@ -1,4 +1,4 @@
-//! Ids of EC2 objects and of nodes.
+//! The ids of EC2 objects and of nodes.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::HyperPodNode;
 
-/// A text that is not a valid id of the expected kind.
+/// Reports that a text is not a valid id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not {wanted}")]
 pub struct IdError {
@@ -15,26 +15,27 @@ pub struct IdError {
 }
 
 impl IdError {
-    /// Reports that `given` is not `wanted`.
+    /// Creates the error for a text `given` that is not a `wanted`.
     pub(crate) fn new(given: &str, wanted: &'static str) -> Self {
         Self { given: given.to_owned(), wanted }
     }
 }
 
 /// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). The driver treats a rejected
-/// id as one that does not exist (a delete of it succeeds), so this check must never be stricter than a future EC2.
+/// id as one that does not exist, so that a delete of it succeeds. So this check must never be stricter than any future
+/// EC2.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     })
 }
 
-/// Checks the name of a zone: 1 to 64 lower-case letters, digits and hyphens.
+/// Returns true for 1 to 64 lower-case letters, digits and hyphens, as in the name of a zone.
 fn is_zone_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Defines a text that is checked once, when it is parsed.
+/// Defines a type for texts that are checked once, when they are parsed.
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $wanted:literal, $accepts:expr) => {
         $(#[$doc])*
@@ -53,7 +54,7 @@ macro_rules! checked_text {
                 }
             }
 
-            /// Returns the text as EC2 writes it.
+            /// Returns the text in EC2's spelling.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -87,23 +88,24 @@ macro_rules! checked_text {
 }
 
 checked_text!(
-    /// An EBS volume, `vol-…`.
+    /// The id of an EBS volume, `vol-…`.
     VolumeId, "a volume id (vol-…)", |text| is_ec2_id("vol-", text)
 );
 checked_text!(
-    /// An EBS snapshot, `snap-…`.
+    /// The id of an EBS snapshot, `snap-…`.
     SnapshotId, "a snapshot id (snap-…)", |text| is_ec2_id("snap-", text)
 );
 checked_text!(
-    /// An EC2 instance, `i-…`.
+    /// The id of an EC2 instance, `i-…`.
     InstanceId, "an instance id (i-…)", |text| is_ec2_id("i-", text)
 );
 checked_text!(
-    /// An availability zone by name, `us-west-2a`. Kubernetes schedules by it. It differs between accounts.
+    /// The name of an availability zone, `us-west-2a`. Kubernetes schedules by it. The same name can mean different
+    /// zones in different accounts.
     ZoneName, "a zone name (us-west-2a)", is_zone_name
 );
 checked_text!(
-    /// An availability zone by id, `usw2-az2`. It means the same place in every account.
+    /// The id of an availability zone, `usw2-az2`. It means the same zone in every account.
     ZoneId, "a zone id (usw2-az2)", is_zone_name
 );
 
@@ -111,12 +113,12 @@ impl VolumeId {
     /// Parses a CSI volume handle: a plain id, or an old form that contains one, such as `aws://us-west-2a/vol-0abc`.
     ///
     /// # Errors
-    /// [`IdError`] when the last path segment is not a volume id. Such a handle cannot exist in EC2.
+    /// [`IdError`] when the last path segment is not a volume id, so that the volume cannot exist in EC2.
     pub fn from_handle(handle: &str) -> Result<Self, IdError> {
         Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
     }
 
-    /// Returns the id without its hyphens, as an EBS NVMe device reports it in its serial number (`vol0abc…`).
+    /// Returns the id without its hyphen, as the volume's NVMe device reports it in its serial number (`vol0abc…`).
     pub fn serial(&self) -> String {
         self.0.replace('-', "")
     }
@@ -124,7 +126,7 @@ impl VolumeId {
     /// Parses the NVMe serial number of a volume.
     ///
     /// # Errors
-    /// [`IdError`] when the serial number is not `vol` and the rest of an id (an instance-store disk, for example).
+    /// [`IdError`] when the serial number is not `vol` followed by the rest of an id, as for an instance-store disk.
     pub fn from_serial(serial: &str) -> Result<Self, IdError> {
         let wanted = "an EBS serial number (vol…)";
         let rest = serial.strip_prefix("vol").ok_or_else(|| IdError { given: serial.to_owned(), wanted })?;
@@ -144,7 +146,7 @@ fn last_segment(handle: &str) -> &str {
     handle.rsplit('/').next().unwrap_or(handle)
 }
 
-/// A node as the orchestrator names it: the id that NodeGetInfo reported.
+/// The id of a node, as the orchestrator sends it and NodeGetInfo reported it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeId {
     /// An EC2 instance.

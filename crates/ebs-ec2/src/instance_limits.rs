@@ -5,25 +5,25 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Whether EBS attachments share their slots with network interfaces.
+/// Whether EBS volumes share attachment slots with network interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitKind {
-    /// Network interfaces use slots from the same pool.
+    /// Network interfaces use slots of the same pool.
     Shared,
-    /// The slots are for EBS only.
+    /// The slots are for EBS volumes only.
     Dedicated,
 }
 
-/// The attachment limit of an instance type, root volume included.
+/// The attachment limit of an instance type. The root volume counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct AttachmentLimit {
     pub limit: u32,
-    /// Whether network interfaces share them.
+    /// Whether network interfaces share the slots.
     pub kind: LimitKind,
 }
 
-/// Family → space-separated sizes.
+/// Maps a family to its sizes, which are separated by spaces.
 type TypeSet = HashMap<String, String>;
 
 #[derive(Deserialize)]
@@ -94,8 +94,8 @@ fn plain(instance_type: &str) -> &str {
     instance_type.strip_prefix("ml.").unwrap_or(instance_type)
 }
 
-/// Returns the attachment limit of an instance type, or the default for an unknown type. SageMaker's `ml.` prefix is
-/// ignored.
+/// Returns the attachment limit of an instance type, or the default for an unknown type. Ignores SageMaker's prefix
+/// `ml.`.
 pub fn attachment_limit(instance_type: &str) -> AttachmentLimit {
     TABLE.limits.get(plain(instance_type)).copied().unwrap_or(TABLE.default)
 }
@@ -105,7 +105,7 @@ pub fn ebs_cards(instance_type: &str) -> u32 {
     TABLE.cards.get(plain(instance_type)).copied().unwrap_or(TABLE.cards_default)
 }
 
-/// True for types on the Xen hypervisor. Their disks are not NVMe and have no serial number.
+/// Returns true for types on the Xen hypervisor, whose disks are not NVMe devices and have no serial number.
 pub fn is_xen(instance_type: &str) -> bool {
     TABLE.xen.contains(plain(instance_type))
 }
@@ -139,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn table_has_every_type_of_its_snapshot() {
+    fn table_contains_every_type_of_its_snapshot() {
         assert_eq!(TABLE.xen.len(), 74);
         assert_eq!(TABLE.limits.len(), 1028 + 74);
         assert_eq!(TABLE.cards.len(), 33);
     }
 
-    /// EC2 reports a shared limit for these 48 metal types, but their limit is dedicated.
+    /// EC2 reports a shared limit for these 48 metal types, but their slots are dedicated.
     #[test]
-    fn forced_type_is_in_table_and_dedicated() {
+    fn metal_type_override_is_in_table_and_dedicated() {
         let file: File = serde_json::from_str(include_str!("../data/instance-limits.json")).unwrap();
         let forced: Vec<String> = types(&file.force_dedicated).collect();
         assert_eq!(forced.len(), 48);

@@ -10,9 +10,9 @@ use crate::{AttachmentState, Page, PageRequest, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
     pub device: DeviceName,
-    /// The volume. `None` for mappings without EBS data.
+    /// The volume, or `None` for a mapping without EBS data.
     pub volume: Option<VolumeId>,
-    /// The state of the attachment. `None` for mappings without EBS data.
+    /// The state of the attachment, or `None` for a mapping without EBS data.
     pub state: Option<AttachmentState>,
     pub card: Option<u32>,
     pub attach_time: Option<SystemTime>,
@@ -22,12 +22,12 @@ pub struct BlockDevice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     pub id: InstanceId,
-    /// `pending`, `running`, `shutting-down`, `terminated`, `stopping`, `stopped`.
+    /// The state: `pending`, `running`, `shutting-down`, `terminated`, `stopping` or `stopped`.
     pub state: String,
     pub instance_type: String,
     pub zone: Option<ZoneName>,
     pub root_device: Option<DeviceName>,
-    /// The block-device mapping, with attachments in any state.
+    /// The block-device mapping. It has attachments in any state.
     pub devices: Vec<BlockDevice>,
     /// The number of network interfaces, at least 1.
     pub network_interfaces: u32,
@@ -37,21 +37,21 @@ pub struct Instance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceTypeInfo {
     pub instance_type: String,
-    /// `EbsInfo.MaximumEbsCards`, at least 1.
+    /// The number of EBS cards (`EbsInfo.MaximumEbsCards`), at least 1.
     pub ebs_cards: u32,
 }
 
-/// EC2's actions on instances.
+/// Calls EC2's actions on instances.
 pub trait Instances {
-    /// Calls DescribeInstances by filter `instance-id` (at most [`crate::MAX_FILTER_VALUES`]) and returns one page. The
-    /// page omits missing ids. It lists terminated instances for about an hour.
+    /// Calls DescribeInstances with the filter `instance-id` (at most [`crate::MAX_FILTER_VALUES`] ids) and returns one
+    /// page. The page omits missing ids. EC2 lists terminated instances for about an hour.
     fn describe_instances(
         &self,
         ids: &[InstanceId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Instance>>> + Send;
 
-    /// Calls DescribeInstanceTypes for one type. Returns `None` if EC2 does not know it.
+    /// Calls DescribeInstanceTypes for one type. Returns `None` if EC2 does not know the type.
     fn describe_instance_type(
         &self,
         instance_type: &str,

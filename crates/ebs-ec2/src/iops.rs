@@ -1,4 +1,4 @@
-//! Computes the IOPS of a request.
+//! Computes the IOPS to request.
 
 use std::num::NonZeroU32;
 
@@ -7,30 +7,31 @@ use crate::Gib;
 /// A number of I/O operations per second.
 pub type Iops = u32;
 
-/// The limits of a volume type in one place (zone or Outpost). 0 in `max` means that no maximum is known.
+/// The IOPS limits of a volume type in a zone or Outpost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IopsLimits {
     pub min: Iops,
-    /// Maximum IOPS of a volume of the type in this place. 0 means unknown: nothing is capped.
+    /// The highest IOPS that a volume of the type can have in this place. 0 means that the maximum is unknown, so
+    /// nothing is capped.
     pub max: Iops,
     pub per_gib: Iops,
 }
 
 impl IopsLimits {
-    /// Returns the limits with this maximum. `None` means that no maximum is known.
+    /// Returns the limits with this maximum. `None` means that the maximum is unknown.
     pub fn with_max(self, max: Option<Iops>) -> Self {
         Self { max: max.unwrap_or(0), ..self }
     }
 }
 
-/// The IOPS that the user requested.
+/// The IOPS that a user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IopsRequest {
-    /// None: EC2 chooses.
+    /// The user requests nothing, and EC2 chooses.
     Default,
-    /// A number of IOPS.
+    /// This number of IOPS.
     Explicit(NonZeroU32),
-    /// IOPS per GiB of the volume.
+    /// This number of IOPS per GiB of the volume.
     PerGib(NonZeroU32),
 }
 
@@ -45,8 +46,9 @@ impl IopsRequest {
         NonZeroU32::new(iops).map_or(Self::Default, Self::PerGib)
     }
 
-    /// Returns the IOPS to request from EC2, or `None` if EC2 is to choose. `raise_to_min` raises a request below the
-    /// type's minimum. A request above a maximum is capped (the caller warns when that changes a number).
+    /// Returns the IOPS to request from EC2, or `None` to let EC2 choose. `raise_to_min` raises a request below the
+    /// type's minimum. A request above a maximum is lowered to it, and the caller logs a warning if that changes the
+    /// number.
     pub fn resolve(self, size: Gib, limits: Option<IopsLimits>, raise_to_min: bool) -> Option<Iops> {
         let asked = match self {
             Self::Default => return None,

@@ -1,10 +1,10 @@
 //! Compares the names of KMS keys.
 
-/// False if the two names certainly belong to two different KMS keys.
+/// Returns false if the two names certainly belong to different KMS keys.
 ///
 /// EC2 accepts a key by its id (also as `key/<id>`), its ARN, an alias or an alias ARN (EC2 API reference,
-/// CreateVolume, `KmsKeyId`), and reports its ARN. Only KMS knows the key behind an alias, so an alias may name any
-/// key. Ids are hexadecimal, so their comparison ignores case.
+/// CreateVolume, `KmsKeyId`), and reports its ARN. Only KMS knows the key behind an alias, so an alias may mean any
+/// key. Ids are hexadecimal, so the comparison ignores their case.
 pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
     match (KeyName::parse(one), KeyName::parse(other)) {
         (KeyName::Alias, _) | (_, KeyName::Alias) => true,
@@ -16,7 +16,8 @@ pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 enum KeyName<'a> {
     Alias,
-    /// Contains region, account and id. The keys of a multi-region key share their id and are different keys.
+    /// An ARN, which contains region, account and id. The keys of a multi-region key have the same id but are different
+    /// keys.
     Arn(&'a str),
     Id(&'a str),
 }
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_key_may_be_that_key() {
+    fn every_spelling_of_a_key_may_mean_that_key() {
         let shown = arn("us-west-2", &format!("key/{ID}"));
         let spellings = [
             ID.to_owned(),
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn key_with_other_id_region_or_account_is_different() {
+    fn key_with_different_id_region_or_account_differs() {
         let shown = arn("us-west-2", "key/mrk-1234abcd12ab34cd56ef1234567890ab");
         let others = [
             ID.to_owned(),
@@ -89,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_may_be_the_same_key_as_itself(name in ".{0,40}") {
+        fn every_key_name_may_mean_the_same_key_as_itself(name in ".{0,40}") {
             prop_assert!(may_be_one_kms_key(&name, &name));
             prop_assert!(may_be_one_kms_key(&name, "alias/any"));
         }

@@ -1,13 +1,13 @@
-//! The port to EC2: one small trait for each kind of resource, one method for each EC2 action, one error.
+//! The port to EC2: a small trait for each kind of resource, a method for each EC2 action, and one error type.
 //!
-//! The policy (`ebs-cloud`) uses these traits and knows no SDK. `ebs-aws` implements them over the AWS SDK's runtime,
-//! and `ebs-sim` over its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does
-//! not retry mutating calls, does not wait, and reads only the requested page.
+//! The policy (`ebs-cloud`) uses these traits and does not depend on any SDK. `ebs-aws` implements them over the AWS
+//! SDK's runtime, and `ebs-sim` over its state in memory. A method makes exactly one call and returns EC2's answer
+//! unchanged. It does not retry mutating calls, does not wait, and reads only the requested page.
 //!
-//! Cancellation: dropping a returned future may leave the call done or not done. Policy that must know the outcome
-//! never drops one.
+//! Cancellation: if a returned future is dropped, EC2 may or may not carry out the call. A caller that must know the
+//! outcome never drops the future.
 //!
-//! The types of the port are here too: ids, sizes, volume types, tags, names and their tables. They do no I/O and read
+//! The types of the port are also here: ids, sizes, volume types, tags, names and their tables. They do no I/O and read
 //! no clock. Parsing rejects invalid values and never repairs them silently.
 
 mod action;
@@ -71,7 +71,7 @@ pub use waiters::{Successor, Waiter, Waiters};
 /// The result of every method of the port.
 pub type Result<T> = std::result::Result<T, Ec2Error>;
 
-/// All of EC2 that the driver uses.
+/// All EC2 actions that the driver uses.
 pub trait Ec2: Volumes + Attachments + ClusterNodes + Snapshots + Instances + Zones + Send + Sync + 'static {}
 
 impl<T: Volumes + Attachments + ClusterNodes + Snapshots + Instances + Zones + Send + Sync + 'static> Ec2 for T {}

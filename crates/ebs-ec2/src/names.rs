@@ -1,14 +1,15 @@
-//! All names that derive from the driver's name.
+//! All names that are derived from the driver's name.
 //!
 //! Decision: `docs/decisions/0001-replace-the-reference-driver-in-place.md`.
 
 use std::fmt;
 
-/// The default name of the driver. To build the driver under another name, change it here: all other names derive from
-/// it.
+/// The default name of the driver. To build the driver under another name, change only this constant: all other names
+/// are derived from it.
 const NAME: &str = "ebs.csi.aws.com";
 
-/// The driver's name as registered with the orchestrator; tags, topology keys and contexts derive from it.
+/// The name under which the driver is registered with the orchestrator. Tags, topology keys and context keys are
+/// derived from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverName(String);
 
@@ -19,21 +20,21 @@ impl Default for DriverName {
 }
 
 impl DriverName {
-    /// Tag on every volume and snapshot: the CSI volume name.
+    /// The tag with the CSI volume name, on every volume and snapshot.
     pub const VOLUME_NAME_TAG: &'static str = "CSIVolumeName";
-    /// Tag on every snapshot: the CSI snapshot name.
+    /// The tag with the CSI snapshot name, on every snapshot.
     pub const SNAPSHOT_NAME_TAG: &'static str = "CSIVolumeSnapshotName";
-    /// Tag for IAM policies scoped to one cluster. It does not depend on the driver's name.
+    /// The tag for IAM policies that are limited to one cluster. It does not depend on the driver's name.
     pub const CLUSTER_NAME_TAG: &'static str = "ebs.csi.aws.com/cluster-name";
-    /// Topology key of a zone name.
+    /// The topology key of a zone name.
     pub const ZONE_KEY: &'static str = "topology.kubernetes.io/zone";
-    /// Topology key of a zone id. CreateVolume reads it, but nodes never report it.
+    /// The topology key of a zone id. CreateVolume reads it, but nodes never report it.
     pub const ZONE_ID_KEY: &'static str = "topology.k8s.aws/zone-id";
-    /// Node label and topology segment with the operating system.
+    /// The node label and topology key of the operating system.
     pub const OS_KEY: &'static str = "kubernetes.io/os";
-    /// Publish context key: the device name in EC2's block-device mapping.
+    /// The publish context key of the device name in EC2's block-device mapping.
     pub const DEVICE_PATH_KEY: &'static str = "devicePath";
-    /// Publish context key: the volume behind the handle of a node-local volume.
+    /// The publish context key of the volume that the handle of a node-local volume means.
     pub const LOCAL_VOLUME_KEY: &'static str = "volumeID";
 
     /// Returns the name.
@@ -97,12 +98,12 @@ impl DriverName {
     }
 
     /// Returns the publish context key that is `true` when ControllerPublishVolume requested a read-only volume. The
-    /// node enforces it.
+    /// node service enforces it.
     pub fn read_only_key(&self) -> String {
         format!("{self}/readonly")
     }
 
-    /// Returns the publish context key for the time when EC2 attached the volume, as RFC 3339.
+    /// Returns the publish context key of the time when EC2 attached the volume, in RFC 3339 format.
     pub fn attach_time_key(&self) -> String {
         format!("{self}/attach-time")
     }

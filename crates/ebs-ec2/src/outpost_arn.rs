@@ -1,10 +1,10 @@
-//! ARNs of Outposts.
+//! The ARNs of Outposts.
 
 use std::fmt;
 
 use crate::IdError;
 
-/// The ARN of an AWS Outpost, `arn:aws:outposts:us-west-2:123456789012:outpost/op-…`, in its parts.
+/// The parts of an AWS Outpost's ARN, `arn:aws:outposts:us-west-2:123456789012:outpost/op-…`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutpostArn {
     partition: String,
@@ -31,7 +31,7 @@ impl OutpostArn {
         })
     }
 
-    /// Returns the ARN's partition, `aws`.
+    /// Returns the ARN's partition, such as `aws`.
     pub fn partition(&self) -> &str {
         &self.partition
     }
@@ -46,7 +46,7 @@ impl OutpostArn {
         &self.account
     }
 
-    /// Returns the id of the Outpost, `op-…`.
+    /// Returns the Outpost's id, `op-…`.
     pub fn outpost(&self) -> &str {
         &self.outpost
     }
@@ -59,7 +59,7 @@ impl fmt::Display for OutpostArn {
     }
 }
 
-/// True if the text is valid as a part of the ARN and as the value of a node label.
+/// Returns true if the text is valid both as a part of an ARN and as the value of a node label.
 fn is_segment(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

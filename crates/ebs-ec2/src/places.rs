@@ -9,19 +9,19 @@ use crate::Result;
 pub struct Zone {
     /// The name in this account.
     pub name: ZoneName,
-    /// The id, which is the same in all accounts.
+    /// The id, which means the same zone in all accounts.
     pub id: ZoneId,
-    /// True if `zone-type` is `availability-zone` (not local or wavelength).
+    /// Whether `zone-type` is `availability-zone`, not a local or wavelength zone.
     pub is_availability_zone: bool,
     pub available: bool,
 }
 
-/// EC2's actions on zones.
+/// Calls EC2's actions on zones.
 pub trait Zones {
     /// Calls DescribeAvailabilityZones without filters.
     fn describe_zones(&self) -> impl Future<Output = Result<Vec<Zone>>> + Send;
 
-    /// Calls DescribeAvailabilityZones as a dry run, once, without retry. `Ok` if EC2 reports that it would have
-    /// succeeded, or returns success.
+    /// Calls DescribeAvailabilityZones once as a dry run, without a retry. Returns `Ok` if EC2 reports that the call
+    /// would have succeeded, or if it succeeds.
     fn check_access(&self) -> impl Future<Output = Result<()>> + Send;
 }

@@ -4,16 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes in one GiB.
+/// The number of bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// A size that EC2 or CSI cannot express.
+/// Why EC2 or CSI cannot express a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// Negative number of bytes.
+    /// The number of bytes is negative.
     #[error("a size of {0} bytes is negative")]
     Negative(i64),
-    /// More GiB than EC2's 32-bit field can hold.
+    /// The size in GiB does not fit into EC2's 32-bit field.
     #[error("a size of {0} bytes is more than EC2 can express")]
     TooLarge(u64),
 }
@@ -28,12 +28,12 @@ impl Bytes {
         u64::try_from(bytes).map(Self).map_err(|_| SizeError::Negative(bytes))
     }
 
-    /// Returns the signed count for a CSI message, saturating at its maximum.
+    /// Returns the signed count for a CSI message. Larger counts become the largest possible one.
     pub fn to_wire(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// Returns the size in GiB, rounded up; 0 bytes are 0 GiB.
+    /// Returns the size in GiB, rounded up. 0 bytes are 0 GiB.
     ///
     /// # Errors
     /// [`SizeError::TooLarge`] above 2^31 - 1 GiB, the maximum of an EC2 size field.
@@ -49,12 +49,12 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A number of GiB (2^30 bytes), the unit of EC2; at most 2^31 - 1.
+/// A number of GiB (2^30 bytes), EC2's unit. It is at most 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Gib(pub u32);
 
 impl Gib {
-    /// Returns the size in bytes. It cannot overflow.
+    /// Returns the size in bytes, which cannot overflow.
     pub fn bytes(self) -> Bytes {
         Bytes(u64::from(self.0) * GIB)
     }

@@ -12,7 +12,7 @@ pub enum SnapshotState {
     Pending,
     Completed,
     Error,
-    /// A state that this version does not know. Never treated as completed.
+    /// A state that this version does not know. The driver never treats it as completed.
     Other(String),
 }
 
@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub tags: Tags,
 }
 
-/// The parameters of CreateSnapshot, which has no idempotency token in EC2.
+/// The parameters of CreateSnapshot. EC2 has no idempotency token for this action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSnapshot {
     pub volume: VolumeId,
@@ -41,30 +41,30 @@ pub struct CreateSnapshot {
     pub tags: Tags,
 }
 
-/// The result of EnableFastSnapshotRestores, by zone.
+/// The result of EnableFastSnapshotRestores for each zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FastRestores {
-    /// Zones in which fast restores are being enabled, or were enabled before.
+    /// Zones in which EC2 enables fast restores, or enabled them before.
     pub enabled: Vec<ZoneName>,
     pub failures: Vec<FastRestoreFailure>,
 }
 
-/// Why EC2 cannot enable fast restores in a zone. EC2 reports it inside a successful answer.
+/// Why EC2 cannot enable fast restores in a zone. EC2 reports this inside a successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FastRestoreFailure {
-    /// The zone as EC2 names it. `None` if EC2 names no zone.
+    /// The zone as EC2 names it, or `None` if EC2 names no zone.
     pub zone: Option<String>,
     pub code: Option<String>,
     pub message: String,
 }
 
-/// The parameters of LockSnapshot. `None` is not sent, and EC2 checks the combination.
+/// The parameters of LockSnapshot. A field that is `None` is not sent. EC2 checks the combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockSnapshot {
     pub snapshot: SnapshotId,
-    /// `governance` or `compliance`, as the user wrote it.
+    /// The mode as the user wrote it: `governance` or `compliance`.
     pub mode: Option<String>,
-    /// Hours in which a compliance lock can still be changed (EC2: 1 to 72).
+    /// The number of hours in which a compliance lock can still be changed (EC2: 1 to 72).
     pub cool_off_hours: Option<u32>,
     pub expiration: Option<SystemTime>,
     /// The duration of the lock in days (EC2: 1 to 36500).
@@ -74,15 +74,15 @@ pub struct LockSnapshot {
 /// The state of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// In governance mode: users with the permission can change or lift it.
+    /// Governance mode: users with the permission can change or remove the lock.
     Governance,
-    /// In compliance mode within the cooling-off period: like governance mode.
+    /// Compliance mode within the cooling-off period, in which it behaves like governance mode.
     ComplianceCoolOff,
-    /// In compliance mode: it can only be extended.
+    /// Compliance mode: the lock can only be extended.
     Compliance,
     /// The lock has expired.
     Expired,
-    /// A state that this version does not know. Never treated as locked.
+    /// A state that this version does not know. The driver never treats it as locked.
     Other(String),
 }
 
@@ -92,40 +92,41 @@ pub struct SnapshotLock {
     pub snapshot: SnapshotId,
     pub state: LockState,
     pub cool_off_hours: Option<u32>,
-    /// The duration in days, from `counts_from`.
+    /// The duration in days, which begins at `counts_from`.
     pub duration_days: Option<u32>,
-    /// The start of the duration. For a pending snapshot this is its completion.
+    /// When the duration begins. For a pending snapshot, this is its completion.
     pub counts_from: Option<SystemTime>,
     pub expires: Option<SystemTime>,
 }
 
-/// The selection of DescribeSnapshots. All but ids select only snapshots of the own account.
+/// Which snapshots DescribeSnapshots returns. All variants except ids select only the account's own snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
-    /// By filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`]. The page omits missing ids.
+    /// Snapshots with these ids, by the filter `snapshot-id` (at most [`crate::MAX_FILTER_VALUES`] ids). The page omits
+    /// missing ids.
     FilterIds(Vec<SnapshotId>),
-    /// Of the own account, by filter `tag:<key>` with any of the values.
+    /// The account's own snapshots with one of the tag values, by the filter `tag:<key>`.
     Tag {
         key: String,
         /// The values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,
     },
-    /// Of the own account, all or those of one volume (filter `volume-id`).
+    /// The account's own snapshots: all of them, or those of one volume (filter `volume-id`).
     Owned {
-        /// Only snapshots of this volume.
+        /// The volume whose snapshots to return, or `None` for all.
         volume: Option<VolumeId>,
     },
 }
 
-/// EC2's actions on snapshots.
+/// Calls EC2's actions on snapshots.
 pub trait Snapshots {
-    /// Calls CreateSnapshot. The snapshot is `pending` at first.
+    /// Calls CreateSnapshot. The new snapshot is `pending` at first.
     fn create_snapshot(&self, request: &CreateSnapshot) -> impl Future<Output = Result<Snapshot>> + Send;
 
     /// Calls DeleteSnapshot.
     fn delete_snapshot(&self, id: &SnapshotId) -> impl Future<Output = Result<()>> + Send;
 
-    /// Calls EnableFastSnapshotRestores for one snapshot. Zones that EC2 refuses are in the answer, not in the error.
+    /// Calls EnableFastSnapshotRestores for one snapshot. The answer, not the error, lists the zones that EC2 refuses.
     fn enable_fast_snapshot_restores(
         &self,
         id: &SnapshotId,
@@ -135,7 +136,8 @@ pub trait Snapshots {
     /// Calls LockSnapshot.
     fn lock_snapshot(&self, request: &LockSnapshot) -> impl Future<Output = Result<()>> + Send;
 
-    /// Calls DescribeLockedSnapshots for one snapshot. Returns `None` if it was never locked, or was unlocked.
+    /// Calls DescribeLockedSnapshots for one snapshot. Returns `None` if the snapshot was never locked, or was
+    /// unlocked.
     fn describe_lock(&self, id: &SnapshotId) -> impl Future<Output = Result<Option<SnapshotLock>>> + Send;
 
     /// Calls DescribeSnapshots and returns one page.

@@ -1,5 +1,5 @@
-/// A deterministic random number generator (SplitMix64). A seed gives the same numbers on every machine and in every
-/// version. Suitable for choices, not for secrets.
+/// A deterministic random number generator (SplitMix64). A seed yields the same numbers on every machine and in every
+/// version. Use it for choices, not for secrets.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 
@@ -17,7 +17,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number from 0 to `n` - 1. For an `n` of 0, returns 0 and draws nothing.
+    /// Returns a number from 0 to `n` - 1. If `n` is 0, returns 0 and draws no number.
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.draw() % n }
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seed_gives_its_published_numbers() {
+    fn seed_yields_its_published_numbers() {
         let mut random = SplitMix64::new(1_234_567);
         assert_eq!([random.draw(), random.draw()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         assert_eq!(random.below(0), 0);

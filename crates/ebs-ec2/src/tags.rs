@@ -2,5 +2,5 @@
 
 use std::collections::BTreeMap;
 
-/// Tags of one resource, ordered by key so that equal requests have equal bytes.
+/// The tags of one resource, ordered by key so that equal requests consist of equal bytes.
 pub type Tags = BTreeMap<String, String>;

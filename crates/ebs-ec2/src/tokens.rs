@@ -1,5 +1,5 @@
-//! The arithmetic of a token bucket. The caller supplies clock, rate and capacity, since some callers learn their rate
-//! at run time.
+//! The arithmetic of a token bucket. The caller supplies the clock, the rate and the capacity, because some callers
+//! learn their rate at run time.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ impl Tokens {
         Self(capacity)
     }
 
-    /// Returns the number of tokens, fractions included.
+    /// Returns the number of tokens, including fractions.
     pub fn level(self) -> f64 {
         self.0
     }
 
-    /// Adds the tokens for the time `passed`, at `per_second` tokens a second. The bucket holds at most `capacity`.
+    /// Adds the tokens that arrive in the time `passed`, at `per_second` tokens a second. The bucket holds at most
+    /// `capacity`.
     pub fn refill(&mut self, passed: Duration, per_second: f64, capacity: f64) {
         self.0 = (self.0 + passed.as_secs_f64() * per_second).min(capacity);
     }
 
-    /// Takes one token. Returns false if there is no whole token.
+    /// Takes one token. Returns false if the bucket has no whole token.
     pub fn take(&mut self) -> bool {
         let enough = self.0 >= 1.0;
         if enough {
@@ -32,7 +33,7 @@ impl Tokens {
         enough
     }
 
-    /// Puts one token back.
+    /// Puts one token back. The bucket holds at most `capacity`.
     pub fn put_back(&mut self, capacity: f64) {
         self.0 = (self.0 + 1.0).min(capacity);
     }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_gives_its_capacity_at_once_and_then_its_rate() {
+    fn bucket_yields_its_capacity_at_once_and_then_its_rate() {
         let mut tokens = Tokens::full(10.0);
         assert_eq!((0..20).filter(|_| tokens.take()).count(), 10);
         assert_eq!(tokens.until_next(5.0), Duration::from_millis(200));

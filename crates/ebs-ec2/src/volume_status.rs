@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use crate::VolumeId;
 
-/// The name of the detail with the state of the initialization.
+/// The name of the status detail that has the initialization state.
 const INITIALIZATION: &str = "initialization-state";
 
 /// The status of a volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeStatus {
     pub volume: VolumeId,
-    /// The details of the status, as name and value. `None` if EC2 gave no status or no list.
+    /// The names and values of the status details, or `None` if EC2 gave no status or no list.
     pub details: Option<Vec<(String, String)>>,
-    /// EC2's estimate of the time until the end of the initialization.
+    /// EC2's estimate of how long the initialization still takes.
     pub estimate: Option<Duration>,
 }
 
 impl VolumeStatus {
-    /// Returns true while EC2 still loads blocks from a snapshot. Details without an initialization state mean that the
-    /// volume is initialized. `None` without any details, which proves nothing.
+    /// Returns true while EC2 is still loading blocks from a snapshot. If the details have no initialization state, the
+    /// volume is initialized. Returns `None` without any details, which prove nothing.
     pub fn initializing(&self) -> Option<bool> {
         let details = self.details.as_ref()?;
         Some(details.iter().any(|(name, word)| name == INITIALIZATION && word == "initializing"))
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn initialization_follows_the_detail_of_the_status() {
+    fn initialization_state_comes_from_the_status_details() {
         let status = |details: Option<&[(&str, &str)]>| VolumeStatus {
             volume: VolumeId::parse("vol-1").unwrap(),
             details: details.map(|d| d.iter().map(|(n, w)| ((*n).to_owned(), (*w).to_owned())).collect()),

@@ -1,4 +1,4 @@
-//! EBS volume types and their published ranges.
+//! The EBS volume types and their published ranges.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gib, IopsLimits};
 
-/// A volume type. Source of names and ranges: the Amazon EBS user guide, "Amazon EBS volume types".
+/// A volume type. The names and ranges come from the Amazon EBS user guide, "Amazon EBS volume types".
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum VolumeType {
@@ -24,11 +24,11 @@ pub enum VolumeType {
     Sc1,
     /// Magnetic, previous generation.
     Standard,
-    /// A type that this version does not know. EC2 may report it, and EC2 decides whether a request for it is valid.
+    /// A type that this version does not know. EC2 may report it. EC2 also decides whether a request for it is valid.
     Other(String),
 }
 
-/// Every type that can be requested.
+/// All volume types that a user can request.
 const KNOWN: [VolumeType; 7] = [
     VolumeType::Gp2,
     VolumeType::Gp3,
@@ -40,12 +40,12 @@ const KNOWN: [VolumeType; 7] = [
 ];
 
 impl VolumeType {
-    /// Every type that can be requested.
+    /// All volume types that a user can request.
     pub fn known() -> &'static [VolumeType] {
         &KNOWN
     }
 
-    /// Returns the known type with this name, in any case.
+    /// Returns the known type with this name. Ignores case.
     pub fn parse_known(text: &str) -> Option<Self> {
         KNOWN.iter().find(|t| t.as_str().eq_ignore_ascii_case(text)).cloned()
     }
@@ -64,8 +64,8 @@ impl VolumeType {
         }
     }
 
-    /// Returns the smallest and largest size in GiB, for orientation only: EC2 enforces the limits. `None` for unknown
-    /// types.
+    /// Returns the smallest and largest size, or `None` for unknown types. Use them only for messages and defaults: EC2
+    /// enforces its own limits.
     pub fn size_range(&self) -> Option<(Gib, Gib)> {
         match self {
             Self::Gp2 => Some((Gib(1), Gib(16_384))),
@@ -78,7 +78,8 @@ impl VolumeType {
         }
     }
 
-    /// False if EC2 certainly rejects a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume types").
+    /// Returns false if EC2 certainly rejects a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume
+    /// types").
     pub fn has_iops_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Io1 | Self::Io2 | Self::Other(_) => true,
@@ -86,7 +87,8 @@ impl VolumeType {
         }
     }
 
-    /// False if EC2 certainly rejects a throughput for the type (same source).
+    /// Returns false if EC2 certainly rejects a throughput for the type (Amazon EBS user guide, "Amazon EBS volume
+    /// types").
     pub fn has_throughput_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Other(_) => true,
@@ -94,8 +96,8 @@ impl VolumeType {
         }
     }
 
-    /// Returns the published IOPS limits, or `None` if the IOPS cannot be chosen. The maximum is for orientation only:
-    /// a zone or an Outpost may allow less, and EC2 may allow more in the future.
+    /// Returns the published IOPS limits, or `None` if the user cannot choose the IOPS. A zone or Outpost may have a
+    /// lower maximum, and EC2 may raise it in the future.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
             Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),

@@ -6,7 +6,7 @@ use crate::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, ZoneI
 
 use crate::{Attachment, Page, PageRequest, Result, VolumeStatus};
 
-/// The zone of a volume.
+/// The zone in which to create a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A zone by name.
@@ -21,19 +21,19 @@ pub struct CreateVolume {
     /// The idempotency token, at most 64 characters.
     pub client_token: String,
     pub place: Place,
-    /// The size. With a snapshot, at least the snapshot's.
+    /// The size, which is at least the snapshot's size.
     pub size: Gib,
     pub volume_type: VolumeType,
-    /// IOPS. `None`: EC2's default.
+    /// The IOPS. If `None`, EC2 uses its default.
     pub iops: Option<Iops>,
-    /// MiB/s. `None`: EC2's default.
+    /// The throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<u32>,
-    /// Whether to encrypt. EC2 may also encrypt by the account's default.
+    /// Whether to encrypt the volume. EC2 also encrypts it if that is the account's default.
     pub encrypted: bool,
     /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,
     pub snapshot: Option<SnapshotId>,
-    /// MiB/s for the initialization of a volume from a snapshot (EC2: 100 to 300).
+    /// The rate in MiB/s at which EC2 initializes the volume from its snapshot (EC2: 100 to 300).
     pub initialization_rate: Option<u32>,
     /// Whether several instances may attach the volume (io1, io2).
     pub multi_attach: bool,
@@ -43,7 +43,7 @@ pub struct CreateVolume {
 }
 
 impl CreateVolume {
-    /// Returns the parameters of an unencrypted blank volume without tags, with EC2's defaults.
+    /// Returns the parameters of a blank, unencrypted volume without tags, with EC2's defaults.
     pub fn plain(client_token: impl Into<String>, place: Place, size: Gib, volume_type: VolumeType) -> Self {
         Self {
             client_token: client_token.into(),
@@ -64,23 +64,24 @@ impl CreateVolume {
     }
 }
 
-/// The parameters of CopyVolumes, which copies a volume in its own zone.
+/// The parameters of CopyVolumes, which copies a volume within its zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyVolume {
     /// The idempotency token, at most 64 characters.
     pub client_token: String,
     pub source: VolumeId,
-    /// The size, at least the source's.
+    /// The size, which is at least the source's size.
     pub size: Gib,
     pub volume_type: VolumeType,
-    /// IOPS. `None`: EC2's default.
+    /// The IOPS. If `None`, EC2 uses its default.
     pub iops: Option<Iops>,
-    /// MiB/s. `None`: EC2's default.
+    /// The throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<u32>,
-    /// Whether to encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted one, with its
-    /// key.
+    /// Whether to encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted volume with
+    /// its source's key.
     pub encrypted: bool,
-    /// The ARN, id or alias of the KMS key for such an encrypted copy. `None`: the account's default key.
+    /// The ARN, id or alias of the KMS key with which to encrypt the copy of an unencrypted volume. If `None`, EC2 uses
+    /// the account's default key.
     pub kms_key_id: Option<String>,
     pub multi_attach: bool,
     pub tags: Tags,
@@ -95,7 +96,7 @@ pub enum VolumeState {
     Deleting,
     Deleted,
     Error,
-    /// A state that this version does not know. Never treated as one of the others.
+    /// A state that this version does not know. The driver never treats it as one of the others.
     Other(String),
 }
 
@@ -108,12 +109,12 @@ pub struct Volume {
     pub volume_type: VolumeType,
     /// The IOPS, if the type has them.
     pub iops: Option<Iops>,
-    /// MiB/s, if the type has it.
+    /// The throughput in MiB/s, if the type has one.
     pub throughput: Option<u32>,
     pub zone: Option<ZoneName>,
     pub zone_id: Option<ZoneId>,
     pub encrypted: bool,
-    /// The ARN of the KMS key.
+    /// The ARN of the KMS key that encrypts the volume.
     pub kms_key_id: Option<String>,
     pub snapshot: Option<SnapshotId>,
     pub source_volume: Option<VolumeId>,
@@ -121,8 +122,8 @@ pub struct Volume {
     pub multi_attach: Option<bool>,
     pub outpost_arn: Option<String>,
     pub created: Option<SystemTime>,
-    /// AWS's own time of day at this reply, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
-    /// `None` for other calls and for a reply without a date.
+    /// AWS's time of day at this reply, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
+    /// `None` for other calls, and for a reply without a date.
     pub said_at: Option<SystemTime>,
     pub tags: Tags,
     /// The attachments, in any state.
@@ -130,7 +131,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Returns false for a volume that is deleted or being deleted.
+    /// Returns false if the volume is deleted or being deleted.
     pub fn exists(&self) -> bool {
         !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
     }
@@ -141,12 +142,14 @@ impl Volume {
     }
 }
 
-/// The selection of DescribeVolumes. Always a filter: bare ids use a smaller bucket, and one missing id fails the call.
+/// Which volumes DescribeVolumes returns. Always uses a filter: bare ids use a smaller bucket, and one missing id would
+/// fail the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
-    /// By filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] values. The page omits missing ids.
+    /// Volumes with these ids, by the filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`] ids). The page omits
+    /// missing ids.
     FilterIds(Vec<VolumeId>),
-    /// By filter `tag:<key>` with any of the values.
+    /// Volumes with one of the tag values, by the filter `tag:<key>`.
     Tag {
         key: String,
         /// The values, at most [`crate::MAX_FILTER_VALUES`].
@@ -154,11 +157,11 @@ pub enum VolumeQuery {
     },
 }
 
-/// The parameters of ModifyVolume. `None` leaves a property unchanged.
+/// The parameters of ModifyVolume. A property that is `None` remains unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModifyVolume {
     pub volume: VolumeId,
-    /// The new size, at least the current one.
+    /// The new size, which is at least the current one.
     pub size: Option<Gib>,
     pub volume_type: Option<VolumeType>,
     pub iops: Option<Iops>,
@@ -191,16 +194,17 @@ pub struct Modification {
     pub started: Option<SystemTime>,
 }
 
-/// EC2's actions on volumes.
+/// Calls EC2's actions on volumes.
 pub trait Volumes {
-    /// Calls CreateVolume. A dry run ends with an error, [`crate::ErrorClass::DryRunSucceeded`] if it would have
-    /// succeeded.
+    /// Calls CreateVolume. A dry run always ends with an error, which is [`crate::ErrorClass::DryRunSucceeded`] if the
+    /// call would have succeeded.
     fn create_volume(&self, request: &CreateVolume) -> impl Future<Output = Result<Volume>> + Send;
 
     /// Calls CopyVolumes.
     fn copy_volume(&self, request: &CopyVolume) -> impl Future<Output = Result<Volume>> + Send;
 
-    /// Calls DeleteVolume. Returns when EC2 has accepted it. EC2 may list the volume as `deleting` for a while.
+    /// Calls DeleteVolume. Returns as soon as EC2 has accepted the deletion. EC2 may list the volume as `deleting` for
+    /// a while.
     fn delete_volume(&self, id: &VolumeId) -> impl Future<Output = Result<()>> + Send;
 
     /// Calls DescribeVolumes and returns one page.
@@ -213,25 +217,25 @@ pub trait Volumes {
     /// Calls ModifyVolume.
     fn modify_volume(&self, request: &ModifyVolume) -> impl Future<Output = Result<Modification>> + Send;
 
-    /// Calls DescribeVolumesModifications by filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`]) and returns one
-    /// page. The page omits volumes without modifications.
+    /// Calls DescribeVolumesModifications with the filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`] ids) and
+    /// returns one page. The page omits volumes without modifications.
     fn describe_modifications(
         &self,
         volumes: &[VolumeId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Modification>>> + Send;
 
-    /// Calls DescribeVolumeStatus by bare ids, because EC2 has no filter for them there. One missing id fails the whole
-    /// call, and EC2 accepts no [`PageRequest::max_results`] together with ids. Makes no call without ids.
+    /// Calls DescribeVolumeStatus with bare ids, because EC2 has no filter for ids there. One missing id fails the
+    /// whole call, and EC2 rejects [`PageRequest::max_results`] together with ids. Without ids, makes no call.
     fn describe_volume_status(
         &self,
         volumes: &[VolumeId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<VolumeStatus>>> + Send;
 
-    /// Calls CreateTags for one resource (a volume or snapshot id).
+    /// Calls CreateTags for one resource, which is a volume id or a snapshot id.
     fn create_tags(&self, resource: &str, tags: &Tags) -> impl Future<Output = Result<()>> + Send;
 
-    /// Calls DeleteTags for one resource, by key.
+    /// Calls DeleteTags for these keys of one resource.
     fn delete_tags(&self, resource: &str, keys: &[String]) -> impl Future<Output = Result<()>> + Send;
 }

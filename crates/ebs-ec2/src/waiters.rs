@@ -1,12 +1,12 @@
-//! Counts the requests that wait for a running operation, and the operations that wait for its end.
+//! Counts the requests that wait for a running operation, and the operations that wait to replace it.
 
 use tokio::sync::watch::Sender;
 
-/// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. When no
-/// request waits any longer, the operation continues to read and starts nothing new.
+/// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. Once no
+/// request waits, it may still read, but starts no further mutation.
 ///
-/// It also reports that another operation is to replace this one, which then ends as soon as the call in flight has
-/// returned.
+/// This type also reports that another operation is to replace this one. The operation then ends as soon as its call in
+/// flight has returned.
 #[derive(Debug, Clone, Default)]
 pub struct Waiters(Sender<Counts>);
 
@@ -16,11 +16,11 @@ struct Counts {
     successors: usize,
 }
 
-/// One waiting request. Dropping it (the client left, its deadline passed) removes it from the count.
+/// A waiting request. Dropping it, because the client left or its deadline passed, removes it from the count.
 #[derive(Debug)]
 pub struct Waiter(Sender<Counts>);
 
-/// An operation that waits for this one to end, to replace it. Dropping it withdraws the request.
+/// An operation that waits to replace this one. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct Successor(Sender<Counts>);
 
@@ -32,29 +32,29 @@ impl Waiters {
         Waiter(self.0.clone())
     }
 
-    /// True while a request waits.
+    /// Returns true while a request waits.
     pub fn any(&self) -> bool {
         self.0.borrow().waiting > 0
     }
 
-    /// Asks the operation to end. Call it only for an operation for which no request waits.
+    /// Requests the end of the operation. Call it only if no request waits for the operation.
     #[must_use]
     pub fn supersede(&self) -> Successor {
         self.0.send_modify(|counts| counts.successors += 1);
         Successor(self.0.clone())
     }
 
-    /// True while another operation waits for the end of this one.
+    /// Returns true while another operation waits to replace this one.
     pub fn is_superseded(&self) -> bool {
         self.0.borrow().successors > 0
     }
 
-    /// Returns when another operation waits for the end of this one. Dropping the future loses nothing.
+    /// Waits until another operation is to replace this one. Dropping the future loses nothing.
     pub async fn superseded(&self) {
         drop(self.0.subscribe().wait_for(|counts| counts.successors > 0).await);
     }
 
-    /// Returns when a request waits for this operation. Dropping the future loses nothing.
+    /// Waits until a request waits for this operation. Dropping the future loses nothing.
     pub async fn awaited(&self) {
         drop(self.0.subscribe().wait_for(|counts| counts.waiting > 0).await);
     }

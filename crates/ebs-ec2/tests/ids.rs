@@ -1,10 +1,10 @@
-//! Ids come from users, orchestrators, kernels and EC2. Any text is either a valid id or rejected.
+//! Ids come from users, orchestrators, kernels and EC2. A parser accepts or rejects any text without a panic.
 
 use ebs_ec2::{HyperPodNode, InstanceId, SnapshotId, VolumeId, ZoneId, ZoneName};
 use proptest::prelude::*;
 
-/// Interesting texts, each after its kind: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (any possible zone
-/// name), or `nothing`.
+/// Test texts, each after its kind: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (any possible zone name), or
+/// `nothing`.
 const CORPUS: &str = include_str!("corpus/ids.txt");
 
 fn kinds(text: &str) -> Vec<&'static str> {
@@ -21,7 +21,7 @@ fn kinds(text: &str) -> Vec<&'static str> {
     note("hyperpod", HyperPodNode::parse(text).ok().map(|id| id.to_string()));
     note("zone", ZoneName::parse(text).ok().map(|id| id.to_string()));
     let zone = ZoneId::parse(text).is_ok();
-    // Every other id is also a valid zone name.
+    // Most other ids are also valid zone names, so `zone` counts only if no other kind matches.
     if kinds.len() > 1 || !zone {
         kinds.retain(|kind| *kind != "zone");
     }
@@ -47,7 +47,7 @@ fn corpus_text_is_parsed_as_its_kind() {
 
 proptest! {
     #[test]
-    fn any_text_is_one_harmless_id_or_rejected(text in prop_oneof![
+    fn text_is_rejected_or_a_harmless_id_of_one_kind(text in prop_oneof![
         any::<String>(),
         "(vol|snap|i|hyperpod|us-west-2)?-?\\PC{0,30}",
         "(vol|snap|i|hyperpod-[a-zA-Z0-9-]{0,70}-i)-[a-zA-Z0-9/.-]{0,80}",

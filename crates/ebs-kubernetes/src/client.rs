@@ -1,4 +1,4 @@
-//! The connection to the API server: how it is found, and the limits on every call.
+//! The connection to the API server: how the driver finds it, and the limits on every call.
 
 mod config;
 mod guard;
@@ -14,17 +14,17 @@ use tower::{BoxError, Service};
 
 use guard::GuardLayer;
 
-/// Time limit of the connection setup. It takes long only if a kubeconfig file runs a program for its credentials.
+/// The limit for setting up a connection. It takes long only if a kubeconfig file runs a program to get credentials.
 const SETUP_BOUND: Duration = Duration::from_secs(30);
 
-/// How to find the API server.
+/// How to find the API server and identify to it.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
-    /// A kubeconfig file, or `None` to use the pod's service account.
+    /// The path of a kubeconfig file, or `None` to use the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The cluster as the pod's environment describes it.
     pub in_cluster: InCluster,
-    /// Name and version of this program for the API server's audit log.
+    /// The name and version of this program, for the API server's audit log.
     pub user_agent: String,
 }
 
@@ -37,7 +37,7 @@ pub struct InCluster {
     pub port: Option<String>,
     /// `CONTAINER_SANDBOX_MOUNT_POINT`, below which a Windows host process finds the files of its pod.
     pub sandbox: Option<PathBuf>,
-    /// Directory of the service account's token, certificate authority and namespace.
+    /// The directory with the service account's token, certificate authority and namespace.
     pub account: PathBuf,
 }
 
@@ -47,13 +47,13 @@ impl InCluster {
 }
 
 impl Default for InCluster {
-    /// Outside a pod: host, port and sandbox are unknown.
+    /// Returns the values for a process outside of a pod: host, port and sandbox are unknown.
     fn default() -> Self {
         Self { host: None, port: None, sandbox: None, account: PathBuf::from(Self::ACCOUNT) }
     }
 }
 
-/// Connecting failed: the process runs outside Kubernetes, or its configuration is invalid.
+/// Why connecting failed: the process runs outside Kubernetes, or its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No address of an API server is configured.
@@ -62,7 +62,8 @@ pub enum ConnectError {
     /// `KUBERNETES_SERVICE_HOST` and `_PORT` are not a valid address.
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT form the invalid API server address {0:?}")]
     Address(String),
-    /// The service account has no token, neither at the usual path nor below the mount point of a Windows host process.
+    /// The service account's token is missing, both at the usual path and below the mount point of a Windows host
+    /// process.
     #[error(
         "{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, the root of that path in a Windows host process, is not set"
     )]
@@ -95,8 +96,8 @@ pub enum ConnectError {
     SetupTime { server: String },
 }
 
-/// A connection to the API server. Calls are limited to 5 a second with bursts of 10, wait when the server asks for it,
-/// and fail when it hangs. Clones share these limits.
+/// A connection to the API server. It limits calls to 5 a second with bursts of 10, waits when the server requests it,
+/// and fails calls that hang. Clones share these limits.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -104,11 +105,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Sets up the connection without a request. The token of a service account or of a `tokenFile` is read again for
-    /// each call, so that rotated tokens are used.
+    /// Sets up the connection without sending a request. Each call reads the token of the service account or of the
+    /// `tokenFile` again, so that it uses a rotated token.
     ///
     /// # Errors
-    /// When no API server is configured, or its files are invalid.
+    /// [`ConnectError`] when no API server is configured, or its files are invalid.
     ///
     /// Cancellation: dropping the future may leave a credential program running.
     pub async fn connect(options: &ClusterOptions) -> Result<Self, ConnectError> {
@@ -116,11 +117,11 @@ impl Cluster {
         let server = found.config.cluster_url.to_string();
         let namespace = found.config.default_namespace.clone();
         let layer = GuardLayer { token: found.token };
-        // It may run a program and wait for it.
+        // The setup may run a program and wait for it, which would block the runtime.
         let build = tokio::task::spawn_blocking(move || ClientBuilder::try_from(found.config));
         let built = match tokio::time::timeout(SETUP_BOUND, build).await {
             Ok(Ok(built)) => built,
-            // A timeout and a panic of the setup both mean that there is no client.
+            // After a timeout or a panic of the setup there is no client.
             Ok(Err(_)) | Err(_) => return Err(ConnectError::SetupTime { server }),
         };
         let builder =
@@ -130,7 +131,8 @@ impl Cluster {
         Ok(Self { client, server })
     }
 
-    /// Creates a connection over any service that behaves like an API server, with the limits of a real one.
+    /// Creates a connection over any service that behaves like an API server. It applies the same limits as to a real
+    /// one.
     pub fn over<S, B>(service: S, namespace: &str) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -148,7 +150,8 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Returns the namespace of the pod or of the kubeconfig's context, or else `default`.
+    /// Returns the namespace of the pod or of the kubeconfig's context. If neither names a namespace, returns
+    /// `default`.
     pub fn namespace(&self) -> &str {
         self.client.default_namespace()
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use kube::Error;
 use kube::runtime::watcher;
 
-/// A failed call, classified by what the caller can do about it.
+/// A failed call, classified by how the caller can react.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: FailureKind,
@@ -13,18 +13,19 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What the caller can do about a failed call.
+/// How the caller can react to a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// 401 or 403: rights are missing. Only a change of RBAC, of an admission policy or of the token helps.
+    /// 401 or 403: the process lacks rights. Only a change of RBAC, of an admission policy or of the token helps.
     Denied,
     /// The object does not exist.
     NotFound,
-    /// The object has changed (a failed `test` of a patch, an old resource version): read it again.
+    /// The object has changed since it was read (a failed `test` in a patch, or an old resource version): read it
+    /// again.
     Stale,
-    /// The position of a watch or paged list is too old: start again.
+    /// The position in a watch or paged list is too old: start again.
     Expired,
-    /// Anything else: the server is unreachable or busy, hangs or has an error. It is unknown whether a write
+    /// Any other failure: the server is unreachable, busy or hanging, or has an error. It is unknown whether a write
     /// succeeded.
     Unavailable,
 }
@@ -53,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// True if rights are missing.
+    /// Returns true if the process lacks rights.
     pub fn is_denied(&self) -> bool {
         self.kind == FailureKind::Denied
     }
@@ -73,7 +74,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the error and its causes. The client's errors repeat their causes, so a text that has appeared is skipped.
+/// Returns the messages of the error and its causes. The client's errors repeat their causes, so a message that has
+/// already appeared is skipped.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

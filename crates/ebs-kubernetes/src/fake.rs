@@ -1,6 +1,6 @@
-//! An API server in memory, for behaviour that a real one cannot show on demand: it is busy, hangs or loses state, on
-//! paused time. It has one kind of object per path, with versions and watches, and it receives calls after the client's
-//! limits.
+//! An API server in memory that shows behaviour which a real one cannot show on demand: it is busy, hangs or loses
+//! state, on paused time. It has one kind of object per path, with versions and watches, and it sees calls after the
+//! client's limits have been applied.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -32,17 +32,17 @@ pub(crate) enum Ask {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// An error with this status code.
+    /// The server responds with an error that has this status code.
     Code(u16),
-    /// 429, with this number of seconds to wait.
+    /// The server responds with 429 and this Retry-After in seconds.
     Busy(u64),
-    /// The request is never answered.
+    /// The server never answers the request.
     Hang,
-    /// A watch that starts and then breaks.
+    /// The watch starts and then breaks.
     Cut,
-    /// A watch whose version is too old.
+    /// The server rejects the watch because its version is too old.
     Expired,
-    /// The write succeeds but its response is lost.
+    /// The write succeeds, but its response is lost.
     LostAnswer,
 }
 
@@ -64,18 +64,18 @@ struct State {
     watches: Vec<Watch>,
     faults: BTreeMap<(Ask, &'static str), VecDeque<(Fault, Times)>>,
     asked: Vec<(Instant, Ask, String)>,
-    /// A write by another client right before the next patch.
+    /// A write that another client makes right before the next patch.
     before_patch: Option<(String, Value)>,
-    /// The delay of the responses to creations and replacements.
+    /// How long responses to creations and replacements are delayed.
     late: Duration,
 }
 
-/// A watch that receives changes.
+/// An open watch.
 #[derive(Debug)]
 struct Watch {
-    /// Path of the list.
+    /// The path of the watched list.
     of: String,
-    /// The name of a single object.
+    /// The name of the watched object, if the watch is for a single one.
     name: Option<String>,
     sender: mpsc::UnboundedSender<Result<Bytes, BoxError>>,
 }
@@ -96,12 +96,12 @@ impl FakeApi {
         Cluster::over(self.clone(), "default")
     }
 
-    /// Returns the same server for another client, which has its own connection and limits.
+    /// Returns the same server for another client, which has its own connection and its own limits.
     pub(crate) fn another(&self) -> Self {
         Self(Arc::clone(&self.0), Arc::default())
     }
 
-    /// Cuts the connection of this client: no request is answered any more.
+    /// Cuts this client's connection: the server answers none of its requests any more.
     pub(crate) fn cut(&self) {
         self.1.store(true, Ordering::Relaxed);
     }
@@ -245,7 +245,7 @@ impl State {
     }
 }
 
-/// Applies a JSON patch of tests and replacements. Returns `None` if a test in it fails.
+/// Applies a JSON patch that consists of tests and replacements. Returns `None` if one of its tests fails.
 pub(crate) fn apply(patch: &Value, object: &Value) -> Option<Value> {
     let mut object = object.clone();
     for step in patch.as_array().expect("a list of steps") {

@@ -1,10 +1,10 @@
-//! The metadata labeler: writes on each Node the number of network interfaces and of volumes that the driver does not
-//! manage, for nodes that cannot use their metadata service.
+//! The metadata labeler. It writes onto each Node the number of network interfaces and of volumes that the driver does
+//! not manage, for nodes that cannot use their metadata service.
 //!
-//! One process is the leader, by a lease; the others wait. The leader watches Nodes and PersistentVolumes, describes
+//! A lease makes one process the leader, and the others wait. The leader watches Nodes and PersistentVolumes, describes
 //! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when it appears, every
-//! hour, and shortly after another client changed its labels. A failure for one node does not affect others, and is
-//! retried with growing pauses. Only the loss of the lease ends the work.
+//! hour, and shortly after another client changed its labels. If one node fails, the labeler retries it with growing
+//! pauses and continues with the others. Only the loss of the lease ends the work.
 
 mod count;
 mod pass;
@@ -26,16 +26,16 @@ use pass::Passed;
 use roster::Roster;
 use watched::Watched;
 
-/// When nodes are checked.
+/// When the labeler checks nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Interval after which each node is checked again.
+    /// The interval between two checks of a node.
     pub refresh: Duration,
-    /// New nodes within this time share one call.
+    /// New nodes that appear within this time share one call.
     pub gather: Duration,
-    /// Delay for a node whose labels another client changed.
+    /// How long after another client changed a node's labels the node is checked.
     pub drift: Duration,
-    /// Delay after a failure of a node. It doubles with each failure, up to `refresh`.
+    /// The delay after a node's first failure. It doubles with each failure, up to `refresh`.
     pub first_retry: Duration,
 }
 
@@ -50,23 +50,23 @@ impl Default for Times {
     }
 }
 
-/// Options of a labeler.
+/// The options of a labeler.
 #[derive(Debug, Clone)]
 pub struct LabelerOptions {
-    /// The driver's name, from which labels and lease derive their names.
+    /// The driver's name, from which the names of the labels and the lease derive.
     pub driver: DriverName,
     pub namespace: String,
-    /// Name of this host, which is part of the identity of the lease holder.
+    /// The name of this host, which is part of the lease holder's identity.
     pub host: String,
     pub times: Times,
-    /// Time limit for the release of the lease at the end.
+    /// The time limit for releasing the lease at the end.
     pub release_within: Duration,
 }
 
-/// Why a labeler ended without a request to stop.
+/// Why a labeler ended although `stop` had not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelerError {
-    /// Another process is the leader, or may become it soon.
+    /// This process lost the lease: another process holds it or may acquire it soon.
     #[error("this process is no longer the leader")]
     Lost(#[source] LostLease),
     /// A watch ended, which should never happen.
@@ -74,12 +74,12 @@ pub enum LabelerError {
     WatchEnded,
 }
 
-/// The connections to the API server.
+/// The connections to the API server that a labeler uses.
 #[derive(Debug, Clone)]
 pub struct Connections {
-    /// For the watches and labels.
+    /// The connection for watches and labels.
     pub work: Cluster,
-    /// For the lease only, so that its renewals wait for no other call.
+    /// The connection for the lease only, so that a renewal waits for no other call.
     pub lease: Cluster,
 }
 
@@ -89,7 +89,7 @@ struct Labeler<E> {
     ec2: Arc<RateLimited<E>>,
 }
 
-/// Labels nodes while this process is the leader. When `stop` completes, releases the lease. Reports waits for EC2's
+/// Labels nodes while this process is the leader. Releases the lease when `stop` completes. Reports waits for EC2's
 /// rate limit to `observer`.
 ///
 /// Cancellation: a label in flight may be written or not, and the lease is not released.
@@ -122,7 +122,7 @@ pub async fn run<E: Ec2>(
     };
     let released = tokio::time::timeout(options.release_within, election.release()).await;
     if !matches!(released, Ok(Ok(()))) {
-        tracing::warn!(?released, "releasing the lease failed, the next leader waits until it expires");
+        tracing::warn!(?released, "failed to release the lease; the next leader must wait until it expires");
     }
     ended
 }

@@ -1,14 +1,16 @@
-//! Leader election by a Lease object. Its fields have the same meaning as in client-go, so that the reference driver
+//! Leader election with a Lease object. The fields have the same meaning as in client-go, so that the reference driver
 //! and this one can take turns.
 //!
-//! **Acquiring.** One process holds the lease and renews it. Another takes over when it has seen no renewal for the
-//! duration of the lease, by its own clock. It compares contents and never time stamps, so clocks may differ. Each
-//! write names the version that was read, so if two processes write at once, the API server lets one succeed.
+//! **Acquiring.** One process holds the lease and renews it. Another process takes over once it has seen no renewal for
+//! the duration of the lease, by its own clock. It compares the contents of the lease and never uses its time stamps,
+//! so clocks may differ. Each write names the version that was read, so if two processes write at once, the API server
+//! accepts only one write.
 //!
-//! **Losing.** A holder that cannot renew stops before the lease expires and another may begin: [`Election::hold`]
-//! returns, and the work ends with it. A suspended process notices the loss when it resumes.
+//! **Losing.** A holder that cannot renew the lease stops before the lease expires: [`Election::hold`] returns, and the
+//! caller ends its work. A suspended process notices the loss when it resumes.
 //!
-//! **Releasing.** A clean end releases the lease ([`Election::release`]), so that the next holder need not wait.
+//! **Releasing.** A process that ends cleanly releases the lease ([`Election::release`]), so that the next holder need
+//! not wait.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -27,19 +29,19 @@ use crate::failure::chain;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseConfig {
     pub name: String,
-    /// The unique name of this process.
+    /// The unique name of this process, which the lease records as its holder.
     pub identity: String,
-    /// How long others wait after the last renewal, in whole seconds.
+    /// How long other processes wait after the last renewal, in whole seconds.
     pub duration: Duration,
-    /// How long after its last renewal this process gives up. Less than the duration.
+    /// How long after its last renewal this process gives up the lease. It is shorter than the duration.
     pub renew_deadline: Duration,
-    /// Time between attempts to acquire or renew the lease.
+    /// The time between two attempts to acquire or renew the lease.
     pub retry: Duration,
 }
 
 impl LeaseConfig {
-    /// Uses a duration of 15 s, a renew deadline of 10 s and a retry of 5 s. The identity is the host name followed by
-    /// a random number, since one host may run two processes.
+    /// Uses a duration of 15 s, a renew deadline of 10 s and a retry interval of 5 s. The identity is the host name
+    /// followed by a random number, because one host may run two processes.
     pub fn new(name: &str, host: &str) -> Self {
         let chance = RandomState::new().hash_one(std::process::id());
         Self {
@@ -52,8 +54,8 @@ impl LeaseConfig {
     }
 }
 
-/// Keeps letters, digits and dashes, and replaces other characters by a dash. A name that is empty or ends with a dash
-/// gets an `X` at its end.
+/// Converts a text to an object name. Replaces all characters except letters, digits and dashes by a dash. If the
+/// result is empty or ends with a dash, appends an `X`.
 fn object_name(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if name.is_empty() || name.ends_with('-') {
@@ -62,7 +64,7 @@ fn object_name(text: &str) -> String {
     name
 }
 
-/// Why an attempt failed.
+/// Why an attempt to acquire, renew or release the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The lease could not be read.
@@ -72,7 +74,7 @@ pub enum LeaseError {
         #[source]
         source: Failure,
     },
-    /// The lease could not be written, perhaps because another process has written it.
+    /// The lease could not be written, perhaps because another process wrote it first.
     #[error("update lease {name}")]
     Write {
         name: String,
@@ -112,27 +114,27 @@ struct Observed {
     at: Instant,
 }
 
-/// A participant in the election.
+/// A process that takes part in the election.
 #[derive(Debug)]
 pub struct Election {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the last successful attempt began. Others count from the moment when the API server stored it, which is not
-    /// before.
+    /// When the last successful attempt began. Other processes count from when the API server stored the write, which
+    /// is later, so counting from here is safe.
     renewed: Option<Instant>,
 }
 
 impl Election {
-    /// Creates a participant for a lease in this namespace. It has not sent a request yet.
+    /// Creates a participant for a lease in this namespace, without sending a request.
     pub fn new(client: Client, namespace: &str, config: LeaseConfig) -> Self {
         Self { leases: Api::namespaced(client, namespace), config, observed: None, renewed: None }
     }
 
-    /// Waits without a limit until this process holds the lease. Failures are retried.
+    /// Waits, without a limit, until this process holds the lease. Retries after failures.
     ///
-    /// Cancellation: a dropped attempt may have acquired the lease. [`Self::release`] knows only about answered
-    /// requests.
+    /// Cancellation: a dropped attempt may have acquired the lease. [`Self::release`] only takes answered requests into
+    /// account.
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
@@ -148,13 +150,13 @@ impl Election {
                     told = Some(holder);
                 }
                 Ok(Attempt::HeldBy(_)) => {}
-                Err(error) => tracing::warn!(reason = chain(&error), "acquiring the lease failed, retrying"),
+                Err(error) => tracing::warn!(reason = chain(&error), "failed to acquire the lease, retrying"),
             }
             tokio::time::sleep(self.retry_with_jitter()).await;
         }
     }
 
-    /// Renews the lease until it is lost. Then the work under the lease must end.
+    /// Renews the lease until it is lost. The caller must then end the work that the lease protects.
     ///
     /// Cancellation: dropping the future loses nothing.
     pub async fn hold(&mut self) -> LostLease {
@@ -176,7 +178,7 @@ impl Election {
                 }
                 Ok(Attempt::HeldBy(holder)) => return LostLease::Taken { name: self.config.name.clone(), holder },
                 Err(error) => {
-                    tracing::warn!(reason = chain(&error), "renewing the lease failed, retrying");
+                    tracing::warn!(reason = chain(&error), "failed to renew the lease, retrying");
                     (last, due) = (error, Instant::now() + retry / 5);
                 }
             }
@@ -188,7 +190,7 @@ impl Election {
     /// Takes at most the renew deadline. Cancellation: the lease may be released or not.
     ///
     /// # Errors
-    /// [`LeaseError`]: the next process waits until the lease expires.
+    /// [`LeaseError`]: the next process must wait until the lease expires.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
         let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease)) else {
             return Ok(());
@@ -216,7 +218,8 @@ impl Election {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
-        // The holder renews the version that it wrote last, with one request, unless another process has written since.
+        // Renew the version that this process wrote last, with one request. If another process has written since, this
+        // fails, and the code below reads the lease.
         if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
             && self.write(observed.lease).await.is_ok()
         {
@@ -239,7 +242,7 @@ impl Election {
         Ok(Attempt::Held)
     }
 
-    /// Writes this process as the holder over `from`, the version that was read.
+    /// Writes this process as the holder. Replaces `from`, the version that was read.
     async fn write(&mut self, from: Lease) -> Result<(), LeaseError> {
         let now = MicroTime(Timestamp::now());
         let (is_mine, is_new) = (self.is_mine(&from), from.metadata.resource_version.is_none());
@@ -283,7 +286,7 @@ impl Election {
         holder(lease) == self.config.identity
     }
 
-    /// The jitter keeps waiting processes from retrying at the same time.
+    /// Returns the retry interval with jitter, so that waiting processes do not all retry at the same time.
     fn retry_with_jitter(&self) -> Duration {
         let chance = RandomState::new().hash_one(self.config.name.len()) % 1000;
         let share = u32::try_from(chance).unwrap_or(0);
@@ -295,7 +298,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Returns how long others wait after the last renewal, as its holder has written it.
+/// Returns how long other processes wait after the last renewal, as the holder wrote it into the lease.
 fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)

@@ -1,11 +1,11 @@
-//! The driver's use of Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata from the Node.
+//! How the driver uses Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata from the Node.
 //!
 //! [`Cluster`] is the connection. [`TaintRemoval`] watches the driver's own Node and removes the start-up taint once
-//! the kubelet has registered the driver. [`PreStop`] delays the end of a draining node's plug-in until its volumes are
-//! detached. [`NodeSource`] reads the metadata of this machine from its Node. [`label_nodes`] writes the labels for
-//! this source on Nodes, while this process holds a [`lease`].
+//! the kubelet has registered the driver. [`PreStop`] keeps the plug-in of a draining node running until the node's
+//! volumes are detached. [`NodeSource`] reads the metadata of this machine from its Node. [`label_nodes`] writes the
+//! labels that this source reads, while this process holds a [`lease`].
 //!
-//! Serving CSI needs none of these.
+//! The CSI services need none of these.
 
 mod client;
 mod failure;

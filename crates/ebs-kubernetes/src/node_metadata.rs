@@ -22,13 +22,13 @@ use facts::Facts;
 
 use crate::object::NodeObject;
 
-/// How long a Node is read again while a value is missing that may be written in a moment.
+/// How long to keep reading a Node that lacks a value which another process may be about to write.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause before the second read. Each later pause is half as long again.
+/// The pause before the second read. Each later pause is 1.5 times as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Minimum time between two reads of a Node by the source `kubernetes`. SageMaker writes its labels only once, and the
-/// kubelet may ask every 10 s on thousands of nodes.
+/// The shortest time between two reads by the source `kubernetes`. SageMaker writes its labels only once, and on
+/// thousands of nodes the kubelet may ask every 10 s.
 const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
@@ -48,12 +48,13 @@ impl std::fmt::Debug for NodeSource {
 }
 
 impl NodeSource {
-    /// Creates the source `kubernetes`. Without labels it assumes one interface and no other volume.
+    /// Creates the source `kubernetes`. If the labels are missing, it assumes one network interface and no other
+    /// volumes.
     pub fn kubernetes(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::Kubernetes)
     }
 
-    /// Creates the source `metadata-labeler`, which requires the counts of the labeler.
+    /// Creates the source `metadata-labeler`, which requires the labeler's counts.
     pub fn metadata_labeler(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::MetadataLabeler)
     }
@@ -62,7 +63,7 @@ impl NodeSource {
         Self { nodes: Api::all(client), node: node.to_owned(), driver, kind, read_at: Mutex::default() }
     }
 
-    /// Reads the Node. Retries for [`PATIENCE`] while a value is missing that may be written soon.
+    /// Reads the Node. While it lacks a value that may be written soon, reads it again for up to [`PATIENCE`].
     async fn patiently(&self) -> Result<NodeMetadata, NodeMetadataError> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;

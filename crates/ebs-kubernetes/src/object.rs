@@ -1,5 +1,5 @@
-//! The parts of objects that the driver reads. The deserializer skips the rest, so it uses no memory: a Node lists the
-//! images of its machine, and every object its managed fields.
+//! The parts of objects that the driver reads. The deserializer skips all other parts, so that they use no memory: a
+//! Node lists the images of its machine, and every object lists its managed fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) type AttachmentObject = Slim<VolumeAttachment, AttachmentSpec>;
 
 pub(crate) type VolumeObject = Slim<PersistentVolume, VolumeSpec>;
 
-/// An object of kind `K`, with only its identity, its labels and `S`.
+/// An object of kind `K` that keeps only its identity, its labels and the specification `S`.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de> + Default"))]
 pub(crate) struct Slim<K, S> {
@@ -35,7 +35,8 @@ pub(crate) struct Slim<K, S> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeSpec {
-    /// As the server wrote them. A patch compares the whole taints, including fields that this version does not know.
+    /// The taints as the server wrote them. A patch compares them completely, including fields that this version does
+    /// not know.
     pub(crate) taints: Option<Vec<Value>>,
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
@@ -44,7 +45,7 @@ pub(crate) struct NodeSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AttachmentSpec {
-    /// The driver that attaches.
+    /// The name of the driver that attaches the volume.
     pub(crate) attacher: String,
     /// The node to which the volume is attached.
     pub(crate) node_name: String,
@@ -82,8 +83,8 @@ impl<K, S> Slim<K, S> {
 }
 
 impl VolumeObject {
-    /// Returns the EBS volume that this driver attaches. The driver also attaches volumes of the in-tree plug-in, whose
-    /// ids often follow a zone.
+    /// Returns the EBS volume, if this driver attaches it. The driver also attaches volumes of the in-tree plug-in,
+    /// whose ids often follow a zone.
     pub(crate) fn ebs_volume(&self, driver: &DriverName) -> Option<VolumeId> {
         let csi = self.spec.csi.as_ref().filter(|csi| csi.driver == driver.as_str()).map(|csi| &csi.volume_handle);
         let in_tree = self.spec.aws_elastic_block_store.as_ref().map(|in_tree| &in_tree.volume_id);
@@ -102,7 +103,7 @@ impl NodeObject {
     }
 }
 
-// Deriving these would require them of `K`.
+// Deriving these traits would require them of `K` too.
 impl<K, S: Clone> Clone for Slim<K, S> {
     fn clone(&self) -> Self {
         Self { metadata: self.metadata.clone(), spec: self.spec.clone(), kind: PhantomData }
@@ -144,7 +145,7 @@ impl<K: Resource<DynamicType = ()>, S> Resource for Slim<K, S> {
     }
 }
 
-/// Keeps name, uid, version and labels of an object's metadata. The managed fields use more memory than all the rest.
+/// Keeps an object's name, uid, version and labels. The managed fields would use more memory than all the rest.
 fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unused_parts_of_an_object_are_skipped() {
+    fn deserializer_skips_unused_parts_of_an_object() {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
@@ -195,7 +196,7 @@ mod tests {
         object.ebs_volume(&DriverName::default()).map(|id| id.to_string())
     }
 
-    /// A PersistentVolume belongs to the driver if its driver is this one or the in-tree plug-in.
+    /// The driver owns the volumes of PersistentVolumes that name this driver or the in-tree plug-in.
     #[test]
     fn volume_ids_are_read_without_their_prefix() {
         let csi =

@@ -1,5 +1,5 @@
-//! The pre-stop hook of the node plug-in. On a node that is being drained it waits until the volumes of this driver are
-//! detached, because no process could unmount them afterwards.
+//! The node plug-in's pre-stop hook. On a node that is being drained, it waits until this driver's volumes are
+//! detached, because no process could unmount them after the plug-in has stopped.
 
 mod attachments;
 
@@ -13,8 +13,8 @@ use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::{NodeObject, taint_key};
 
-/// Taints of a node that is being drained: by `kubectl drain`, by the cluster autoscaler, and by Karpenter since 1.0
-/// and before.
+/// The taints of a node that is being drained: by `kubectl drain`, by the cluster autoscaler, and by Karpenter (since
+/// 1.0, and before).
 const DRAINING: [&str; 4] = [
     "node.kubernetes.io/unschedulable",
     "ToBeDeletedByClusterAutoscaler",
@@ -22,12 +22,12 @@ const DRAINING: [&str; 4] = [
     "karpenter.sh/disruption",
 ];
 
-/// How often the Node is read before the hook fails. The pod's grace period is half a minute.
+/// How often the hook reads the Node before it fails. The pod's grace period is half a minute.
 const READS: u32 = 4;
-/// Time between two of these reads.
+/// The time between two of these reads.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// Waits until one driver's volumes are detached from one node.
+/// Waits until a node has no attached volumes of one driver.
 #[derive(Debug, Clone)]
 pub struct PreStop {
     cluster: Cluster,
@@ -38,7 +38,7 @@ pub struct PreStop {
 /// Why the plug-in may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// The node is not being drained: its pods stay, and the next plug-in finds their volumes.
+    /// The node is not being drained. Its pods stay, and the next plug-in finds their volumes.
     NotDraining,
     /// No volume of this driver is attached to the node.
     Detached,
@@ -62,11 +62,11 @@ impl PreStop {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Waits until the plug-in may stop. It has no time limit: the kubelet kills the pod after its grace period.
-    /// Failures to read the attachments are logged and retried.
+    /// Waits until the plug-in may stop. The wait has no time limit, because the kubelet kills the pod after its grace
+    /// period. Logs failures to read the attachments, and retries.
     ///
     /// # Errors
-    /// When the Node cannot be read.
+    /// [`PreStopError`] if the Node cannot be read.
     ///
     /// Cancellation: dropping the future ends the wait.
     pub async fn wait(&self) -> Result<Released, PreStopError> {
@@ -106,7 +106,7 @@ impl PreStop {
             match failure.kind {
                 FailureKind::NotFound => return Ok(Some("its Node was deleted".to_owned())),
                 FailureKind::Unavailable if reads < READS => {
-                    tracing::warn!(node = self.node, %failure, "reading the Node failed, retrying");
+                    tracing::warn!(node = self.node, %failure, "failed to read the Node, retrying");
                     reads += 1;
                     tokio::time::sleep(READ_AGAIN).await;
                 }

@@ -1,8 +1,8 @@
-//! The start-up taint. New nodes may be created with `<driver>/agent-not-ready`, so that no pod starts before its
-//! volumes can be mounted. It is removed once the kubelet has registered the driver.
+//! The start-up taint. New nodes may be created with the taint `<driver>/agent-not-ready`, so that no pod starts before
+//! its volumes can be mounted. The driver removes it once the kubelet has registered the driver.
 //!
-//! [`watch`] reports the state of the Node, [`remove`] acts on it, and [`patch`] computes the change. Watch and removal
-//! run concurrently, so a slow attempt does not stop the watch.
+//! [`watch`] follows the state of the Node, [`remove`] reacts to it, and [`patch`] computes the change. Watch and
+//! removal run concurrently, so a slow attempt does not delay the watch.
 
 mod patch;
 mod remove;
@@ -16,10 +16,11 @@ use tokio::time::Instant;
 use crate::Cluster;
 use crate::object::NodeObject;
 
-/// How long after the start a taint is likely. Until then, failures are retried quickly, and afterwards slowly.
+/// How long after the start of the driver a taint is likely. Until then, failures are retried quickly, and after that
+/// slowly.
 const EAGER: Duration = Duration::from_secs(10 * 60);
 
-/// Removes the start-up taint from one Node, whenever it is set.
+/// Removes the start-up taint from one Node, each time it is set.
 #[derive(Debug, Clone)]
 pub struct TaintRemoval {
     cluster: Cluster,
@@ -28,12 +29,12 @@ pub struct TaintRemoval {
 }
 
 impl TaintRemoval {
-    /// Creates the removal for the Node of this name, on which this driver runs.
+    /// Creates the removal for the Node with this name, on which this driver runs.
     pub fn new(cluster: Cluster, node: &str, driver: DriverName) -> Self {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Watches the Node and removes the taint, without end. Failures are logged and retried.
+    /// Watches the Node and removes the taint. Never returns. Logs and retries failures.
     ///
     /// Cancellation: dropping the future ends it. A patch in flight may be applied or not.
     pub async fn run(self) {

@@ -47,9 +47,10 @@ impl LimitFlags {
 
 /// Returns the number of volumes to report for a node, at least 1, because Kubernetes reads 0 as unlimited.
 ///
-/// A limit given by flag is returned unchanged. Otherwise the limit is the number of attachments of the instance type,
-/// less the reserved ones. Those are given by flag, or they are the root and the volumes that the metadata lists. On
-/// types where network interfaces use the same slots, all interfaces after the first are subtracted too.
+/// A limit given by flag is returned unchanged. Otherwise the limit is the number of attachments of the instance type
+/// minus the reserved ones. A flag gives the number of reserved attachments; without it, the root and the volumes that
+/// the metadata lists are reserved. On types whose network interfaces use the same slots, every interface after the
+/// first is subtracted too.
 pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces: u32, flags: &LimitFlags) -> u32 {
     if let Some(limit) = flags.limit {
         return limit;
@@ -75,7 +76,7 @@ mod tests {
             ("m5.large", 5, 9, LimitFlags::parse(10, -1).unwrap(), 10),
             ("t2.medium", 0, 4, none, 38),
             ("t2.medium", 7, 4, reserved(3), 36),
-            // An instance without a listed interface still has one.
+            // An instance has one interface even if the metadata lists none.
             ("m5.large", 0, 1, none, 26),
             ("m5.large", 0, 0, none, 26),
             ("d3en.12xlarge", 0, 1, none, 2),
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_negative_or_exclusive_limit_flags_are_rejected() {
+    fn zero_negative_or_conflicting_limit_flags_are_rejected() {
         assert_eq!(LimitFlags::parse(0, -1), Err(LimitFlagError::ZeroLimit));
         assert_eq!(LimitFlags::parse(-2, -1), Err(LimitFlagError::Limit(-2)));
         assert_eq!(LimitFlags::parse(1 << 31, -1), Err(LimitFlagError::Limit(1 << 31)));

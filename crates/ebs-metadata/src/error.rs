@@ -40,7 +40,7 @@ pub enum MetadataError {
     #[error("IMDS is disabled by AWS_EC2_METADATA_DISABLED; unset it or use another metadata source")]
     Disabled,
     #[error(
-        "IMDS does not know the id of a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-); use the \
+        "IMDS does not report the id of a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-); use the \
          metadata source kubernetes"
     )]
     HyperPod,
@@ -73,7 +73,7 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
-    /// True if a retry may succeed, because the service or the machine was slow or overloaded.
+    /// True if a retry may succeed because the service or the machine was only slow or overloaded.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { may_pass, .. } => *may_pass,

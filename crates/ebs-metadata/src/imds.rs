@@ -19,7 +19,7 @@ use crate::document::{ebs_entries, identity, mac_addresses};
 use crate::plain::PlainClient;
 use crate::{BlockDevices, Field, MetadataError, NodeMetadata};
 
-/// The address of the service unless the environment sets another.
+/// The default address, unless the environment sets another.
 const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 const IPV6_ENDPOINT: &str = "http://[fd00:ec2::254]";
 /// Prefix of the Node name of a machine in a SageMaker HyperPod cluster.
@@ -30,11 +30,11 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 const OPERATION_WITHIN: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
-/// How many times one request tries to get a token, if the service requires one and did not return it in time.
+/// How often one request tries to get a token from a service that requires one but is slow to return it.
 const TOKEN_ROUNDS: u32 = 5;
-/// The limit for one field with all its rounds. A read has four fields.
+/// The time limit for one field, over all token rounds. A read has four fields.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
-/// After a service was too slow, each next read doubles the time limits, up to this factor.
+/// The maximum factor by which slow reads raise the time limits: each one doubles them.
 const MOST_PATIENCE: u32 = 8;
 
 /// How to reach the service, from the environment.
@@ -48,7 +48,8 @@ pub struct ImdsOptions {
     pub v1_disabled: bool,
     /// `AWS_REGION`, which overrides the region of the service.
     pub region: Option<String>,
-    /// `CSI_NODE_NAME` is the name of a HyperPod node, where the service describes an instance of another account.
+    /// `CSI_NODE_NAME` is the name of a HyperPod node. On such a node, the service describes an instance of another
+    /// account.
     pub hyperpod: bool,
 }
 
@@ -76,10 +77,10 @@ impl ImdsOptions {
 pub struct Imds {
     endpoint: String,
     region: Option<String>,
-    /// Holds the session token. Replaced when the service no longer accepts the token.
+    /// The client that holds the session token; replaced when the service no longer accepts the token.
     tokens: Mutex<Client>,
     plain: Option<PlainClient>,
-    /// The service issues no tokens, so requests are sent without one.
+    /// True while the service issues no tokens, so that the client sends requests without one.
     without_token: AtomicBool,
     patience: AtomicU32,
 }
@@ -162,7 +163,7 @@ impl Imds {
         if let Err(error) = &arn {
             tracing::warn!(
                 %error,
-                "ignoring the invalid Outpost ARN from IMDS, treating the node as one in the region"
+                "ignoring the invalid Outpost ARN from IMDS and treating the node as one in the region"
             );
         }
         Ok(arn.ok())
@@ -183,7 +184,7 @@ impl Imds {
     async fn get_in_rounds(&self, path: &str, field: Field) -> Result<String, MetadataError> {
         if let Some(plain) = self.plain.as_ref().filter(|_| self.without_token.load(Ordering::Relaxed)) {
             match self.get_plain(plain, path, field).await {
-                // Tokens have become mandatory.
+                // The service now requires tokens.
                 Err(MetadataError::Status { status: 401, .. }) => self.without_token.store(false, Ordering::Relaxed),
                 other => return other,
             }
@@ -205,13 +206,13 @@ impl Imds {
             };
             tracing::debug!(?verdict, "no session token, reading IMDS without one");
             match self.get_plain(plain, path, field).await {
-                // The service requires a token, so it was only slow to return one.
+                // The service requires a token, so the token response was only late.
                 Err(MetadataError::Status { status: 401, .. })
                     if verdict != TokenVerdict::NoTokensHere && rounds < TOKEN_ROUNDS =>
                 {
                     rounds += 1;
                 }
-                // The service requires a token and returned none in any round, so the error is about the token.
+                // The service requires a token but returned none in any round: report the token error.
                 Err(MetadataError::Status { status: 401, .. }) if verdict == TokenVerdict::NoAnswer => {
                     return Err(self.no_answer(Field::Token, error));
                 }
@@ -224,8 +225,8 @@ impl Imds {
         }
     }
 
-    /// Sends one request. If the service no longer knows the token (after a restart), requests a new token and tries
-    /// again.
+    /// Sends one request. If the service rejects the token (for example after it restarted), requests a new one and
+    /// tries again.
     async fn get_with_token(&self, path: &str) -> Result<String, ImdsError> {
         let current = self.tokens.lock().await.clone();
         match current.get(path).await {
@@ -258,7 +259,7 @@ impl Imds {
     }
 }
 
-/// False if the operating system reports that no service is reachable, or if the service rejected the request.
+/// False if the operating system reports that the service is unreachable, or if the service rejected the request.
 fn may_pass(error: &(dyn Error + 'static)) -> bool {
     use std::io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let nobody = [AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable];
@@ -290,7 +291,7 @@ fn client(endpoint: &str, patience: u32) -> Result<Client, MetadataError> {
     Ok(builder.build())
 }
 
-/// The service speaks plain HTTP and is part of the machine. It needs no root certificates and no proxy.
+/// Returns a client without root certificates and proxy: the service runs on this machine and speaks plain HTTP.
 fn without_tls() -> SharedHttpClient {
     Builder::new().build_with_connector_fn(|settings, components| {
         let mut builder = Connector::builder().proxy_config(ProxyConfig::disabled());
@@ -300,15 +301,15 @@ fn without_tls() -> SharedHttpClient {
     })
 }
 
-/// Whether to send requests without a token, given why no token was received.
+/// Whether to send requests without a token, depending on why the client got none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenVerdict {
     /// The service rejected the request itself, so a request without a token would fail too.
     Final,
-    /// The service issues no tokens. The client stops requesting them while requests without a token succeed.
+    /// The service issues no tokens. The client stops asking for one as long as requests without a token succeed.
     NoTokensHere,
-    /// The token response did not arrive (hop limit). Treated like `NoTokensHere`, unless the service requires a token
-    /// and was only slow.
+    /// No token response arrived, perhaps because of the hop limit. Treated like `NoTokensHere`, unless the service
+    /// turns out to require a token and was only slow.
     NoAnswer,
     Once,
 }

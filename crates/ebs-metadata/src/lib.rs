@@ -1,8 +1,8 @@
 //! The instance on which this node runs, read from the instance metadata service or another [`Source`], and the number
 //! of volumes that the driver can attach to it.
 //!
-//! [`Machine`] queries its sources and keeps the result, [`NodeMetadata`], from which [`attach_limit`] computes the
-//! limit. This crate has one source, [`Imds`]; callers pass others.
+//! [`Machine`] queries its sources and caches the result as [`NodeMetadata`], from which [`attach_limit`] computes the
+//! limit. This crate implements one source, [`Imds`]; callers pass the others.
 
 mod attach_limit;
 mod document;
@@ -29,17 +29,17 @@ pub struct NodeMetadata {
     pub zone: ZoneName,
     /// The Outpost on which the instance runs, or `None` if it runs in the region.
     pub outpost: Option<OutpostArn>,
-    /// Number of attached network interfaces. It may be 0 when the service lists none.
+    /// Number of attached network interfaces; 0 if the service lists none.
     pub network_interfaces: u32,
     /// EBS volumes other than the root.
     pub block_devices: BlockDevices,
 }
 
-/// How many EBS volumes other than the root a machine has, by the way they were counted.
+/// How many EBS volumes other than the root a machine has, and which ones were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockDevices {
-    /// The volumes that were attached when the instance started, including the driver's. Later ones are not counted.
+    /// Volumes attached when the instance started, including the driver's. Volumes attached later are not counted.
     AtBoot(u32),
-    /// The volumes that the driver does not manage.
+    /// Volumes that the driver does not manage.
     Others(u32),
 }

@@ -1,8 +1,8 @@
-//! The metadata of this machine, from the first of several sources that has it, kept up to date.
+//! Keeps the metadata of this machine up to date, from the first source that has it.
 //!
-//! The machine tries the sources in the order of the flag and uses the first that answers. It retries the sources
-//! before that one from time to time. So a metadata service that was briefly unavailable when the driver started is
-//! used later.
+//! The machine tries the sources in the order of the flag and uses the first that answers. From time to time it retries
+//! the sources before that one, so that it switches to a metadata service that was only unavailable when the driver
+//! started.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use crate::source::{Source, SourceError};
 use crate::{NodeMetadata, SourceKind};
 
-/// Time limit for the preferred sources within one request.
+/// Time limit for retrying the preferred sources within one request.
 const BETTER_WITHIN: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
-/// How long the start retries all sources while one of them may only have been slow.
+/// How long the driver retries all sources at its start while one of them may only have been slow.
 const START_WITHIN: Duration = Duration::from_mins(3);
 const START_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_START_PAUSE: Duration = Duration::from_secs(8);
@@ -29,7 +29,7 @@ pub struct NoMetadata {
 }
 
 impl NoMetadata {
-    /// Describes the machine if a source is certain that it is not an EC2 instance.
+    /// Returns what the machine is instead, if a source is certain that it is not an EC2 instance.
     pub fn foreign(&self) -> Option<&str> {
         self.failures.iter().find_map(|failure| failure.foreign.as_deref())
     }
@@ -61,14 +61,14 @@ pub struct Machine {
     /// `AWS_REGION`, which overrides the region of every source.
     region: Option<String>,
     known: Mutex<Known>,
-    /// Locked by the one request that retries the preferred sources.
+    /// Locked by the request that retries the preferred sources.
     better: tokio::sync::Mutex<Better>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     metadata: Arc<NodeMetadata>,
-    /// Index of the source in the list. Past its end for metadata that the caller supplied.
+    /// Index of the source in the list. Past the end of the list if the caller supplied the metadata.
     by: usize,
 }
 
@@ -138,7 +138,7 @@ impl Machine {
         match source.refresh(&metadata).await {
             Ok(fresh) => self.accept(fresh, by).unwrap_or(metadata),
             Err(failure) => {
-                tracing::warn!(reason = failure.chain(), "refreshing the metadata failed");
+                tracing::warn!(reason = failure.chain(), "failed to refresh the metadata");
                 self.metadata()
             }
         }
@@ -148,7 +148,7 @@ impl Machine {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a response if it is about this machine and no preferred source has been stored in the meantime.
+    /// Stores a response if it describes this machine and no response of a preferred source was stored since the query.
     fn accept(&self, fresh: NodeMetadata, by: usize) -> Option<Arc<NodeMetadata>> {
         let fresh = Arc::new(in_region(fresh, self.region.as_deref()));
         let mut known = self.known();
@@ -175,7 +175,7 @@ impl Machine {
         if candidates.is_empty() {
             return None;
         }
-        // Another request is already doing so.
+        // If another request retries them already, use the known metadata.
         let mut better = self.better.try_lock().ok()?;
         if Instant::now() < better.not_before {
             return None;

@@ -30,7 +30,7 @@ impl PlainClient {
         Some(Self { host, port: authority.port_u16().unwrap_or(80), authority: authority.to_string() })
     }
 
-    /// Sends a GET and returns status and text. The caller sets the timeout; dropping the future closes the connection.
+    /// Sends a GET and returns status and body. The caller sets the timeout; dropping the future closes the connection.
     pub(crate) async fn get(&self, path: &str) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

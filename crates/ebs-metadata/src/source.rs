@@ -64,7 +64,7 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    /// Creates a permanent failure that does not describe the machine.
+    /// Creates a permanent failure that makes no statement about the machine.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, foreign: None, may_pass: false, cause: Arc::new(cause) }
     }
@@ -85,16 +85,16 @@ impl SourceError {
 
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<NodeMetadata, SourceError>> + Send + 'a>>;
 
-/// A source of metadata. Its futures end within a time limit, and they may be dropped at any time.
+/// A source of metadata. Its futures end within a time limit and may be dropped at any time.
 pub trait Source: fmt::Debug + Send + Sync {
     fn kind(&self) -> SourceKind;
 
     fn read(&self) -> Answer<'_>;
 
-    /// Reads again the part of the metadata that may have changed since `known`.
+    /// Queries again the part of the metadata that may have changed since `known`.
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a>;
 
-    /// True if the source may answer after a failure.
+    /// True if the source may answer later although it failed before.
     fn may_recover(&self) -> bool {
         true
     }
@@ -115,7 +115,7 @@ impl Source for Imds {
         })
     }
 
-    /// Reads only the network interfaces: the service keeps no other item up to date.
+    /// Queries only the network interfaces, because the service keeps no other item up to date.
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
         Box::pin(async {
             let interfaces = self.refresh_interfaces().await;
@@ -125,7 +125,7 @@ impl Source for Imds {
     }
 }
 
-/// A source that is known to fail before it is queried, because it is disabled or its address is invalid.
+/// A source that fails without a query, because it is disabled or its address is invalid.
 #[derive(Debug)]
 pub struct Unusable(SourceError);
 
@@ -154,8 +154,8 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// Returns how many of the volumes use slots that the driver cannot use, if `own_at_boot` volumes of the driver
-    /// were attached when the machine booted.
+    /// Returns how many slots are occupied by volumes that the driver does not manage, if `own_at_boot` volumes of the
+    /// driver were attached when the machine booted.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn own_volumes_are_subtracted_if_source_cannot_distinguish() {
+    fn own_volumes_are_subtracted_from_the_count_at_boot() {
         assert_eq!((BlockDevices::AtBoot(3).others(2), BlockDevices::AtBoot(1).others(2)), (1, 0));
         assert_eq!(BlockDevices::Others(3).others(2), 3);
     }

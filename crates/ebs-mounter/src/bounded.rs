@@ -1,7 +1,7 @@
 //! Runs blocking system calls on other threads, with a bounded wait.
 //!
-//! A call that has started cannot be cancelled. A wait for a *read* ends at its bound with [`Stuck`], and the call
-//! keeps running. A wait for a *change* continues and logs a warning.
+//! A system call that has started cannot be cancelled. The wait for a *read* ends at its bound with [`Stuck`] while the
+//! call keeps running. The wait for a *change* has no limit, and logs warnings.
 //!
 //! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
@@ -14,18 +14,18 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long a read may take before the caller gets an error, and how often a hanging change is logged.
+/// How long a read may take before its caller gets an error, and how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places of abandoned reads that have not returned. Each read occupies a thread, so no other read starts at a
-/// place where one hangs. The orchestrator requests statistics every minute, and a hung disk must not use up all
-/// threads of the process.
+/// The places of abandoned reads that have not returned. Each of these reads occupies a thread. While one hangs, no
+/// other read starts at its place: the orchestrator requests statistics every minute, and a hung disk must not use up
+/// all threads of the process.
 static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of them counts as hung. Until then the next caller waits for it, because its own caller may only
-    /// have left early.
+    /// When the first of them counts as hung. Until then the next caller waits for it, because the caller that
+    /// abandoned it may merely have had a shorter deadline.
     hangs_from: Instant,
     /// Closes when all of them have returned.
     returned: watch::Sender<()>,
@@ -38,10 +38,10 @@ fn abandoned() -> MutexGuard<'static, BTreeMap<PathBuf, AbandonedReads>> {
 /// A system call that has not returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    #[error("{step} {}: the system call has not returned within {} s; the disk or the kernel may hang", object.display(), bound.as_secs())]
+    #[error("{step} {}: the system call has not returned within {} s; the disk or the kernel may be hung", object.display(), bound.as_secs())]
     Now { step: &'static str, object: PathBuf, bound: Duration },
-    /// An earlier call hangs, so this one was not started.
-    #[error("{step} {}: skipped because an earlier system call there has not returned; the disk or the kernel may hang", object.display())]
+    /// An earlier call at the same place hangs, so this one was not started.
+    #[error("{step} {}: skipped because an earlier system call there has not returned; the disk or the kernel may be hung", object.display())]
     Before { step: &'static str, object: PathBuf },
 }
 
@@ -51,12 +51,12 @@ impl From<Stuck> for std::io::Error {
     }
 }
 
-/// The progress of a read. Changed only under the lock of [`ABANDONED`].
+/// The progress of a read. Changes only under the lock of [`ABANDONED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A caller waits for it.
+    /// Its caller waits for it.
     Awaited,
-    /// Its caller has left.
+    /// Its caller no longer waits for it.
     Abandoned,
     Returned,
 }
@@ -76,7 +76,7 @@ impl Read {
     }
 }
 
-/// Held by the caller. If it is dropped before the read has returned, for any reason, the read is abandoned.
+/// Owned by the caller. Abandons the read if it is dropped before the read has returned.
 struct CallerGuard(Read);
 
 impl Drop for CallerGuard {
@@ -94,7 +94,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// Held by the thread. Its drop, also after a panic of the read, means that the read has returned.
+/// Owned by the thread. Its drop records that the read has returned, also after a panic.
 struct ThreadGuard(Read);
 
 impl Drop for ThreadGuard {
@@ -113,21 +113,21 @@ impl Drop for ThreadGuard {
     }
 }
 
-/// Waits for the abandoned reads at a place. Returns false if one of them hangs.
+/// Waits until the abandoned reads at a place have returned. Returns false if one of them counts as hung.
 async fn is_free(place: &Path) -> bool {
     loop {
         let waiting = abandoned().get(place).map(|reads| (reads.hangs_from, reads.returned.subscribe()));
         let Some((hangs_from, mut returned)) = waiting else { return true };
-        // No value is ever sent: only the end of the channel matters.
+        // The channel carries no value; it only closes.
         if tokio::time::timeout_at(hangs_from, returned.changed()).await.is_err() {
             return false;
         }
     }
 }
 
-/// Runs a read on another thread. At the bound the caller gets [`Stuck`], while the thread stays with the call until
-/// the kernel returns. Until then other calls at this place fail at once. An abandoned read counts as hung only once it
-/// has reached its bound, and until then later callers wait for it.
+/// Runs a read on another thread. At the bound the caller gets [`Stuck`], and the thread waits until the kernel
+/// returns. Until then every other call at this place fails at once. A read that its caller abandoned earlier counts as
+/// hung only from its bound on; until then later callers wait for it.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -137,7 +137,7 @@ where
     reading_within(BOUND, step, object, read).await
 }
 
-/// As [`reading`], for reads that are known to take longer.
+/// Like [`reading`], for reads that need another bound.
 pub(crate) async fn reading_within<T, E, F>(bound: Duration, step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -161,7 +161,7 @@ where
     }
 }
 
-/// Runs a change and waits until it has ended, without a limit. Logs a warning whenever another bound has passed.
+/// Runs a change and waits for its end without a limit. Logs a warning each time the bound has passed again.
 pub(crate) async fn changing<T, F>(step: &'static str, object: &Path, change: F) -> T
 where
     T: Send + 'static,
@@ -177,7 +177,7 @@ where
                 let seconds = waited.as_secs();
                 tracing::warn!(
                     step, object = %object.display(), seconds,
-                    "system call still running, it cannot be cancelled"
+                    "system call still running; it cannot be cancelled"
                 );
             }
         }
@@ -189,7 +189,7 @@ fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> T {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Blocking tasks are cancelled only when the runtime ends, and then this future is no longer polled.
+            // The runtime cancels blocking tasks only when it shuts down, and then it no longer polls this future.
             Err(cancelled) => panic!("a blocking call was cancelled: {cancelled}"),
         },
     }
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a read that reports its start and hangs until the first channel is used.
+    /// Returns a read that reports its start and hangs until the test sends to the first channel.
     fn hanging() -> (mpsc::Sender<()>, mpsc::Receiver<()>, impl FnOnce() -> Result<(), Stuck> + Send + 'static) {
         let (release, held) = mpsc::channel::<()>();
         let (begun, started) = mpsc::channel();
@@ -248,7 +248,7 @@ mod tests {
     async fn abandoned_read_blocks_its_place_until_it_returns() {
         let place = Path::new("/hangs/without/a/caller");
         let (release, started, read) = hanging();
-        // The caller leaves before the bound, like a client with its own deadline.
+        // The caller gives up before the bound, like a client with its own deadline.
         let read = reading_within(Duration::from_millis(400), "statfs", place, read);
         let left = tokio::time::timeout(Duration::from_millis(20), read).await;
         assert!(left.map_or(true, |ended| ended.is_err()));

@@ -1,4 +1,4 @@
-//! Runs e2fsck, only if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at
+//! Runs e2fsck, but only if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at
 //! mount.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
@@ -22,12 +22,12 @@ const UNCORRECTED: i32 = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// A person must decide how to repair these errors.
+    /// e2fsck found errors whose repair a person must decide.
     #[error("the file system has errors that need a manual repair; run e2fsck by hand: {0}")]
     Uncorrected(String),
     #[error("check the file system")]
     Tool(#[from] ToolError),
-    /// A signal ended e2fsck: a repair may be half done.
+    /// A signal killed e2fsck, which may have left a repair half done.
     #[error("the check of the file system was interrupted, possibly during a repair")]
     Interrupted(#[source] ToolError),
 }
@@ -40,7 +40,7 @@ enum Verdict {
     NotChecked,
 }
 
-/// Interprets the exit code, which is a mask. A combination with "errors left uncorrected" counts as uncorrected.
+/// Interprets the exit code, which is a bit mask. Any combination with "errors left uncorrected" counts as uncorrected.
 fn verdict_of(code: Option<i32>) -> Verdict {
     match code {
         Some(0) => Verdict::Clean,
@@ -50,10 +50,10 @@ fn verdict_of(code: Option<i32>) -> Verdict {
     }
 }
 
-/// How thoroughly e2fsck checks. It never makes a decision that a person must make: `-p`, not `-y`.
+/// How thoroughly e2fsck checks. It never makes a decision that a person must make: it gets `-p`, not `-y`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// As far as the superblocks of file system and journal require.
+    /// Only what the superblocks of file system and journal require.
     AsRecorded,
     Full,
 }
@@ -105,7 +105,7 @@ async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool 
     bounded::reading("reading the journal of", device.path(), read).await.unwrap_or_else(|error| {
         tracing::warn!(
             volume = %device.volume(), device = %device.path().display(), %error,
-            "reading the journal failed"
+            "failed to read the journal"
         );
         false
     })
@@ -120,7 +120,7 @@ async fn superblock_now(device: &Device) -> io::Result<Option<Superblock>> {
 async fn run_check(tools: &Tools, state_dir: &Path, device: &Device, depth: Depth) -> Result<(), CheckError> {
     let blocks = match superblock_now(device).await {
         Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
-        // Let e2fsck find out.
+        // Let e2fsck decide.
         Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
     };
     let maps = BlockMaps::for_blocks(blocks);

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Directory for records of formats in progress and for our mke2fs.conf; it must survive a restart of the driver.
-    /// The directory of the CSI socket.
+    /// Directory of the records of formats in progress and of our mke2fs.conf. It must survive a restart of the driver.
+    /// The driver uses the directory of the CSI socket.
     pub state_dir: PathBuf,
     /// `EBS_SIM_DEVICES_DIR`: loop devices with a backing file below it count as EBS volumes. `None` in production.
     pub simulated_devices: Option<PathBuf>,
-    /// True on Xen instance types: their disks have no serial number, and the name that EC2 reports is the identity.
+    /// True on Xen instance types. Their disks have no serial number, so the device name that EC2 reports is their
+    /// identity.
     pub xen: bool,
-    /// How long a device that EC2 reports as attached may take to appear here.
+    /// How long a device that EC2 reports as attached may take to appear on this node.
     pub late_device: Duration,
-    /// How long the kernel may take to use the new size of a disk after EC2 reports it.
+    /// How long the kernel may take to pick up the new size of a disk that EC2 already reports.
     pub late_size: Duration,
     /// The device directory: `/dev` outside of tests.
     pub dev: PathBuf,
@@ -38,7 +39,7 @@ impl MounterConfig {
         }
     }
 
-    /// Returns the directory for binds that this kernel cannot make atomically. No other program uses it.
+    /// Returns the directory for binds that this kernel cannot make atomically. Only the driver uses it.
     pub(crate) fn temporary_binds(&self) -> PathBuf {
         self.state_dir.join("binding")
     }

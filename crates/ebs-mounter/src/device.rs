@@ -1,4 +1,4 @@
-//! The device of a volume: identified by the identity that it reports, and held open from then on.
+//! The device of a volume. The driver identifies it by the identity that it reports, and holds it open from then on.
 
 mod arrivals;
 #[cfg(test)]
@@ -35,14 +35,14 @@ pub(crate) use vanished::listed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceQuery {
     pub volume: VolumeId,
-    /// The name under which EC2 attached it (`/dev/xvdaa`). On Xen it is the identity; elsewhere it is only the first
-    /// place to search.
+    /// The device name under which EC2 attached the volume (`/dev/xvdaa`). On Xen it is the identity; on other machines
+    /// it is only the first place to search.
     pub hint: Option<PathBuf>,
     /// A partition of the volume instead of the whole disk.
     pub partition: Option<Partition>,
 }
 
-/// A device that is proven to be a volume, held open for reading.
+/// A device that is proven to be the volume, held open for reading.
 #[derive(Debug, Clone)]
 pub struct Device {
     volume: VolumeId,
@@ -52,8 +52,8 @@ pub struct Device {
     file: Held,
 }
 
-/// A descriptor of a disk. The close of a disk's last descriptor waits until the kernel has written its cached data,
-/// and a disk may hang. So it is never closed on an async thread.
+/// The held descriptor of a disk. Closing the last descriptor of a disk waits until the kernel has written its cached
+/// data, which may hang. So it is never closed on an async thread.
 #[derive(Debug, Clone)]
 struct Held(Option<Arc<File>>);
 
@@ -86,7 +86,7 @@ impl Device {
         &self.path
     }
 
-    /// Returns its device number, which its mounts have too.
+    /// Returns its device number. The mount table shows this number for mounts of the device.
     pub fn number(&self) -> DeviceNumber {
         self.number
     }
@@ -95,7 +95,7 @@ impl Device {
         self.number != self.disk
     }
 
-    /// Returns the descriptor that is held since the identity check.
+    /// Returns the descriptor that has been held since the identity check.
     pub(crate) fn file(&self) -> &Arc<File> {
         self.file.file()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The kernel's number of a device, unique while the device is open.
+/// The kernel's number of a device. No other device has it while the device is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
     pub major: u32,

@@ -1,4 +1,4 @@
-//! A whole disk: its partitions, the users that keep it from being detached, and its flush.
+//! A whole disk: its partitions, the users that prevent its detachment, and its flush.
 
 pub(crate) mod flush;
 pub(crate) mod holders;

@@ -1,7 +1,7 @@
-//! Runs mkfs: the only place that converts a typed specification to arguments and starts the program.
+//! Runs mkfs. This is the only place that converts a typed specification to arguments and starts the program.
 //!
-//! The features are listed one by one and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume
-//! can move between nodes with different tools.
+//! The arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume can
+//! move between nodes with different tools.
 //!
 //! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
@@ -33,16 +33,16 @@ use xfs_features::{Feature, XfsFeatures};
 
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
-/// mke2fs reads its defaults from this file in the state directory, not from the host's.
+/// mke2fs reads its defaults from this file in the state directory, not from the file of the host.
 const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
 const MKE2FS_CONF_NAME: &str = "mke2fs.conf";
 
-/// How long to repeat an mkfs that found the disk in use. It may be a short use by this process: a child of another
-/// thread shares our exclusive descriptor until its exec.
+/// How long to repeat an mkfs that found the disk in use. This process itself may hold the disk for a moment: a child
+/// that another thread starts shares our exclusive descriptor until its exec.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Writes our mke2fs.conf once, before any format, because formats run concurrently.
+/// Writes our mke2fs.conf once, before any format starts, because formats run concurrently.
 pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
     let path = state_dir.join(MKE2FS_CONF_NAME);
     if std::fs::read(&path).is_ok_and(|there| there == MKE2FS_CONF.as_bytes()) {
@@ -54,13 +54,13 @@ pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSpec {
     pub fs_type: FsType,
-    /// Options. Those that do not apply to the type are ignored here and rejected by the caller.
+    /// The format options. This crate ignores options that do not apply to the type; the caller rejects them.
     pub options: FormatOptions,
 }
 
 impl FormatSpec {
-    /// Returns the command line for a kernel of this release and an mkfs.xfs that knows these features. `force` is set
-    /// only in a redo.
+    /// Returns the command line for this kernel release and for an mkfs.xfs that knows these features. `force` is set
+    /// only to redo an interrupted format.
     pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
         let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
@@ -173,18 +173,18 @@ impl Formatter {
         record: &FormatRecord,
         permit: &FormatPermit,
     ) -> Result<(), FormatError> {
-        // This must be first: the process that works on the disk may be the mkfs of the existing record.
+        // Check this first: the holder may be the mkfs to which the existing record belongs.
         self.refuse_held(device).await?;
         let running = match self.start_format(device, spec, record, permit).await {
             Ok(running) => running,
             Err(error) => {
-                // In a redo, the record belongs to the interrupted mkfs. It is removed once the contents cannot come
+                // In a redo, the record belongs to the interrupted mkfs. Remove it only once the contents cannot come
                 // from that mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
                     let lost = || {
                         tracing::error!(
                             volume = %record.volume, %error,
-                            "removing the record of this format failed"
+                            "failed to remove the record of this format"
                         )
                     };
                     self.records.forget_if_known(&record.volume).await.inspect_err(|_| lost())?;
@@ -202,7 +202,7 @@ impl Formatter {
         flushed.map_err(|source| FormatError::Flush { device: device.path().display().to_string(), source })
     }
 
-    /// Does everything before mkfs, and starts it. After an error, mkfs has not run.
+    /// Does everything before mkfs and then starts it. If it returns an error, mkfs has not run.
     async fn start_format(
         &self,
         device: &Device,
@@ -246,8 +246,8 @@ impl Formatter {
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
     }
 
-    /// Returns the path of our mke2fs.conf. Writes the file, because the start could not if the state directory was
-    /// unusable.
+    /// Returns the path of our mke2fs.conf. Writes the file again, because the driver could not write it at its start
+    /// if the state directory was unusable then.
     async fn mke2fs_conf(&self, fs_type: FsType) -> io::Result<PathBuf> {
         let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
         if fs_type.is_ext() {
@@ -257,9 +257,9 @@ impl Formatter {
         Ok(conf)
     }
 
-    /// Opens the device exclusively for a moment, like mkfs. If mkfs found it held, it would exit with an error, but
-    /// that would not describe the state in which the holder leaves the disk. The mkfs of a killed driver counts as a
-    /// holder even before it has opened the disk: it inherits our descriptor.
+    /// Opens the device exclusively for a moment, like mkfs, and fails if another process holds it. An mkfs that finds
+    /// the device held exits with an error, but the holder may change the disk afterwards. The mkfs of a killed driver
+    /// counts as a holder even before it opens the disk, because it inherits our descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_key_becomes_an_argument_and_features_one_list() {
+    fn each_size_becomes_an_argument_and_all_features_one_list() {
         let options = FormatOptions {
             block_size: word("4096"),
             inode_size: word("512"),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_feature_is_used_from_its_first_kernel_on() {
+    fn xfs_feature_is_enabled_from_its_first_kernel_on() {
         for (kernel, bigtime, large_extents) in
             [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
         {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn size_has_only_letters_and_digits() {
+    fn size_word_rejects_all_but_letters_and_digits() {
         assert_eq!(SizeWord::parse(""), Ok(None));
         assert_eq!(word("64k").as_ref().map(SizeWord::as_str), Some("64k"));
         for bad in ["-F", "4096 ", "1,2", "½"] {

@@ -1,6 +1,6 @@
-//! The options of a new file system, on every operating system. Systems without mkfs parse them to reject them.
+//! The options of a new file system, on every operating system. Systems without mkfs parse them only to reject them.
 
-/// A number in the syntax of mkfs: letters and digits (`4096`, `64k`).
+/// A number as mkfs accepts it: ASCII letters and digits (`4096`, `64k`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeWord(String);
 
@@ -32,6 +32,6 @@ pub struct FormatOptions {
     pub bigalloc: bool,
     pub cluster_size: Option<SizeWord>,
     pub encryption: bool,
-    /// xfs: leave out features that kernels before 5.10 cannot mount.
+    /// xfs: omit features that kernels before 5.10 cannot mount.
     pub legacy_xfs: bool,
 }

@@ -1,5 +1,5 @@
-//! Random input from outside. The crate never panics, and mkfs and mount(2) receive only words that the typed builders
-//! write. The number of cases here is small; `make fuzz CASES=100000` runs more.
+//! Tests with random input from outside. The crate must never panic, and mkfs and mount(2) must receive only words that
+//! the typed builders write. The number of cases here is small; `make fuzz CASES=100000` runs more.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -55,7 +55,7 @@ fn strange_line() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Returns the first 64 KiB of a file system of each kind, made once. Only these bytes are read.
+/// Returns the first 64 KiB of a file system of each kind, made once. The driver reads only these bytes.
 fn images() -> &'static [(FsType, Vec<u8>)] {
     static IMAGES: std::sync::OnceLock<Vec<(FsType, Vec<u8>)>> = std::sync::OnceLock::new();
     let all = [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs];
@@ -83,7 +83,7 @@ fn size_word(text: &Option<String>) -> Option<SizeWord> {
     text.as_deref().and_then(|text| SizeWord::parse(text).ok().flatten())
 }
 
-/// True for a possible argument of mkfs: our words, or a size of letters and digits.
+/// True for a valid argument of mkfs: one of our words, or a size of letters and digits.
 fn is_typed(argument: &str) -> bool {
     let ours = argument.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b',' | b'='));
     let flags = ["-q", "-t", "-b", "-I", "-i", "-N", "-C", "-O", "-m0", "-m", "-F", "-f", "-d", "-l", "-n", "-K"];
@@ -103,8 +103,8 @@ proptest! {
         let with = MountTable::parse(&lines.join(&b'\n'));
         let without = MountTable::parse(TABLE.as_bytes());
         let strange = MountTable::parse(&line);
-        // A valid line may be a mount over a parent directory, or have another mount's id. Only the kernel can decide
-        // that.
+        // A valid line may describe a mount over a parent directory, or have the id of another mount. Only the kernel
+        // can rule that out.
         let ids = [0, 1, 22, 35, 41, 77];
         let is_above = |entry: &MountEntry| without.entries().iter().any(|other| other.target.starts_with(&entry.target));
         let is_strange = |entry: &MountEntry| entry.id == 0 || (!ids.contains(&entry.id) && !is_above(entry));
@@ -218,7 +218,7 @@ proptest! {
         let own = if *fs_type == FsType::Xfs { 0..512 } else { 1024..2048 };
         let is_changed = own.clone().any(|at| bytes[at] != whole[at]);
         if let Some(found) = found {
-            // The values that callers compute from it.
+            // The values that callers compute from the superblock.
             let _ = (found.bytes(), found.reach(size), found.fs_type(), found.is_complete());
             let has_checksum = matches!(fs_type, FsType::Ext4 | FsType::Xfs);
             let still_says_so = *fs_type == FsType::Xfs || bytes[1024 + 0x65] == whole[1024 + 0x65];

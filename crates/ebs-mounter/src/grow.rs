@@ -22,7 +22,7 @@ use crate::tools::{Call, Program, ToolError};
 pub struct Growth {
     pub from: u64,
     pub to: u64,
-    /// Number of blocks to request from resize2fs, or `None` to let it use the whole device.
+    /// Number of blocks to request from resize2fs; `None` lets it use the whole device.
     blocks: Option<u64>,
     group_bytes: u64,
 }
@@ -38,11 +38,11 @@ impl fmt::Display for Growth {
 pub struct Headroom {
     pub size: u64,
     pub device: u64,
-    /// The growth that the tools can do, or `None` if they would leave the rest unused.
+    /// The growth that the tools can do; `None` if the tools would not use the rest of the device.
     pub growth: Option<Growth>,
-    /// The limit that leaves more than one group of the device unused for ever.
+    /// The limit because of which more than one group of the device stays unused for ever.
     pub limit: Option<GrowthLimit>,
-    /// It is an ext file system with clusters (bigalloc), which grows only while it is mounted.
+    /// True for an ext file system with clusters (bigalloc), which can only grow while it is mounted.
     pub has_clusters: bool,
 }
 
@@ -63,7 +63,7 @@ impl Headroom {
         self.device.saturating_sub(self.size)
     }
 
-    /// True if the file system is as large as its device, except for a rest that the tools leave unused.
+    /// True if the file system is as large as its device, except for space that the tools leave unused.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
         self.growth.is_none() && self.limit.is_none()
@@ -74,17 +74,17 @@ impl Headroom {
 pub enum GrowError {
     #[error("read the sizes of {device} and its file system")]
     Sizes { device: String, source: io::Error },
-    /// The mount is not a file system of ours, or not the one in the superblock.
+    /// No superblock of the mounted file system: it is not one of ours, or the device has another one.
     #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
     NoSuperblock { device: String, fs_type: FsType },
-    /// resize2fs rejects it without force. Nothing was started.
+    /// resize2fs rejects an unmounted file system with clusters unless it is forced. Nothing was started.
     #[error("the file system has clusters (bigalloc) and can grow only while it is mounted")]
     Clusters,
     #[error("check the file system before it grows")]
     Check(#[from] CheckError),
     #[error("grow the file system")]
     Tool(#[from] ToolError),
-    /// The tool reported success.
+    /// The tool reported success, but the file system did not grow enough.
     #[error(
         "{program} reported success, but the file system on {device} has {now} bytes instead of {wanted} (before: \
          {before})"
@@ -93,7 +93,7 @@ pub enum GrowError {
 }
 
 impl Mounter {
-    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
+    /// True if this process can grow a mounted file system of this type: xfs always, ext only with CAP_SYS_RESOURCE.
     pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
         can_grow_mounted(fs_type)
     }
@@ -180,8 +180,8 @@ fn can_grow_mounted(fs_type: FsType) -> bool {
     fs_type == FsType::Xfs || os::may_resize_mounted_ext()
 }
 
-/// Sets a size only if the device is larger than the file system can become, because resize2fs fails there without one.
-/// It never overrides the checks of resize2fs.
+/// Returns the call of resize2fs. It passes a size only if the device is larger than the file system can become,
+/// because resize2fs fails there without one. It never overrides the checks of resize2fs.
 fn resize(device: &Device, growth: Growth) -> Call {
     let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
@@ -201,7 +201,7 @@ fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Head
 }
 
 /// True if the file system has the requested size. resize2fs may leave less than one group unused. A device that has
-/// grown again since then needs another growth.
+/// grown since the request needs another growth.
 fn is_reached(wanted: Growth, left: &Headroom) -> bool {
     let unused = wanted.to.saturating_sub(left.size);
     left.growth.is_none() || (left.size > wanted.from && unused < wanted.group_bytes)
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_that_the_tools_leave_unused_is_not_growth() {
+    fn space_that_the_tools_leave_unused_is_not_growth() {
         let of = |size, device| Headroom::new(size, device, &reach(device));
         let sizes = |headroom: Headroom| headroom.growth.map(|growth| (growth.from, growth.to));
         assert_eq!(sizes(of(1 << 30, 1 << 30)), None);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn file_system_at_its_limit_is_not_used_up() {
+    fn file_system_at_its_size_limit_still_reports_unused_space() {
         let limited = Reach { limit: Some(GrowthLimit::Inodes), ..reach(1 << 40) };
         let at_it = Headroom::new(1 << 40, 2 << 40, &limited);
         assert_eq!((at_it.growth, at_it.limit, at_it.is_used_up()), (None, Some(GrowthLimit::Inodes), false));
@@ -243,20 +243,21 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_reached_only_if_the_size_changed() {
+    fn growth_counts_as_reached_only_if_the_size_changed() {
         const MIB: u64 = 1 << 20;
         let wanted = |from, to| Growth { from: from * MIB, to: to * MIB, blocks: None, group_bytes: 128 * MIB };
         let left = |size, device| Headroom::new(size * MIB, device * MIB, &reach(device * MIB));
-        // Complete, complete except for a part of a group, and complete although the device has grown again.
+        // The tool has reached the size, has reached it except for part of a group, and has reached it although the
+        // device has grown since.
         assert!(is_reached(wanted(1024, 2048), &left(2048, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(1984, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(2048, 4096)));
-        // The tool changed nothing: the device is as before, a growth of less than a group, a device that has grown
-        // again.
+        // The tool changed nothing: on an unchanged device, for a growth of less than a group, and on a device that has
+        // grown since.
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 2048)));
         assert!(!is_reached(wanted(1024, 1088), &left(1024, 1088)));
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 4096)));
-        // The tool left a whole group unused, or stopped half way.
+        // The tool left a whole group unused, or stopped halfway.
         assert!(!is_reached(wanted(1024, 2048), &left(1920, 2048)));
         assert!(!is_reached(wanted(1024, 2048), &left(1536, 2048)));
         assert!(!is_reached(wanted(1024, 2048), &left(1536, 4096)));
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn mounted_ext_needs_cap_sys_resource_to_grow_and_xfs_does_not() {
-        // Each thread has its own capabilities, and this one ends with the test.
+        // Capabilities belong to a thread, and this one ends with the test.
         let without = std::thread::spawn(|| {
             let mut sets = rustix::thread::capabilities(None).unwrap();
             sets.effective.remove(rustix::thread::CapabilitySet::SYS_RESOURCE);

@@ -1,10 +1,10 @@
 //! Disks and mounts of one node: find the right device, examine its contents, format it if it is proven blank, mount,
 //! grow and unmount it.
 //!
-//! [`Mounter`] is the entry point and lists all operations. This crate knows neither CSI nor EC2. A device is
-//! identified by the identity that it reports, never by its name alone, and one open descriptor is held from that check
-//! to the mount ([`Device`]). [`BlankProof`] is a proof: an I/O error never counts as blank. Only `tools` starts child
-//! processes, and only `os` makes system calls.
+//! [`Mounter`] is the entry point and lists all operations. This crate depends neither on CSI nor on EC2. It recognises
+//! a device by the identity that the device reports, never by its name alone, and holds one descriptor open from that
+//! check to the mount ([`Device`]). [`BlankProof`] is a proof: an I/O error never counts as blank. Only `tools` starts
+//! child processes, and only `os` makes system calls.
 //!
 //! Only Linux has the operations. Other systems have only the types of requests: file systems, options, partitions.
 //!
@@ -22,7 +22,7 @@ pub use fs_type::{FsType, UnknownFsType};
 pub use options::{Attribute, MountOptions, OptionsError};
 pub use partition::{Partition, PartitionError};
 
-// rustfmt formats the modules of `cfg_if!`, and not yet those of `cfg_select!`.
+// rustfmt formats the modules inside `cfg_if!`, but not those inside `cfg_select!` yet.
 cfg_if::cfg_if! {
     if #[cfg(target_os = "linux")] {
         mod bounded;

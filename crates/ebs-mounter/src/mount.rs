@@ -1,4 +1,4 @@
-//! Mounts a proven device and binds the mount to its target. Each mount is verified afterwards.
+//! Mounts a proven device and binds the mount to its target. Verifies each mount afterwards.
 
 pub(crate) mod thaw;
 pub(crate) mod thaw_unmounted;
@@ -34,29 +34,29 @@ pub enum MountError {
     Refused { source_path: PathBuf, target: PathBuf, kind: String, options: String, source: io::Error },
     #[error("{fs_type} does not support the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
     Option { option: String, fs_type: FsType, reason: Option<String> },
-    /// The kernel rejects the options together with this disk, and cannot name the invalid one.
+    /// The kernel rejects the combination of options and disk, and does not report which option is invalid.
     #[error(
         "{fs_type} does not support one of the mount options {options} on this node; the kernel does not report which"
     )]
     OneOfOptions { options: String, fs_type: FsType, source: io::Error },
     #[error("verify the new mount")]
     Table(#[from] MountTableError),
-    /// The mount is not the expected one. If it was visible, it was unmounted again.
+    /// The new mount is not the expected one. If it was visible, it was unmounted again.
     #[error("{} has {found} after the mount, not {expected}", target.display())]
     NotAsWanted { target: PathBuf, found: String, expected: String },
 }
 
-/// How likely a kernel error means that the file system is damaged.
+/// How strongly a kernel error suggests that the file system is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicion {
-    /// The kernel has found damage (EUCLEAN, EBADMSG).
+    /// The kernel has reported damage (EUCLEAN, EBADMSG).
     Damage,
-    /// Damage, a disk with errors, or a feature that this kernel does not support (EIO, EINVAL).
+    /// Possibly damage, possibly a disk with errors or a feature that this kernel does not support (EIO, EINVAL).
     PerhapsDamage,
 }
 
 impl MountError {
-    /// Returns whether the error suggests that the file system is damaged. `None` means no suspicion.
+    /// Returns how strongly the error suggests that the file system is damaged; `None` if it does not.
     pub fn suspicion(&self) -> Option<Suspicion> {
         let (Self::Refused { source, .. } | Self::OneOfOptions { source, .. }) = self else { return None };
         match source.raw_os_error()? {
@@ -67,7 +67,7 @@ impl MountError {
     }
 }
 
-/// The source of a mount, which must be visible at its target.
+/// The source that must be visible at the target of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountSource {
     Filesystem(DeviceNumber),
@@ -86,7 +86,7 @@ impl fmt::Display for MountSource {
 #[derive(Debug)]
 pub(crate) struct Mounts {
     config: Arc<MounterConfig>,
-    /// The warning that mounts made here are not visible elsewhere has been logged.
+    /// Whether the warning that other mount namespaces do not see mounts made here was already logged.
     has_warned_not_shared: AtomicBool,
 }
 
@@ -162,7 +162,7 @@ impl Mounts {
         let at = target.as_path().to_owned();
         let unmounted = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
         if let Err(error) = unmounted {
-            tracing::warn!(%target, %error, "unmounting a mount with wrong attributes failed");
+            tracing::warn!(%target, %error, "failed to unmount a mount with wrong attributes");
         }
         let expected = format!("{shown} with {}", Attribute::words(attributes));
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
@@ -187,7 +187,7 @@ impl Mounts {
         Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
     }
 
-    /// Logs once that mounts made here are not visible in other mount namespaces. A pod would find an empty directory.
+    /// Logs once that other mount namespaces do not see mounts made here. A pod would find an empty directory.
     fn warn_if_not_shared(&self, entry: &MountEntry) {
         if !entry.is_shared && !self.has_warned_not_shared.swap(true, Ordering::Relaxed) {
             tracing::warn!(path = %entry.target.display(),
@@ -223,7 +223,7 @@ pub(crate) async fn sized_block_device(path: &Path) -> io::Result<(DeviceNumber,
     bounded::reading("reading the size of", path, read).await
 }
 
-/// Returns the attributes that appear as words of their own in the mount table.
+/// Returns the attributes that the mount table shows as words.
 fn wanted_words(attributes: &BTreeSet<Attribute>) -> BTreeSet<Attribute> {
     let defaults = [Attribute::RelAtime, Attribute::StrictAtime];
     attributes.iter().copied().filter(|attribute| !defaults.contains(attribute)).collect()
@@ -239,8 +239,9 @@ fn describe(entry: &MountEntry) -> String {
     )
 }
 
-/// Kernels without separate drivers for ext2 and ext3 mount them with the ext4 driver, under the name ext4. Some
-/// options are supported only under this name, and a volume that was requested as ext4 but made as ext3 may have them.
+/// Calls mount(2). Kernels without separate drivers for ext2 and ext3 mount them with the ext4 driver, under the name
+/// ext4. Some options are supported only under that name, and a volume that was requested as ext4 but made as ext3 may
+/// have them.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {
@@ -258,7 +259,7 @@ async fn explain(
     options: MountOptions,
     source: io::Error,
 ) -> MountError {
-    // One parser reads the options of all ext file systems.
+    // The same parser reads the options of all ext file systems.
     let parser = if fs_type.is_ext() { FsType::Ext4 } else { fs_type };
     let words: Vec<String> = options.words().iter().filter(|word| !is_security_label(word)).cloned().collect();
     let all = words.join(",");

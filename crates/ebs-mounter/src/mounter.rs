@@ -27,7 +27,7 @@ use crate::register::{Attacher, Register, RegisteredVolume};
 use crate::state_directory;
 use crate::tools::Tools;
 
-/// Why a mounter cannot work at all.
+/// Why a mounter cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
@@ -79,7 +79,7 @@ impl Mounter {
         device::find(&self.config, query).await
     }
 
-    /// As [`Mounter::find`], but does not wait for a late device.
+    /// Finds the device of a volume like [`Mounter::find`], but does not wait for a late device.
     pub async fn find_now(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
         device::find_now(&self.config, query).await
     }
@@ -99,12 +99,12 @@ impl Mounter {
         device::exists(&self.config, number).await
     }
 
-    /// True if a disk without an identity may be the requested one, because the name from EC2 identifies it.
+    /// True if disks without an identity can be volumes, because the device name from EC2 identifies them (Xen).
     pub fn trusts_silent_disks(&self) -> bool {
         self.config.xen
     }
 
-    /// Returns the numbers of the partitions that the kernel knows on a disk.
+    /// Returns the numbers of the partitions that the kernel lists for a disk.
     pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
         device::partitions(&self.config, device).await
     }
@@ -114,7 +114,7 @@ impl Mounter {
         device::disk_of(&self.config, number).await
     }
 
-    /// Returns the size of a device once it is at least `least`, or its smaller size after a time limit.
+    /// Returns the size of a device once it is at least `least`, or its current size after a time limit.
     pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
         device::size_of_at_least(&self.config, device, least).await
     }
@@ -135,7 +135,7 @@ impl Mounter {
     }
 }
 
-/// Users of a disk.
+/// Operations on the users of a disk.
 impl Mounter {
     /// Returns the mounts and binds of a disk and its partitions in this mount table.
     pub async fn mounts_of_disk(&self, number: DeviceNumber) -> io::Result<DiskMounts> {
@@ -152,18 +152,19 @@ impl Mounter {
         users::is_bound_disk_gone(&self.config, entry, number).await
     }
 
-    /// Opens a disk exclusively for a moment and flushes it. Returns its holders if that fails.
+    /// Opens a disk exclusively for a moment and flushes it. Returns its holders if the open fails.
     pub async fn try_exclusive_open(&self, number: DeviceNumber) -> io::Result<Hold> {
         users::try_exclusive_open(&self.config, &self.failed_flushes, number).await
     }
 
-    /// Writes the cached data of a disk and its partitions. Returns an error only for the first of failures in a row.
+    /// Writes the cached data of a disk and its partitions. Of several failures in a row, returns only the first as an
+    /// error.
     pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
         flush::flush(&self.config, &self.failed_flushes, number).await
     }
 }
 
-/// Contents and formats.
+/// Operations on contents and formats.
 impl Mounter {
     /// Examines the whole contents of a device.
     pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
@@ -181,7 +182,7 @@ impl Mounter {
         self.formatter.format(device, spec, record, permit).await
     }
 
-    /// Returns the record of a format of this device with this attach time, in the current boot.
+    /// Returns a new record for a format of this device with this attach time, in the current boot.
     pub async fn format_record(
         &self,
         device: &Device,
@@ -197,17 +198,17 @@ impl Mounter {
         self.formatter.records.interrupted(device).await
     }
 
-    /// Removes the record of a volume. Ignores it from now on if it is unknown whether it exists.
+    /// Removes the record of a volume. Ignores it from now on if it is unknown whether a record exists.
     pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
         self.formatter.records.forget_if_known(volume).await
     }
 
-    /// Removes the record of a volume before another program may write to the disk.
+    /// Removes the record of a volume. Must succeed before another program may write to the disk.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         self.formatter.records.forget(volume).await
     }
 
-    /// Removes or ignores the record of a volume that leaves this node. Always returns.
+    /// Removes or ignores the record of a volume that leaves this node. Never fails.
     pub async fn abandon_format(&self, volume: &VolumeId) {
         self.formatter.records.abandon(volume).await;
     }
@@ -215,7 +216,7 @@ impl Mounter {
 
 /// Mounts.
 impl Mounter {
-    /// Mounts the file system of a device, after its serial number and superblock were read again.
+    /// Mounts the file system of a device, after it has read serial number and superblock again.
     pub async fn mount(
         &self,
         device: &Device,
@@ -226,12 +227,12 @@ impl Mounter {
         self.mounts.mount(device, target, fs_type, options).await
     }
 
-    /// Returns the options that the kernel of this machine uses.
+    /// Returns the options that the kernel of this machine accepts.
     pub fn effective(&self, options: &MountOptions) -> MountOptions {
         mount::effective(options)
     }
 
-    /// Binds `source` to `target`, with the attributes of its mount and the given ones, atomically.
+    /// Binds `source` to `target` atomically, with the attributes of its mount and the given ones.
     pub async fn bind(
         &self,
         source: &Path,
@@ -262,35 +263,35 @@ impl Mounter {
         thaw::thaw_new_mount(device, at).await;
     }
 
-    /// Thaws a file system that the kernel keeps alive without a mount, by a mount at `place`.
+    /// Thaws a file system that the kernel keeps in memory without a mount. Mounts it at `place` for that.
     pub async fn thaw_unmounted(&self, number: DeviceNumber, place: &NodePath) -> io::Result<bool> {
         thaw_unmounted::thaw_unmounted(&self.config, number, place).await
     }
 }
 
-/// The register of the volumes on this node.
+/// Operations on the register of the volumes of this node.
 impl Mounter {
     /// Returns how many of the driver's volumes were attached when the machine booted.
     pub fn own_volumes_at_boot(&self) -> u32 {
         self.register.own_volumes_at_boot()
     }
 
-    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it.
+    /// Registers a volume at a path and, on Xen, with the device name under which EC2 attached it.
     pub fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
         self.register.add(volume, attacher, at, device);
     }
 
-    /// Removes a path from the register, for any volume.
+    /// Removes a path from the register, whichever volume it belongs to.
     pub fn unregister(&self, at: &NodePath) {
         self.register.remove_path(at);
     }
 
-    /// Removes a volume that is no longer used on this node from the register.
+    /// Removes a volume that this node no longer uses from the register.
     pub fn forget_volume(&self, volume: &VolumeId) {
         self.register.remove_volume(volume);
     }
 
-    /// Returns the device name under which a volume was attached, known only on Xen.
+    /// Returns the device name under which EC2 attached a volume; `None` except on Xen.
     pub fn attached_under(&self, volume: &VolumeId) -> Option<PathBuf> {
         self.register.device_name(volume)
     }
@@ -300,7 +301,7 @@ impl Mounter {
         self.register.volumes()
     }
 
-    /// Waits at most `bound` until all changes of the register have been written. Returns false on timeout.
+    /// Waits at most `bound` until all changes of the register are written. Returns false on timeout.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.register.wait_until_written(bound).await
     }

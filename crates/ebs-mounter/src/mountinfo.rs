@@ -9,7 +9,7 @@ use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::options::split_words;
 
-/// The table of the calling thread. The one under `/proc/self` belongs to the first thread of the process.
+/// The table of the calling thread. `/proc/self` would give the table of the first thread of the process.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +22,9 @@ pub enum MountTableError {
 pub struct MountEntry {
     pub id: u64,
     pub parent: u64,
-    /// The device of the file system. The major number is 0 without a device.
+    /// The device of the file system. Its major number is 0 if the file system has no device.
     pub device: DeviceNumber,
-    /// The directory of the file system that is visible: `/` unless it is a bind mount of a subdirectory.
+    /// The directory of the file system that the mount shows: `/` unless it is a bind mount of a subdirectory.
     pub root: PathBuf,
     pub target: PathBuf,
     pub options: Vec<String>,
@@ -32,12 +32,12 @@ pub struct MountEntry {
     /// The source that was passed to mount(2).
     pub source: OsString,
     pub super_options: Vec<String>,
-    /// True if mounts below this one are visible in other mount namespaces too.
+    /// True if other mount namespaces also see mounts below this one.
     pub is_shared: bool,
 }
 
 impl MountEntry {
-    /// True if this mount rejects writes, independent of the file system.
+    /// True if this mount rejects writes, whether or not the file system does.
     pub fn is_read_only(&self) -> bool {
         self.options.iter().any(|word| word == "ro")
     }
@@ -48,7 +48,7 @@ impl MountEntry {
     }
 }
 
-/// All mounts that are visible to a thread, oldest first.
+/// All mounts in the mount namespace of a thread, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountTable(Vec<MountEntry>);
 
@@ -60,8 +60,8 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. An invalid line affects only its own path: a mount without a device is reported
-    /// there, and its type describes the problem. A line without a path is ignored.
+    /// Parses the text of a table. An invalid line affects only its own path: the table then has a mount without a
+    /// device there, whose type describes the problem. Ignores a line without a path.
     pub fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let entry = |line| parse_line(line).map_or_else(|field| not_understood(line, field), Some);
@@ -72,7 +72,7 @@ impl MountTable {
     /// A mount below a directory that another mount hides is not visible.
     pub fn topmost(&self, target: &Path) -> Option<&MountEntry> {
         let newest = self.0.iter().rev().find(|entry| entry.target == target)?;
-        // An invalid line does not have a known parent.
+        // The parent of an invalid line is unknown.
         let is_known = newest.id != 0;
         if is_known { self.seen(target).filter(|entry| entry.target == target) } else { Some(newest) }
     }
@@ -89,8 +89,7 @@ impl MountTable {
         stack
     }
 
-    /// Returns the mount to which a path leads, through all mounts above it, or `None` if the table does not contain
-    /// it.
+    /// Returns the mount that contains a path, following all mounts above it, or `None` if the table does not have it.
     pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
         let listed: HashSet<u64> = self.0.iter().map(|entry| entry.id).collect();
         let mut at: Option<&MountEntry> = None;
@@ -104,7 +103,7 @@ impl MountTable {
             };
             let next = self.0.iter().rev().filter(is_known).filter(is_next);
             let next = next.filter(|entry| path.starts_with(&entry.target));
-            // The nearest on the path. Of several at one place, the newest.
+            // Take the nearest mount on the path and, of several at one place, the newest.
             match next.min_by_key(|entry| entry.target.as_os_str().len()) {
                 Some(next) => at = Some(next),
                 None => break,
@@ -146,13 +145,13 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
         }
     }
     let fs_type = String::from_utf8(unescape(next("type")?)).map_err(|_| "type")?;
-    // An empty source leaves two spaces in a row.
+    // An empty source shows as two spaces in a row.
     let source = OsString::from_vec(unescape(fields.next().ok_or("source")?));
     let super_options = words(fields.next().unwrap_or_default());
     Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options, is_shared })
 }
 
-/// Returns an entry in place of an invalid line if the line contains a mount point.
+/// Returns a substitute entry for an invalid line if the line contains a mount point.
 fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
     let target = path(line.split(|byte| *byte == b' ').nth(4).filter(|field| !field.is_empty())?);
     tracing::warn!(target = %target.display(), "line of the mount table has an invalid {field}");
@@ -182,15 +181,15 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// Splits the words at commas. Quotes protect the commas of a security context. The kernel does not escape quotes
-/// elsewhere, so unpaired quotes are ordinary characters.
+/// Splits a field at commas. Quotes protect the commas of a security context. Elsewhere the kernel does not escape
+/// quotes, so unpaired quotes are ordinary characters.
 fn words(field: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(&unescape(field)).into_owned();
     let words = split_words(&text).unwrap_or_else(|| text.split(',').collect());
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Decodes the kernel's `\ooo` escapes of spaces, tabs, newlines, backslashes and the like.
+/// Decodes the octal escapes (`\ooo`) with which the kernel writes spaces, tabs, newlines, backslashes and the like.
 pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -215,8 +214,8 @@ fn octal(digits: &[u8]) -> Option<u8> {
     u8::from_str_radix(digits, 8).ok()
 }
 
-/// Returns a path as in the mount table, without symlinks in its directories. The last component is not resolved, so
-/// that a mount is found even if its root is no longer accessible.
+/// Returns a path as the mount table shows it, without symlinks in its directories. Does not resolve the last
+/// component, so that a mount is found even if its root is no longer accessible.
 pub(crate) fn as_in_table(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => parent
@@ -305,7 +304,7 @@ mod tests {
             let table = MountTable::parse(format!("{TEXT}{bad}").as_bytes());
             let fine = MountTable::parse(TEXT.as_bytes());
             assert_eq!(table.entries()[..4], *fine.entries(), "{bad}");
-            // A mount exists there, but it is not a volume.
+            // There is a mount, but it is not a volume.
             let entry = table.topmost(Path::new("/mnt/share")).expect(bad);
             assert!(entry.fs_type.contains(field), "{entry:?}");
             assert_eq!(entry.device.major, 0);

@@ -16,18 +16,18 @@ pub use volumes::VolumeStatistics;
 
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
 
-/// First word of the page of an EBS volume and of an instance-store disk.
+/// The first word of the page of an EBS volume here, of an instance-store disk below.
 const EBS: u32 = 0x3C23_B510;
 const INSTANCE_STORE: u32 = 0xEC2C_0D7E;
 
-/// Offset of the two histograms, maximum number of their bins, and size of a bin, in bytes.
+/// Offsets of the two histograms in bytes, maximum number of their bins, and size of a bin in bytes.
 const READ_LATENCY: usize = 512;
 const WRITE_LATENCY: usize = 2056;
 const MAX_BINS: usize = 64;
 const BIN_BYTES: usize = 24;
 const FIRST_BIN: usize = 8;
 
-/// Operations in one direction since the volume was attached.
+/// Operations in one direction since the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfers {
     pub operations: u64,
@@ -46,23 +46,23 @@ pub struct Exceeded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBin {
     pub lower: u64,
-    /// Upper end in microseconds, or `None` for the last range, which has no end.
+    /// Upper end in microseconds; `None` for the last range, which has no end.
     pub upper: Option<u64>,
     pub operations: u32,
 }
 
-/// A decoded page. All numbers count from the attachment on.
+/// A decoded page. All counters start at the attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvmeStatistics {
-    /// Version of the page layout; 0 today. Later versions keep these fields.
+    /// Version of the page layout, 0 today. Later versions keep these fields.
     pub version: u32,
     pub reads: Transfers,
     pub writes: Transfers,
-    /// Demand above the limits of the volume.
+    /// How long the demand exceeded the limits of the volume.
     pub volume_exceeded: Exceeded,
-    /// Demand above the limits of the instance for all its volumes.
+    /// How long the demand exceeded the limits of the instance, over all its volumes.
     pub instance_exceeded: Exceeded,
-    /// Number of operations that wait now.
+    /// Number of operations that are waiting now.
     pub queue_length: u64,
     /// At most 64 ranges, in the order of the page.
     pub read_latency: Vec<LatencyBin>,
@@ -77,18 +77,18 @@ pub enum StatisticsPageError {
     Magic { found: u32 },
 }
 
-/// Why the statistics of a volume could not be read. Reading them changes nothing.
+/// Why the statistics of a volume could not be read. The read changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StatisticsError {
-    /// The controller or the kernel rejects the request, as for a disk that does not use NVMe.
+    /// The controller or the kernel rejects the request, for example because the disk is not an NVMe disk.
     #[error("read the statistics of {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("parse the statistics of {}", path.display())]
     Page { path: PathBuf, source: StatisticsPageError },
-    /// The disk does not report its volume id, does not answer, or has no such statistics.
+    /// The disk reports no volume id, does not answer, or has no statistics.
     #[error("identify {} to read its statistics", path.display())]
     Disk { path: PathBuf, source: IdentityError },
-    /// The list of volumes or the identity of a device could not be read.
+    /// The list of volumes, or the identity of a device in it, could not be read.
     #[error("search for volumes")]
     Search { source: IdentityError },
 }

@@ -24,7 +24,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// Returns the attribute for a word of a mount table, if mounts of one file system can differ in it.
+    /// Returns the attribute for a word of the mount table, if mounts of one file system can differ in it.
     fn of_one_mount(word: &str) -> Option<Self> {
         Some(match word {
             "ro" => Self::ReadOnly,
@@ -65,8 +65,8 @@ impl Attribute {
         std::iter::once(access).chain(others).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the attributes in the words of a mount table entry that can differ between mounts of one file system.
-    /// `relatime` is the kernel's default and does not count.
+    /// Returns the attributes among the words of a mount table entry in which mounts of one file system can differ.
+    /// Ignores `relatime`, the kernel's default.
     pub fn distinguishing<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<Self> {
         words.into_iter().filter_map(Self::of_one_mount).collect()
     }
@@ -76,10 +76,10 @@ impl Attribute {
 pub enum OptionsError {
     #[error("mount flag {0:?} has an unclosed quote")]
     OpenQuote(String),
-    /// A flag that would make mount(8) do something other than mount this volume.
+    /// The flag would make mount(8) do something other than mount this volume.
     #[error("mount flag {0:?} is not a file system option; remove it")]
     NotAMount(String),
-    /// Text that mount(2) does not accept.
+    /// The flag contains a character that mount(2) does not accept.
     #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]
     Character(String),
 }
@@ -120,7 +120,7 @@ impl MountOptions {
         &self.data
     }
 
-    /// True for a mount that must not write.
+    /// True if the mount must be read-only.
     pub fn is_read_only(&self) -> bool {
         self.attributes.contains(&Attribute::ReadOnly)
     }
@@ -149,7 +149,7 @@ impl MountOptions {
         self
     }
 
-    /// Drops the words that only a kernel with a security module accepts, as mount(8) does without an active module.
+    /// Drops the security labels, as mount(8) does when no security module is active: the kernel would reject them.
     #[must_use]
     pub fn without_security_labels(mut self) -> Self {
         self.data.retain(|word| !is_security_label(word));
@@ -184,7 +184,7 @@ impl MountOptions {
             "relatime" => self.set_access_time(A::RelAtime),
             "strictatime" => self.set_access_time(A::StrictAtime),
             "noatime" => self.set_access_time(A::NoAtime),
-            // mount(8) adds these attributes for flags that let other users mount.
+            // For flags that let other users mount, mount(8) adds these attributes.
             "user" | "users" => self.set(&[A::NoSuid, A::NoDev, A::NoExec]),
             "owner" | "group" => self.set(&[A::NoSuid, A::NoDev]),
             "bind" | "rbind" | "move" | "remount" | "shared" | "rshared" | "slave" | "rslave" | "private"
@@ -221,18 +221,18 @@ impl fmt::Display for MountOptions {
     }
 }
 
-/// True for a word that sets a security label. A security module reads it, and the file system never sees it.
+/// True for a word that sets a security label. The security module reads it; it never reaches the file system.
 pub(crate) fn is_security_label(word: &str) -> bool {
     const LABELS: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
     word == "seclabel" || LABELS.iter().any(|label| word.starts_with(label))
 }
 
-/// Words that mount(8) does not pass on.
+/// True for a word that mount(8) does not pass on.
 fn is_for_mount_alone(word: &str) -> bool {
     ["x-", "X-", "comment=", "uhelper=", "helper="].iter().any(|prefix| word.starts_with(prefix))
 }
 
-/// Splits at commas outside of double quotes. Returns `None` if a quote stays open.
+/// Splits at commas outside of double quotes. Returns `None` if a quote is not closed.
 pub(crate) fn split_words(text: &str) -> Option<Vec<&str>> {
     let mut words = Vec::new();
     let (mut start, mut quoted) = (0, false);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_other_than_file_system_mounts_are_rejected() {
+    fn flags_that_make_mount8_do_something_else_are_rejected() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {
             assert_eq!(MountOptions::parse([word]), Err(OptionsError::NotAMount(word.to_owned())));
         }

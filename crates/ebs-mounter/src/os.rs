@@ -1,4 +1,4 @@
-//! Typed system calls and ioctls. The only module with `unsafe`.
+//! Typed system calls and ioctls. Only this module contains `unsafe` code.
 
 mod bind;
 mod block;
@@ -60,14 +60,14 @@ fn flag(attribute: Attribute) -> MountFlags {
     }
 }
 
-/// Calls umount(2) for the topmost mount at a path, without following a symlink. With `lazy`, the mount is detached
-/// from the tree now, and the kernel ends it after its last user.
+/// Calls umount(2) for the topmost mount at a path, without following a symlink. With `lazy`, the kernel detaches the
+/// mount from the tree now, and unmounts it once its last user is gone.
 pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::NOFOLLOW | UnmountFlags::DETACH } else { UnmountFlags::NOFOLLOW };
     rustix::mount::unmount(target, flags).map_err(io::Error::from)
 }
 
-/// As [`statfs`], but only for the file system of this device. Both are read from one descriptor.
+/// Reads like [`statfs`], but only if the path is on this device. Both answers come from one descriptor.
 pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<StatFs> {
     let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);
@@ -83,7 +83,7 @@ pub(crate) fn may_resize_mounted_ext() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// True if a security module accepts `context=` mount options. Without one the kernel rejects them.
+/// True if a security module supports `context=` mount options. The kernel rejects them without one.
 pub(crate) fn security_labels_are_active() -> bool {
     fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
 }

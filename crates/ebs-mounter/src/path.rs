@@ -1,4 +1,4 @@
-//! Paths that the orchestrator names: their validation and the kind of file at them.
+//! Paths that the orchestrator sends: their validation, and the kind of file at each.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ pub struct PathError {
     rule: &'static str,
 }
 
-/// A path as the orchestrator sent it: absolute, without `..`, not the root. It may not exist.
+/// A path as the orchestrator sent it: absolute, without `..`, and not the root. The file may not exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePath(PathBuf);
 
@@ -42,7 +42,7 @@ impl NodePath {
         if path.components().any(|part| part == Component::ParentDir) {
             return refuse("contains `..`");
         }
-        // Collecting drops `.`, doubled and trailing slashes.
+        // Collecting the components drops `.`, double slashes and trailing slashes.
         let path: PathBuf = path.components().collect();
         if path.file_name().is_none() {
             return refuse("is the root directory");
@@ -54,7 +54,7 @@ impl NodePath {
         &self.0
     }
 
-    /// Returns the path as in the mount table: symlinks of its directories are resolved, and its last component is not.
+    /// Returns the path as the mount table shows it: with symlinks resolved, except in the last component.
     pub async fn in_table(&self) -> io::Result<PathBuf> {
         let path = self.0.clone();
         bounded::reading("resolving", &self.0, move || Ok(as_in_table(&path))).await
@@ -122,12 +122,12 @@ pub enum PathKind {
     File {
         bytes: u64,
     },
-    /// A block device, perhaps a bind mount.
+    /// A block device, perhaps bound there.
     BlockDevice,
     Symlink,
-    /// A socket, a pipe, a character device.
+    /// A socket, a pipe or a character device.
     Other,
-    /// A mount that returns an error of a vanished disk: a corrupted mount in the words of Kubernetes.
+    /// A mount that returns an error as if its disk had vanished. Kubernetes calls it a corrupted mount.
     DeadMount(String),
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for PathKind {
     }
 }
 
-/// True if an error is typical of a mount without its disk.
+/// True for an error that a mount without its disk returns.
 pub(crate) fn is_dead_mount(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error).is_some_and(|errno| DEAD_MOUNT_ERRORS.contains(&errno))
 }

@@ -1,7 +1,7 @@
-//! Finds out what a device contains, through the descriptor that is held since the identity check.
+//! Examines what a device contains, through the descriptor that has been held since the identity check.
 //!
 //! [`Contents::Blank`] is a proof: every place that must be empty was read and is empty. A failed read is an error,
-//! never a result. `blkid -p` gives a second opinion, and if the two disagree, nothing is written.
+//! never a result. `blkid -p` gives a second opinion, and if the two disagree, the driver writes nothing.
 //!
 //! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
@@ -39,8 +39,8 @@ pub(crate) use read::{Area, le32, le64};
 use signatures::FoundSignature;
 pub use xfs::XfsSuperblock;
 
-/// Time limit of the reads of a blank proof, a few thousand, before the disk counts as hung. It equals the time limit
-/// of a stage. A cold HDD volume completes ten reads a second.
+/// Time limit for the few thousand reads of a blank proof, after which the disk counts as hung. It equals the time
+/// limit of NodeStageVolume. A cold HDD volume completes ten reads a second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub enum Contents {
         what: String,
         offset: u64,
     },
-    /// Unrecognised bytes that are not zero.
+    /// Bytes that are not zero, without a known signature.
     Data {
         offset: u64,
     },
@@ -111,10 +111,10 @@ impl fmt::Display for Contents {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A read failed. The device is unreadable, not blank.
+    /// A read failed, so the device is unreadable, not blank.
     #[error("read {device} (the driver never formats an unreadable device)")]
     Read { device: String, source: io::Error },
-    /// blkid gave no second opinion.
+    /// blkid failed to give the second opinion.
     #[error("examine {device} with blkid")]
     Tool { device: String, source: ToolError },
     #[error("the driver finds {own} on {device}, but blkid finds {blkid}; nothing was written to it")]
@@ -126,12 +126,12 @@ pub enum ProbeError {
 /// How thoroughly to search for data if there is no signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// The whole proof of a blank disk.
+    /// As thoroughly as a proof of a blank disk requires.
     Proof {
-        /// Selects the sampled pages. Derived from the volume's id.
+        /// Selects the sampled pages; derived from the volume id.
         seed: u64,
     },
-    /// The first and the last MiB, for a quick second check of a disk that was just proven blank.
+    /// Only the first and the last MiB, for a quick second check of a disk that was just proven blank.
     Again,
 }
 
@@ -157,7 +157,8 @@ async fn read_contents(device: &Device, depth: Depth) -> Result<Contents, ProbeE
     let name = device.path().display().to_string();
     let held = Arc::clone(device.file());
     let read = move || {
-        // A file system that was mounted in between may have written past the cache of the block device.
+        // A file system that was mounted since the probe may have bypassed the cache of the block device: drop that
+        // cache.
         let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
         let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
         let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));
@@ -166,7 +167,7 @@ async fn read_contents(device: &Device, depth: Depth) -> Result<Contents, ProbeE
     bounded::reading_within(PROOF_BOUND, "reading", device.path(), read).await
 }
 
-/// Returns the superblock of an area, and ignores all other signatures.
+/// Returns the superblock in an area, and ignores all other signatures.
 pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>> {
     Ok(match ext::read(area)? {
         Some(ext) => Some(Superblock::Ext(ext)),
@@ -174,7 +175,7 @@ pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>>
     })
 }
 
-/// Finds the contents of an area by its signatures or, without any, by its bytes.
+/// Determines the contents of an area from its signatures or, without any, from its bytes.
 fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
     let mut signs = signatures::find(area)?;
     let superblock = match (ext::read(area)?, xfs::read(area)?) {

@@ -1,7 +1,7 @@
-//! Errors that the kernel has recorded for a mounted ext file system.
+//! Errors that the kernel records for a mounted ext file system.
 //!
 //! The kernel counts errors from one check of the file system to the next, across mounts. After a journal error, some
-//! kernels (6.12 to 6.14, and older ones with the same change) reject all writes without any other sign: their mount
+//! kernels (6.12 to 6.14, and older ones with the same change) reject all writes without any other sign: the mount
 //! table still shows `rw`.
 
 use std::ffi::OsStr;
@@ -36,9 +36,10 @@ impl fmt::Display for CountedErrors {
 /// The metadata errors that the kernel has recorded since the last check of the file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedErrors {
-    /// The kernel has counted them.
+    /// The kernel has counted the errors.
     Counted(CountedErrors),
-    /// The kernel has marked the superblock without counting: the journal had recorded the error before the mount.
+    /// The kernel has marked the superblock without counting an error, because the journal recorded the error before
+    /// the mount.
     Marked,
 }
 
@@ -77,25 +78,26 @@ impl Mounter {
     }
 }
 
-/// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which
-/// disappears at once. A full file system counts as writable, and so does one whose root directory accepts no new
-/// files (`chattr +i`, a policy of the kernel).
+/// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which disappears
+/// at once. A full file system counts as writable, and so does one whose root directory accepts no new files (`chattr
+/// +i`, a security policy).
 ///
 /// # Errors
-/// Any other error of the kernel, and a timeout, as for a frozen file system. A hanging check blocks further
+/// Any other error of the kernel, and a timeout, for example on a frozen file system. A check that hangs blocks further
 /// checks, but no other read of the path.
 async fn can_write(at: &Path) -> io::Result<bool> {
     let path = at.to_owned();
     let make = move || {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-            // The last two do not concern the file system, so they must not keep a pod from starting.
+            // The last two errors do not concern the file system, so they must not keep a pod from starting.
             Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
             Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
             Err(error) => Err(io::Error::from(error)),
         }
     };
-    // Uses a place of its own: unstage reads the path before it thaws the file system, and the thaw ends this check.
+    // A place of its own, because NodeUnstageVolume reads the path before it thaws the file system, and only the thaw
+    // ends this check.
     let place = at.join("(an unnamed file)");
     bounded::reading("creating", &place, make).await
 }

@@ -1,12 +1,12 @@
 //! The register of the volumes that the driver has staged or published on this node, and their paths. It is in the
-//! state directory, so that a restarted driver recognises its volumes, also after a reboot.
+//! state directory, so that a restarted driver recognises its volumes, even after a reboot.
 //!
 //! It has three uses. The metadata service counts the volumes that were attached when the machine booted, but cannot
-//! distinguish the driver's own. A vanished device does not report its volume id. And on Xen, only the name that EC2
+//! distinguish the driver's from others. A vanished device cannot report its volume id. On Xen, only the name that EC2
 //! reported leads from a volume to its disk.
 //!
-//! The register is only an aid. The map in memory answers at once, and a separate thread writes the changes. An entry
-//! that is lost, in a crash or because the directory is not writable, is restored by the next stage.
+//! The register is only an aid. The map in memory answers at once, and a separate thread writes the changes. If an
+//! entry is lost, in a crash or because the directory is not writable, the next NodeStageVolume restores it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -43,20 +43,20 @@ pub struct RegisteredVolume {
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
-    /// Only on Xen.
+    /// True on Xen.
     keeps_device_names: bool,
     /// Never locked during file system access.
     state: Mutex<State>,
-    /// True while a thread writes, or is about to.
+    /// True while a thread writes or is about to write.
     writing: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     volumes: BTreeMap<VolumeId, RegisteredVolume>,
-    /// Volumes whose files do not match `volumes` yet.
+    /// Volumes whose file differs from `volumes`.
     unwritten: BTreeSet<VolumeId>,
-    /// Volumes whose last write has failed. It is retried with the next change.
+    /// Volumes whose last write failed. The next change retries it.
     failed: BTreeSet<VolumeId>,
     at_boot: u32,
 }
@@ -75,7 +75,8 @@ impl RegisteredVolume {
         Self { attacher: Attacher::Other, paths: BTreeSet::new(), device: None }
     }
 
-    /// Formats an entry. The device name follows the end mark: earlier versions stop there and understand the rest.
+    /// Formats an entry. The device name follows the end mark, so that earlier versions, which stop there, can parse
+    /// the rest.
     fn to_text(&self) -> String {
         let paths = self.paths.iter().map(|path| format!("path={}\n", escape(&path.to_string())));
         let device = self.device.iter().map(|name| format!("device={}\nend\n", escape(&name.to_string_lossy())));
@@ -120,7 +121,7 @@ impl Register {
         let settled = config.state_dir.join("volumes-at-boot");
         let boot = std::fs::read_to_string(&config.boot_id);
         let boot =
-            boot.inspect_err(|error| tracing::warn!(%error, "reading the kernel's boot id failed")).unwrap_or_default();
+            boot.inspect_err(|error| tracing::warn!(%error, "failed to read the kernel's boot id")).unwrap_or_default();
         let known = std::fs::read_to_string(&settled).ok().and_then(|text| count_of(&text, boot.trim()));
         let gone: Vec<VolumeId> = match known {
             Some(_) => Vec::new(),
@@ -147,7 +148,7 @@ impl Register {
         {
             tracing::warn!(
                 path = %settled.display(), %error,
-                "saving the count of volumes at boot failed, a restart of the driver counts again"
+                "failed to save the count of volumes at boot: a restart of the driver counts again"
             );
         }
         self.write_changes();
@@ -158,12 +159,12 @@ impl Register {
         self.state().at_boot
     }
 
-    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it. Does not block.
+    /// Registers a volume at a path and, on Xen, with the device name under which EC2 attached it. Does not block.
     pub(crate) fn add(self: &Arc<Self>, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
         let device = device.filter(|name| self.keeps_device_names && name.is_absolute());
         self.change(|volumes| {
             let mut changed = Vec::new();
-            // EC2 assigns a name to one volume at a time.
+            // A device name belongs to one volume at a time: remove it from the others.
             for (other, entry) in volumes.iter_mut().filter(|(other, _)| *other != volume) {
                 if device.is_some() && entry.device.as_deref() == device {
                     entry.device = None;
@@ -173,7 +174,7 @@ impl Register {
             volumes.retain(|_, entry| !entry.is_empty());
             let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
             let before = entry.clone();
-            // A later registration does not clear a known attacher or name.
+            // A later registration without attacher or name keeps the known ones.
             if attacher == Attacher::Driver {
                 entry.attacher = attacher;
             }
@@ -249,7 +250,7 @@ impl Register {
         let register = Arc::clone(self);
         let writer = std::thread::Builder::new().name("register".to_owned()).spawn(move || register.write_all());
         if let Err(error) = writer {
-            tracing::warn!(%error, "starting the writer of the volume register failed, the next change retries");
+            tracing::warn!(%error, "failed to start the writer of the volume register; the next change retries");
             self.writing.send_replace(false);
         }
     }
@@ -259,7 +260,7 @@ impl Register {
             let (volume, entry) = {
                 let mut state = self.state();
                 let Some(volume) = state.unwritten.pop_first() else {
-                    // Under the lock, so that the next change starts another thread.
+                    // Set under the lock, so that the next change starts another thread.
                     self.writing.send_replace(false);
                     return;
                 };
@@ -274,7 +275,7 @@ impl Register {
             if let Err(error) = written {
                 tracing::warn!(
                     %volume, path = %file.display(), %error,
-                    "writing the volume register failed, the next change retries"
+                    "failed to write the volume register; the next change retries"
                 );
                 self.state().failed.insert(volume);
             }
@@ -282,7 +283,7 @@ impl Register {
     }
 }
 
-/// Escapes a path as in the mount table, as far as required for one path per line.
+/// Escapes a path as the mount table does, as far as one path per line requires it.
 fn escape(path: &str) -> String {
     path.replace('\\', "\\134").replace('\n', "\\012")
 }
@@ -291,7 +292,7 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(unescape(text.as_bytes())).ok()
 }
 
-/// Reads all valid entries. Others are not touched, since a later stage overwrites them.
+/// Reads all valid entries. Leaves invalid files in place, because a later NodeStageVolume overwrites them.
 fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
     let mut volumes = BTreeMap::new();
     let entries = match std::fs::create_dir_all(directory).and_then(|()| std::fs::read_dir(directory)) {
@@ -299,7 +300,7 @@ fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
         Err(error) => {
             tracing::warn!(
                 path = %directory.display(), %error,
-                "reading the volume register in the state directory failed, starting without it"
+                "failed to read the volume register in the state directory, starting without it"
             );
             return volumes;
         }
@@ -311,7 +312,7 @@ fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
             Ok(Some(registered)) => drop(volumes.insert(volume, registered)),
             Ok(None) => tracing::warn!(%volume, "ignoring the invalid register entry of a volume"),
             Err(error) => {
-                tracing::warn!(%volume, %error, "reading the register entry of a volume failed")
+                tracing::warn!(%volume, %error, "failed to read the register entry of a volume")
             }
         }
     }
@@ -402,7 +403,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let register = register(state.path(), false);
         let (first, second) = (volume("vol-01"), volume("vol-02"));
-        // A directory in its place, which a file cannot replace.
+        // A directory with the name of the entry, which a file cannot replace.
         let in_the_way = state.path().join("volumes").join(first.as_str());
         std::fs::create_dir_all(in_the_way.join("x")).unwrap();
         register.add(&first, Attacher::Driver, &NodePath::parse("/a").unwrap(), None);

@@ -1,5 +1,5 @@
-//! Prepares the state directory at the start of the driver. The driver starts without it if it is unusable. Only
-//! operations that require it fail later, such as a format with its record.
+//! Prepares the state directory when the driver starts. The driver starts even if the directory is unusable. Only
+//! operations that need it fail later, such as a format, which needs its record.
 //!
 //! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
@@ -18,7 +18,7 @@ use crate::os;
 use crate::register::Register;
 use crate::tools::memory::write_e2fsck_conf;
 
-/// How long the start waits for the directory. Data that is read later is still used.
+/// How long the driver's start waits for the directory. Data that the thread reads later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Runs on its own thread, because the directory may hang.
@@ -28,11 +28,11 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (prepared, ended) = sync_channel::<()>(1);
     let (late, directory) = (Arc::clone(&is_late), config.state_dir.clone());
     let work = move || {
-        // Dropped at the end, also after a panic. The start waits for this.
+        // Drop this at the end, even after a panic: the start waits for it.
         let _prepared = prepared;
         make(&config);
         register.load(&config);
-        // Files that exist by then may belong to the running driver.
+        // After the start has stopped waiting, files here may belong to the running driver.
         if !late.load(Ordering::SeqCst) {
             clean(&config);
         }
@@ -41,7 +41,7 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     if let Err(error) = started {
         tracing::warn!(
             path = %directory.display(), %error,
-            "starting the state directory check failed, starting without it"
+            "failed to start the check of the state directory, starting without it"
         );
     } else if ended.recv_timeout(WITHIN) == Err(RecvTimeoutError::Timeout) {
         is_late.store(true, Ordering::SeqCst);
@@ -60,14 +60,14 @@ fn make(config: &MounterConfig) {
     if let Err(error) = usable {
         tracing::warn!(
             path = %config.state_dir.display(), %error,
-            "the state directory is not writable, not formatting any volume until it is"
+            "the state directory is not writable: the driver formats no volume until it is"
         );
         return;
     }
     if let Err(error) = write_e2fsck_conf(&config.state_dir) {
         tracing::warn!(
             %error,
-            "writing e2fsck.conf to the state directory failed, file system checks may need more memory"
+            "failed to write e2fsck.conf to the state directory: file system checks may need more memory"
         );
     }
 }
@@ -80,9 +80,9 @@ fn try_to_write(directory: &Path) -> io::Result<()> {
 
 fn clean(config: &MounterConfig) {
     if let Err(error) = os::clear_temporary_binds(&config.temporary_binds()) {
-        tracing::warn!(%error, "removing the remains of an interrupted bind mount failed");
+        tracing::warn!(%error, "failed to remove the remains of an interrupted bind mount");
     }
     if let Err(error) = collect_stale(config) {
-        tracing::warn!(%error, "cleaning up stale format records failed");
+        tracing::warn!(%error, "failed to remove stale format records");
     }
 }

@@ -1,9 +1,9 @@
-//! Runs child processes. No other module starts one.
+//! Runs child processes. No other module starts any.
 //!
-//! Each program is found once, at start, in fixed directories. It runs by absolute path with a cleared environment,
-//! typed arguments and no shell, in its own process group. Its output goes to an anonymous file, so it neither blocks
-//! nor dies if its output is no longer read. A program that changes a disk is never killed. One that only reads may be
-//! killed.
+//! The driver finds each program once, at its start, in fixed directories. A program runs by absolute path, with a
+//! cleared environment, typed arguments and no shell, in its own process group. Its output goes to an anonymous file,
+//! so that it neither blocks nor dies when the driver no longer reads. A program that changes a disk is never killed;
+//! one that only reads may be.
 
 pub(crate) mod memory;
 
@@ -23,11 +23,11 @@ use rustix::fs::MemfdFlags;
 use crate::os;
 use memory::{Container, raise_oom_score};
 
-/// The only directories in which programs are searched.
+/// The only directories that are searched for programs.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// How many bytes of a program's output are kept: its end, which has the reason.
+/// How many bytes of a program's output are kept. These are the last ones, which contain the reason of a failure.
 const OUTPUT_BYTES: u64 = 16 * 1024;
-/// How often a long change is logged.
+/// How often a long-running change is logged.
 const REPORT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,10 +62,10 @@ pub enum ToolError {
     Missing(&'static str),
     #[error("run {program}")]
     Run { program: &'static str, source: io::Error },
-    /// A reader took longer than its time limit and was killed.
-    #[error("{program} did not exit within {} s and was killed; the disk may hang", bound.as_secs())]
+    /// A program that only reads took longer than its time limit and was killed.
+    #[error("{program} did not exit within {} s and was killed; the disk may be hung", bound.as_secs())]
     TooSlow { program: &'static str, bound: Duration },
-    /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel or a person did.
+    /// Signal 9 ended the program. The driver never kills a program that changes a disk, so the kernel or a person did.
     #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
     Killed { program: &'static str, output: String },
     #[error("{program} failed ({ending}): {output}")]
@@ -73,7 +73,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// True if mke2fs or mkfs.xfs could not open the device exclusively. Then it has written nothing.
+    /// True if mke2fs or mkfs.xfs could not open the device exclusively, and thus has written nothing.
     pub(crate) fn reports_busy_device(&self) -> bool {
         let is_busy =
             |output: &str| ["in use by the system", "Device or resource busy"].iter().any(|t| output.contains(t));
@@ -108,7 +108,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Returns the exit code, or `None` if a signal ended it.
+    /// Returns the exit code, or `None` if a signal ended the program.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
@@ -125,7 +125,7 @@ impl Finished {
         }
     }
 
-    /// True if signal 9 ended it, as it does when memory runs short.
+    /// True if signal 9 ended the program, as the kernel's OOM killer does.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(libc::SIGKILL)
     }
@@ -143,7 +143,7 @@ impl Finished {
     }
 }
 
-/// A running program that changes a disk. Dropping it leaves the program running.
+/// A running program that changes a disk. The program keeps running if this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     program: &'static str,
@@ -152,7 +152,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until the program has ended, without a limit.
+    /// Waits without a limit until the program has ended.
     pub(crate) async fn end(mut self) -> Result<Finished, ToolError> {
         let program = self.program;
         let mut waited = Duration::ZERO;
@@ -161,7 +161,11 @@ impl Running {
                 Ok(ended) => return finished(program, ended, &self.output),
                 Err(_elapsed) => {
                     waited += REPORT;
-                    tracing::info!(program, seconds = waited.as_secs(), "tool still running, it is never killed");
+                    tracing::info!(
+                        program,
+                        seconds = waited.as_secs(),
+                        "tool still running; the driver never kills it"
+                    );
                 }
             }
         }
@@ -176,7 +180,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Searches every program in the fixed directories. `cgroups` is the mount point of the cgroup file system.
+    /// Searches the fixed directories for every program. `cgroups` is the mount point of the cgroup file system.
     pub(crate) fn find(cgroups: PathBuf) -> Self {
         let find = |program: Program| {
             let places = DIRECTORIES.iter().map(|directory| Path::new(directory).join(program.name()));
@@ -197,23 +201,26 @@ impl Tools {
         match tokio::time::timeout(bound, child.wait()).await {
             Ok(ended) => finished(program, ended, &output),
             Err(_elapsed) => {
-                // A child that hangs in the kernel dies when its system call returns. The driver does not wait for it.
+                // A child that hangs in the kernel dies when its system call returns. The driver does not wait for
+                // that.
                 if let Err(error) = child.start_kill() {
-                    tracing::warn!(program, %error, "killing a hung reader failed");
+                    tracing::warn!(program, %error, "failed to kill a hung program");
                 }
                 Err(ToolError::TooSlow { program, bound })
             }
         }
     }
 
-    /// Runs a program that changes a disk, and waits without a limit. Dropping the future leaves it running.
+    /// Runs a program that changes a disk, and waits without a limit. The program keeps running if the future is
+    /// dropped.
     pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
         let (child, output) = self.start(&call, None)?;
         Running { program: call.program.name(), child, output }.end().await
     }
 
-    /// Starts a program that changes the held disk. The program inherits the descriptor, so the name of the disk cannot
-    /// lead to another disk while it runs, even if this process is killed. After an error, the program has not run.
+    /// Starts a program that changes the held disk. The program inherits the descriptor, so that the name of the disk
+    /// cannot pass to another disk while the program runs, even if this process is killed. If it returns an error, the
+    /// program has not run.
     pub(crate) fn begin(&self, call: &Call, disk: &Arc<File>) -> Result<Running, ToolError> {
         let (child, output) = self.start(call, Some(disk))?;
         Ok(Running { program: call.program.name(), child, output })
@@ -273,7 +280,7 @@ fn end_of(output: &File) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Returns tools whose `blkid` is another program of this machine.
+    /// Returns tools that run another program of this machine as `blkid`.
     fn with_blkid(path: &str) -> Tools {
         assert!(Path::new(path).exists(), "this test needs {path}");
         Tools {
@@ -292,13 +299,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_tool_starts_with_memory_oom_group_cleared() {
+    async fn memory_oom_group_is_cleared_before_each_tool_starts() {
         let cgroup = tempfile::tempdir().unwrap();
         let group = cgroup.path().join("memory.oom.group");
         std::fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
         let container = Container::new(cgroup.path().to_owned());
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
-        // If the kernel has no cgroup v2, a process has no such file.
+        // Without cgroup v2 in the kernel, a process has no such file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
         let run =
             async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
@@ -319,19 +326,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reading_child_is_killed_at_its_time_limit() {
+    async fn read_only_tool_is_killed_at_its_time_limit() {
         let call = Call::new(Program::Blkid, ["1000"]);
         let outcome = with_blkid("/usr/bin/sleep").read(call, Duration::from_millis(20)).await;
         assert!(matches!(outcome, Err(ToolError::TooSlow { program: "blkid", .. })), "{outcome:?}");
     }
 
     #[tokio::test]
-    async fn changing_child_continues_when_its_future_is_dropped() {
+    async fn tool_that_changes_a_disk_survives_the_drop_of_its_future() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         let proof = directory.path().join("proof");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        // The child waits for a writer of the fifo, which opens it after the drop.
+        // The child waits until the test opens the fifo for writing, after the drop.
         let call = Call::new(Program::Blkid, [fifo.as_os_str(), proof.as_os_str()]);
         let tools = with_blkid("/usr/bin/cp");
         let dropped = tokio::time::timeout(Duration::from_millis(50), tools.change(call)).await;
@@ -365,7 +372,7 @@ mod tests {
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
         let held = Arc::new(File::open(&directory).unwrap());
-        // The child waits for a writer of the fifo.
+        // The child waits until the fifo has a writer.
         let running = with_blkid("/usr/bin/cat").begin(&Call::new(Program::Blkid, [fifo.as_os_str()]), &held).unwrap();
         let process = running.child.id().unwrap();
         let read = |of: &str, file: &str| std::fs::read_to_string(format!("/proc/{of}/{file}")).unwrap();

@@ -1,4 +1,4 @@
-//! The usage of a volume.
+//! The disk usage of a volume.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct Counts {
     pub blocks_free: u64,
     /// Number of free blocks for users without privileges.
     pub blocks_available: u64,
-    /// Total number of inodes, or 0 if the file system has no fixed number.
+    /// Total number of inodes; 0 if the file system has no fixed number.
     pub inodes: u64,
     pub inodes_free: u64,
 }
@@ -25,7 +25,7 @@ pub struct Counts {
 pub struct Usage {
     pub total: i64,
     pub used: i64,
-    /// Free for users without privileges.
+    /// Amount that is available to users without privileges.
     pub available: i64,
 }
 
@@ -103,7 +103,7 @@ mod tests {
         Counts { block_size: 4096, blocks: 100, blocks_free: 40, blocks_available: 30, inodes: 10, inodes_free: 4 };
 
     #[tokio::test]
-    async fn path_of_another_file_system_has_no_counts() {
+    async fn usage_is_not_read_from_another_file_system() {
         use std::os::unix::fs::MetadataExt;
         let place = tempfile::tempdir().unwrap();
         let here = DeviceNumber::of(place.path().metadata().unwrap().dev());

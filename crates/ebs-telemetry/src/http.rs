@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`, in clear text or over TLS.
+//! The pages `/metrics`, `/healthz` and `/readyz`, in clear text or over TLS.
 
 mod pages;
 mod tls;
@@ -12,15 +12,15 @@ pub use tls::{Tls, TlsError, TlsFiles};
 
 const PATHS: &str = "/metrics, /healthz and /readyz";
 
-/// Address and certificate of the listener.
+/// The address and the certificate of the listener.
 #[derive(Debug, Clone)]
 pub struct Listen {
     pub endpoint: HttpEndpoint,
-    /// `None`: serve in clear text.
+    /// The certificate, or `None` to serve in clear text.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Serves the pages until dropped, and watches the certificate's files. A listener that fails never stops the driver.
+/// Serves the pages and watches the certificate's files, until dropped. A listener that fails never stops the driver.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub async fn serve(listen: Listen, pages: Pages) {

@@ -1,7 +1,7 @@
-//! Logs to standard error, traces, metrics, and the HTTP pages of the driver.
+//! The driver's logs to standard error, traces, metrics, and HTTP pages.
 //!
-//! Does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`]. A failed listener
-//! is restarted and never stops the driver.
+//! This crate does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`]. A
+//! listener that fails is restarted and never stops the driver.
 
 mod http;
 mod logging;

@@ -1,4 +1,4 @@
-//! Log lines on standard error in klog's format, and the filter for them.
+//! Writes log lines to standard error in klog's format, and filters them.
 
 use component_base::logs::{ByVerbosity, Careless, Lines, LogSettings};
 use tracing::{Dispatch, Level, Metadata};
@@ -11,32 +11,32 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
-/// The AWS SDK's warnings contain complete errors, including whole replies of STS. Only the message, which is fixed
-/// text, and the credential provider are logged. The driver's own lines report the failure.
+/// The AWS SDK's warnings contain complete errors, including STS's whole replies. So only the message, which is a fixed
+/// text, and the credential provider are logged. The driver's own log lines report the failure.
 const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
-/// Settings of the log.
+/// The settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
     pub settings: LogSettings,
-    /// `RUST_LOG`: directives that override the verbosity for the targets that they name.
+    /// The value of `RUST_LOG`: directives that override the verbosity for the targets that they name.
     pub directives: Option<String>,
 }
 
-/// Logging cannot be set up with this configuration.
+/// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// Invalid directives.
+    /// The directives are invalid.
     #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] ParseError),
-    /// Logging was set up before.
+    /// Logging is already set up in this process.
     #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging to standard error for the whole process, and passes the spans to `traces`. When standard error is
-/// closed, lines are lost and nothing else happens.
+/// Sets up logging to standard error for the whole process, and passes the spans to `traces`. If standard error is
+/// closed, lines are lost, but the process continues.
 pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingError> {
     dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }
@@ -54,20 +54,20 @@ where
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }
 
-/// Filters by `--v` and `--vmodule`, unless `RUST_LOG` has a directive for the target.
+/// Returns a filter by `--v` and `--vmodule`. A `RUST_LOG` directive for a target overrides them.
 fn wanted(
     by_verbosity: ByVerbosity,
     directives: Option<&str>,
 ) -> Result<Box<dyn Filter<Registry> + Send + Sync>, ParseError> {
     let Some(directives) = directives else { return Ok(by_verbosity.boxed()) };
-    // A directive covers a target where it gives the same result on top of "off" and on top of "everything".
+    // If the directives give the same result on top of "off" as on top of "trace", one of them covers the target.
     let over = |base: &str| EnvFilter::builder().parse(format!("{base},{directives}"));
     let by_directives = over("off")?.or(over("trace")?.and(by_verbosity));
     Ok(filter_fn(is_safe).and(by_directives).boxed())
 }
 
-/// Below INFO, other crates print headers and bodies with credentials. These lines are never shown, even when
-/// `RUST_LOG` enables them.
+/// Returns false for lines of other crates below INFO, which may contain headers and bodies with credentials. Even
+/// `RUST_LOG` cannot enable them.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
@@ -118,7 +118,8 @@ mod tests {
         LogConfig { settings: LogSettings { format: LogFormat::Json, ..at(verbosity).settings }, directives: None }
     }
 
-    /// A line has a verbosity from 0 to 8, by its level or more finely by its name. `--v` shows lines up to its number.
+    /// The level of a line determines its verbosity from 0 to 8, and its name can refine it. `--v` shows lines up to
+    /// its number.
     #[test]
     fn verbosity_flag_shows_lines_up_to_its_number() {
         let log = || {
@@ -162,7 +163,7 @@ mod tests {
 
     /// Each line is a single write, so that lines of several threads do not mix.
     #[test]
-    fn line_is_one_write() {
+    fn line_is_written_in_a_single_write() {
         #[derive(Clone, Default)]
         struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
         impl Write for Writes {
@@ -189,7 +190,7 @@ mod tests {
         );
     }
 
-    /// Debug output of other crates contains headers and bodies. `RUST_LOG` cannot enable it.
+    /// The debug output of other crates contains headers and bodies.
     #[test]
     fn rust_log_never_shows_other_crates_below_info() {
         let config = LogConfig { directives: Some("trace".to_owned()), ..at(9) };
@@ -202,7 +203,7 @@ mod tests {
         assert!(out.contains("trouble"), "{out}");
     }
 
-    /// The AWS SDK's warnings have whole replies of STS in their fields.
+    /// The fields of the AWS SDK's warnings contain STS's whole replies.
     #[test]
     fn only_message_of_sdk_warning_is_logged() {
         let out = logged(&at(9), || {

@@ -1,4 +1,4 @@
-//! The metrics of the driver, as one page.
+//! The driver's metrics, and the page that shows them.
 
 mod detaches;
 mod disks;
@@ -27,7 +27,7 @@ use ec2_calls::Ec2Calls;
 use health::HealthChecks;
 use panics::Panics;
 
-/// Values that are read on each scrape, once the driver has them. Must not block.
+/// A function that returns the current values at each scrape, once the driver has set it. It must not block.
 type Source<T> = OnceLock<Box<dyn Fn() -> Vec<T> + Send + Sync>>;
 
 /// All metrics that the process counts.
@@ -48,17 +48,17 @@ pub struct Metrics {
     disks: DiskCollector,
 }
 
-/// Contents of the page in addition to the metrics of every driver.
+/// What the page contains in addition to the metrics that every driver has.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsConfig {
     pub version: &'static str,
-    /// The commit of the build, or empty if unknown.
+    /// The commit of the build. Empty if unknown.
     pub commit: &'static str,
-    /// Also show the values under the names of the in-tree cloud provider.
+    /// Whether to show the values also under the names of the in-tree cloud provider.
     pub with_deprecated: bool,
     /// EC2 actions whose duration series exist from the start, at zero.
     pub expected_actions: Vec<&'static str>,
-    /// The driver checks the health of EC2.
+    /// Whether the driver checks the health of EC2.
     pub checks_health: bool,
 }
 
@@ -69,7 +69,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Creates the metrics without any counts.
+    /// Creates the metrics with all counts at zero.
     pub fn new(config: MetricsConfig) -> Self {
         let build = Numbers::new(&table::BUILD_INFO);
         build.set(&[config.commit, config.version], 1.0);
@@ -91,13 +91,13 @@ impl Metrics {
         }
     }
 
-    /// Sets the source of pending detachments, without finished ones. Further calls have no effect.
+    /// Sets the function that returns the pending detachments. Further calls have no effect.
     pub fn set_detaches(&self, source: impl Fn() -> Vec<PendingDetach> + Send + Sync + 'static) {
         self.detaches.source.get_or_init(|| Box::new(source));
     }
 
-    /// Sets the sources of this node's unhealthy volumes, and of those whose growth failed or is overdue. Further calls
-    /// have no effect.
+    /// Sets the functions that return this node's unhealthy volumes, and its volumes whose growth failed or is overdue.
+    /// Further calls have no effect.
     pub fn set_volumes(
         &self,
         unhealthy: impl Fn() -> Vec<UnhealthyVolume> + Send + Sync + 'static,
@@ -107,13 +107,13 @@ impl Metrics {
         self.not_grown.get_or_init(|| Box::new(not_grown));
     }
 
-    /// Sets the source of running operations: for each, the kind of object that it locks, from a closed set, and the
-    /// time since its start. Further calls have no effect.
+    /// Sets the function that returns the running operations. For each it returns the kind of object that the operation
+    /// locks, from a closed set, and the time since its start. Further calls have no effect.
     pub fn set_operations(&self, source: impl Fn() -> Vec<(&'static str, Duration)> + Send + Sync + 'static) {
         self.operations.get_or_init(|| Box::new(source));
     }
 
-    /// Sets the source of this node's disk statistics. Further calls have no effect.
+    /// Sets the reader of this node's disk statistics. Further calls have no effect.
     pub fn set_disks(&self, source: impl Disks) {
         self.disks.source.get_or_init(|| Box::new(source));
     }
@@ -125,7 +125,7 @@ impl Metrics {
         self.rpc_seconds.observe(&[method], took.as_secs_f64());
     }
 
-    /// Counts a finished EC2 call by its action, which must come from a closed set.
+    /// Counts a finished EC2 call by its action. The action must come from a closed set.
     pub fn count_ec2_call(&self, action: &str, end: CallEnd<'_>, took: Duration) {
         self.ec2_calls.count(action, end, took);
     }
@@ -135,12 +135,13 @@ impl Metrics {
         self.ec2_calls.count_wait(action, time);
     }
 
-    /// Counts an extra call, by its action, that was made only to learn the result of a running operation earlier.
+    /// Counts an extra call of this action, which the driver made only to learn the result of a running operation
+    /// earlier.
     pub fn count_spare_call(&self, action: &str) {
         self.spare_calls.add(&[action], 1.0);
     }
 
-    /// Counts a wait for the result of this action that ended by timeout.
+    /// Counts a wait for the result of this action that ended only because enough time had passed.
     pub fn count_wait_ended_by_time(&self, action: &str) {
         self.ended_by_time.add(&[action], 1.0);
     }

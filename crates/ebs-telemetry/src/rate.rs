@@ -1,15 +1,15 @@
-//! Rate limit of a page.
+//! The rate limit of a page.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// A token bucket on tokio's clock. It rejects and never waits.
+/// A token bucket that uses tokio's clock. It rejects requests and never delays them.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     burst: f64,
     per_second: f64,
-    /// The tokens at that time.
+    /// The number of tokens at that instant.
     state: Mutex<(f64, Instant)>,
 }
 
@@ -20,7 +20,7 @@ impl RateLimit {
         Self { burst, per_second: f64::from(per_second), state: Mutex::new((burst, Instant::now())) }
     }
 
-    /// Takes a token, if available.
+    /// Takes a token. Returns false if the bucket is empty.
     pub(crate) fn admit(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (tokens, since) = *state;

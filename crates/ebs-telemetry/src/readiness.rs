@@ -1,31 +1,31 @@
-//! Whether the driver can work now, and the reason if it cannot.
+//! Whether the driver can work now, and why not.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The readiness that parts of the driver set and `/readyz` shows. All clones share it.
+/// The readiness that parts of the driver set and that `/readyz` shows. All clones share it.
 ///
-/// It never restarts anything. Any client in the cluster can read `/readyz`, so the reason is a fixed text of this
-/// program and cannot contain an answer of AWS with account ids, ARNs and request ids.
+/// It never causes a restart. Any client in the cluster can read `/readyz`. So the reason is a fixed text of this
+/// program, and cannot contain an AWS answer with account ids, ARNs and request ids.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<Result<(), &'static str>>>);
 
 impl Readiness {
-    /// Creates it as not ready, for the given reason.
+    /// Creates a readiness that is not ready yet, for this reason.
     pub fn starting(reason: &'static str) -> Self {
         Self(Arc::new(Mutex::new(Err(reason))))
     }
 
-    /// Sets it to ready.
+    /// Reports that the driver is ready.
     pub fn set_ready(&self) {
         self.set(Ok(()));
     }
 
-    /// Sets it to not ready, for the given reason.
+    /// Reports that the driver is not ready, for this reason.
     pub fn set_not_ready(&self, reason: &'static str) {
         self.set(Err(reason));
     }
 
-    /// Returns the readiness. `Err` has the reason.
+    /// Returns `Ok` if the driver is ready, and otherwise the reason.
     pub fn get(&self) -> Result<(), &'static str> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

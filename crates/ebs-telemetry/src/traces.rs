@@ -1,19 +1,20 @@
-//! Traces for `--enable-otel-tracing`: a span for each RPC and each call to AWS, exported to an OTLP collector over
-//! gRPC. All settings are `OTEL_*` variables.
+//! Traces for `--enable-otel-tracing`: a span for each RPC and each call to AWS, which the driver exports over gRPC to
+//! an OTLP collector. All settings are `OTEL_*` variables.
 //!
-//! Other crates do not depend on this module. They open spans of `tracing`, and spans with a field `otel.kind` are
-//! exported. Fields with a dot in their names become attributes and are not logged, except these `otel.*` fields:
+//! Other crates do not depend on this module. They open spans of `tracing`, and this module exports those that have a
+//! field `otel.kind`. Fields with a dot in their names become attributes and are not logged. These `otel.*` fields have
+//! a special meaning:
 //!
 //! | field | meaning |
 //! |---|---|
 //! | `otel.kind` | `server` or `client` |
 //! | `otel.name` | the span's name |
-//! | `otel.parent`, `otel.state` | `traceparent` and `tracestate` of the caller |
+//! | `otel.parent`, `otel.state` | the caller's `traceparent` and `tracestate` |
 //! | `otel.status_description` | the span has failed, for this reason |
-//! | `otel.end` | the span ends here, although work of it continues |
+//! | `otel.end` | the span ends here, although some of its work continues |
 //!
 //! Without the flag, none of this is active. With it, nothing waits for the collector: finished spans enter a bounded
-//! queue, and spans that do not fit are counted and dropped.
+//! queue. Spans that do not fit into the queue are counted and dropped.
 
 mod batches;
 mod fields;
@@ -33,33 +34,33 @@ use batches::{Batches, Queue};
 use layer::Spans;
 pub use settings::{BadAuthorities, BadTraceEndpoint};
 
-/// The instrumentation scope that collectors show.
+/// The name of the instrumentation scope, which collectors show.
 const SCOPE: &str = "aws-ebs-csi-driver";
 
-/// Collects spans. It sees them once it is passed to [`crate::init`], and exports them from [`Traces::start`] on.
+/// Collects spans once it is passed to [`crate::init`]. Exports them from [`Traces::start`] on.
 #[derive(Debug, Clone, Default)]
 pub struct Traces {
     tracer: Arc<OnceLock<SdkTracer>>,
 }
 
-/// The exporter cannot be set up.
+/// Why the exporter cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// Invalid endpoint.
+    /// The endpoint is invalid.
     #[error(transparent)]
     Endpoint(#[from] BadTraceEndpoint),
-    /// Unusable certificate file.
+    /// The certificate file cannot be used.
     #[error(transparent)]
     Authorities(#[from] BadAuthorities),
-    /// Another invalid setting.
+    /// Another setting is invalid.
     #[error("set up the trace exporter from the OTEL_* variables")]
     Exporter(#[from] ExporterBuildError),
-    /// The exporter was started before.
+    /// The exporter is already started in this process.
     #[error("start the trace exporter: already started in this process")]
     Started,
 }
 
-/// The running exporter.
+/// A running exporter.
 #[derive(Debug)]
 #[must_use = "the last spans are lost without finish"]
 pub struct TraceExport {
@@ -95,9 +96,9 @@ impl Traces {
 }
 
 impl TraceExport {
-    /// Exports the remaining spans for at most `limit`, and ends.
+    /// Exports the remaining spans, which takes at most `limit`, and ends.
     ///
-    /// Cancellation: dropping the future ends the export at once, and remaining spans are lost.
+    /// Cancellation: dropping the future ends the export at once, and the remaining spans are lost.
     pub async fn finish(self, limit: Duration) {
         // Spans that end from now on are dropped. The shutdown itself cannot fail or wait.
         drop(self.provider.shutdown());
@@ -105,7 +106,7 @@ impl TraceExport {
     }
 }
 
-/// Returns whether the span is the driver's and has a kind.
+/// Returns true if the span belongs to the driver and has a kind.
 pub(crate) fn is_exported(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && crate::ours::is_ours(metadata.target()) && metadata.fields().field(fields::KIND).is_some()
 }

@@ -1,30 +1,30 @@
-//! The header fields of a block in the stream (RFC 7541, 5 and 6).
+//! Parses the header fields of a header block (RFC 7541, sections 5 and 6).
 
 const AUTHORITY: &[u8] = b":authority";
-/// The only Huffman code of `:authority`.
+/// The Huffman code of `:authority`. No other code exists for it.
 const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
-/// The entry of `:authority` in the static table, which has no value.
+/// The index of `:authority` in the static table. This entry has no value.
 const AUTHORITY_ENTRY: usize = 1;
-/// That entry as a whole field, and entry 38: `host`, also without a value.
+/// A field that consists of this entry only, and the one for entry 38: `host`, also without a value.
 const EMPTY_AUTHORITY: u8 = 0x80 | 1;
 const EMPTY_HOST: u8 = 0x80 | 38;
-/// The server reads up to four more bytes for an integer that does not fit into its first byte.
+/// The shift of the last byte that an integer may have: the server reads at most four bytes after the first one.
 const LAST_SHIFT: u32 = 21;
 
-/// The kind of the parsed bytes.
+/// What the parsed bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Bytes of an authority's value, whether it is Huffman-coded, and whether the value ends with them.
+    /// Bytes of an authority's value. `coded` is true if the value is Huffman-coded, and `last` if it ends here.
     Authority {
         coded: bool,
         last: bool,
     },
     Other,
-    /// The server will close the connection.
+    /// Bytes that make the server close the connection.
     Broken,
 }
 
-/// Parses the header fields of one block after the other.
+/// Parses the header fields of consecutive header blocks.
 #[derive(Debug)]
 pub(crate) struct Fields {
     next: Next,
@@ -35,14 +35,15 @@ pub(crate) struct Fields {
 #[derive(Debug, Clone, Copy)]
 enum Next {
     Field,
-    /// The rest of an integer.
+    /// The remaining bytes of an integer.
     Integer {
         of: Integer,
         value: usize,
         shift: u32,
     },
     Length(Integer),
-    /// This number of bytes of a name, all of which match `:authority` so far.
+    /// The rest of a name. `left` is the number of bytes to come, and `equal` is true while the name matches
+    /// `:authority`.
     Name {
         left: usize,
         equal: bool,
@@ -54,7 +55,7 @@ enum Next {
 
 #[derive(Debug, Clone, Copy)]
 enum Integer {
-    /// An index of a table entry, or a new size of the dynamic table. No more bytes follow.
+    /// The index of a whole table entry, or a new size of the dynamic table. The field has no further bytes.
     Whole,
     NameIndex,
     NameLength,
@@ -66,17 +67,17 @@ impl Fields {
         Self { next: Next::Field, is_authority: false, coded: false }
     }
 
-    /// Returns whether a block may end here.
+    /// Returns true if a block may end here.
     pub(crate) fn is_between_fields(&self) -> bool {
         matches!(self.next, Next::Field)
     }
 
-    /// Reports the rest of the current value as other bytes instead of an authority.
+    /// Makes `look` treat the rest of the value as other bytes, not as an authority.
     pub(crate) fn pass_value(&mut self) {
         self.is_authority = false;
     }
 
-    /// Parses the start of `bytes`, which is not empty. Returns the number of parsed bytes and their kind.
+    /// Parses the beginning of `bytes`, which must not be empty. Returns how many bytes it parsed, and what they are.
     pub(crate) fn look(&mut self, bytes: &mut [u8]) -> (usize, Seen) {
         let Some(first) = bytes.first_mut() else { return (0, Seen::Other) };
         match self.next {
@@ -122,7 +123,7 @@ impl Fields {
         }
     }
 
-    /// Parses the first byte of an integer, which has its low `bits`.
+    /// Parses the first byte of an integer, of which the low `bits` belong to the integer.
     fn integer(&mut self, of: Integer, first: u8, bits: u32) {
         let most = (1 << bits) - 1;
         let value = usize::from(first) & most;

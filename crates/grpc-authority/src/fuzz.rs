@@ -1,5 +1,5 @@
-//! Random streams: of clients with any habits, damaged ones, and streams that are not HTTP/2. The number of cases is
-//! limited here. `make fuzz CASES=100000` runs more.
+//! Tests with random streams: from clients with any habits, damaged ones, and streams that are not HTTP/2. The number
+//! of cases is limited here. `make fuzz CASES=100000` runs more.
 
 use http::uri::Authority;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::huffman;
 use crate::replacement::replacement;
 use crate::tests::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
 
-/// Returns the usual number of cases, or the number in the environment.
+/// Returns the configuration with the number of cases from the environment, or else the usual number.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
@@ -72,7 +72,7 @@ fn call(authority: impl Strategy<Value = String>) -> impl Strategy<Value = Call>
     })
 }
 
-/// Calls of one client, which codes either all of its texts or none. Some authorities are repeated.
+/// Generates the calls of one client, which Huffman-codes either all texts or none. Some authorities occur repeatedly.
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let some = prop::collection::vec(authority(), 1..4);
     let calls = some
@@ -100,7 +100,7 @@ fn stream_of(calls: &[Call]) -> Vec<u8> {
     client.bytes
 }
 
-/// Returns the expected answer of the server.
+/// Returns the answer that the server should send.
 fn expected(call: &Call) -> Answer {
     let reset = Answer::Reset(1);
     let mut fields = call.others.clone();
@@ -151,7 +151,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A stream without a preface, or with random bytes after it.
+/// Generates a stream without a valid preface, or with random bytes after it.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let preface = prop_oneof![Just(vec![]), Just(Client::new().bytes)];
     let frame = (0..40_u32, prop_oneof![Just(1_u8), Just(9), any::<u8>()], any::<[u8; 5]>());
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_streams_keep_their_length(
+    fn invalid_stream_keeps_its_length(
         stream in prop_oneof![damaged(), garbage(), prop::collection::vec(any::<u8>(), 0..200)],
         pieces in pieces(),
     ) {

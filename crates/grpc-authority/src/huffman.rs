@@ -1,7 +1,8 @@
-//! The Huffman code of HPACK (RFC 7541, 5.2 and appendix B).
+//! The Huffman code of HPACK (RFC 7541, section 5.2 and appendix B).
 
-/// The length in bits of each byte's code, and of the end-of-string symbol, which never occurs in a text. Codes of one
-/// length are numbered in the order of the bytes, after the shorter ones, so the lengths define the code.
+/// The code length in bits of each byte, and of the end-of-string symbol, which never occurs in a text. Longer codes
+/// have higher numbers, and codes of the same length are numbered in the order of their bytes. So the lengths alone
+/// define the code.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -22,9 +23,9 @@ static CODE: Code = Code::new();
 struct Code {
     /// The code of each symbol, in the low bits.
     codes: [u32; SYMBOLS],
-    /// The symbols in the order of their codes.
+    /// The symbols, in the order of their codes.
     sorted: [u16; SYMBOLS],
-    /// For each length: its first code, the index of that code's symbol in `sorted`, and the number of codes.
+    /// For each length: the first code, the index in `sorted` of that code's symbol, and the number of codes.
     lengths: [(u32, usize, u32); LONGEST + 1],
 }
 
@@ -52,7 +53,7 @@ impl Code {
     }
 }
 
-/// Returns the number of bits of a byte's code.
+/// Returns the length of a byte's code in bits.
 pub(crate) fn bits(byte: u8) -> usize {
     usize::from(LENGTHS[usize::from(byte)])
 }
@@ -68,19 +69,19 @@ pub(crate) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
             let (first, place, count) = *CODE.lengths.get(length)?;
             let Some(nth) = code.checked_sub(first).filter(|nth| *nth < count) else { continue };
             let symbol = CODE.sorted[place + usize::try_from(nth).ok()?];
-            // The end-of-string symbol is not a byte, which makes the code invalid.
+            // The end-of-string symbol does not represent a byte. A text that contains it is invalid.
             text.push(u8::try_from(symbol).ok()?);
             (code, length) = (0, 0);
         }
     }
-    // The last byte is padded with ones, the beginning of the end-of-string code.
+    // The last byte must be padded with ones, which are the beginning of the end-of-string code.
     (length < 8 && code == (1 << length) - 1).then_some(text)
 }
 
-/// Returns the code of a text.
+/// Returns the Huffman code of a text.
 pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
     let mut coded = Vec::with_capacity(text.len());
-    // The bits of the incomplete byte, from the highest on, and their number.
+    // The bits of the incomplete byte, highest first, and their number.
     let (mut pending, mut length) = (0_u64, 0);
     for byte in text {
         length += bits(*byte);
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_complete_and_matches_first_and_last_of_rfc() {
+    fn huffman_code_is_complete_and_matches_the_rfc() {
         let used: u64 = LENGTHS.iter().map(|length| 1_u64 << (LONGEST - usize::from(*length))).sum();
         assert_eq!(used, 1 << LONGEST, "every sequence of bits is a code or the beginning of one");
         assert_eq!(CODE.codes[usize::from(b'0')], 0);

@@ -1,36 +1,36 @@
 //! Makes the `:authority` of local gRPC clients valid, in the byte stream, in front of an unmodified HTTP/2 server.
 //!
-//! Clients of a socket have no host to name. Many send its path, as it is or percent-encoded: grpc-go if the program
-//! passes its own dialer, grpc-core (C++, Python) always. The `h2` crate requires a valid authority (RFC 3986, 3.2) and
-//! resets the streams of all other requests before a service sees them. The authority has no meaning on a socket, so
-//! [`LenientStream`] replaces an invalid one by a valid name.
+//! A client of a socket has no host name to send. Many clients send the path of the socket, as it is or
+//! percent-encoded: grpc-go if the program passes its own dialer, grpc-core (C++, Python) always. The `h2` crate
+//! requires a valid authority (RFC 3986, section 3.2). It resets the stream of any other request before a service sees
+//! the request. The authority has no meaning on a socket, so [`LenientStream`] replaces an invalid one by a valid name.
 //!
 //! # How it works
 //!
-//! Everything is changed in place: **the stream keeps its length, its frames and their boundaries**, and each header
-//! field keeps the length of its text. So the dynamic tables of HPACK (RFC 7541) at both ends have entries of the same
-//! sizes and evict them together. A later reference by index refers to the new name, and no table is needed here.
+//! All changes are in place: **the stream keeps its length, its frames and their boundaries**, and each header field
+//! keeps the length of its text. So HPACK's dynamic tables (RFC 7541) at both ends have entries of the same sizes and
+//! evict the same entries. A later reference by index refers to the new name, so no table is needed here.
 //!
 //! | the client's authority | result |
 //! |---|---|
 //! | valid for the server | unchanged, like all other bytes |
 //! | plain text | every byte except ASCII letters, digits and dots becomes `-` |
-//! | Huffman-coded | the same, and letters from the front become `~`, whose code is long, until the code has its old length |
+//! | Huffman-coded | as for plain text; then bytes from the front become `~`, whose code is long, until the code has its old length |
 //! | empty, as entry 1 of the static table (all of grpc-go, without a target) | an empty `host`, entry 38, as if the client had sent no authority |
 //!
-//! The server still rejects these cases, which are unchanged:
+//! The server still rejects these cases, which remain unchanged:
 //! - an authority of more than 16 KiB in the stream, which exceeds the server's limit of all header fields;
-//! - a Huffman code of more than 13 bits a byte, which no encoder chooses: it is longer than the plain text;
-//! - an empty authority that is written out, and one before other fields with a colon;
+//! - a Huffman code of more than 13 bits a byte, which no encoder chooses, because it is longer than the plain text;
+//! - an empty authority that is written out, or that precedes other fields with a colon;
 //! - a field whose name is an index of the dynamic table. Encoders find the name in the static table first (grpc-go,
-//!   Netty, nghttp2) or write it out (grpc-core). HPACK stays consistent, and the server rejects only that stream;
+//!   Netty, nghttp2) or write it out (grpc-core). HPACK remains consistent, and the server rejects only that stream;
 //! - everything that is not HTTP/2. From the first invalid byte on, all bytes pass unchanged.
 //!
 //! # Cost
 //!
-//! Bytes stay in the reader's buffer. Payloads of frames without header fields are skipped, and header blocks are
-//! parsed once. Only when a read ends within an authority are its bytes kept until the rest arrives: at most 16 KiB and
-//! the bytes of one read. Nothing waits longer than until the end of an authority.
+//! Bytes remain in the reader's buffer. The payloads of frames without header fields are skipped, and header blocks are
+//! parsed once. Only if a read ends within an authority are its bytes kept until the rest arrives: at most 16 KiB and
+//! the bytes of one read. Bytes wait at most until the end of an authority.
 
 mod fields;
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! The replacement of an authority that the server would reject.
+//! Computes the replacement for an authority that the server would reject.
 
 use http::uri::Authority;
 
 use crate::huffman;
 
-/// A byte that is valid in names and has a long code, which is at most a byte longer than any other's.
+/// A byte that is valid in names and has a long code. Its code is at most 8 bits longer than the code of any other byte
+/// in a name.
 const LONG: u8 = b'~';
 
-/// Returns the encoding of a valid name with the lengths of `encoded` and its text. Returns `None` when the server
-/// accepts the text, when the code is invalid, or when no name has such a long code.
+/// Returns a valid name, encoded with the same length as `encoded`, whose text also has the same length. Returns `None`
+/// if the server accepts the text, if the code is invalid, or if no name has such a long code.
 pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
     if name.is_empty() || Authority::try_from(&name[..]).is_ok() {
@@ -22,7 +23,7 @@ pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     if !coded {
         return Some(name);
     }
-    // No replaced byte has a shorter code than `-`.
+    // No byte that becomes `-` has a shorter code than `-`, so the new code is not longer than the old one.
     let mut spare = (encoded.len() * 8).checked_sub(name.iter().map(|byte| huffman::bits(*byte)).sum())?;
     for byte in &mut name {
         if spare < 8 {
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn invalid_authority_keeps_letters_digits_and_dots() {
-        // Each is tested as plain text and as code, which must keep its length.
+        // Each row is tested as plain text and as code. The code must keep its length.
         let rows = [
             ("%2Ftmp%2Fcsi.sock", Some("-2Ftmp-2Fcsi.sock"), Some("-2Ftmp-2Fcsi.sock")),
             ("/csi/csi.sock", Some("-csi-csi.sock"), Some("-csi-csi.sock")),
@@ -61,7 +62,7 @@ mod tests {
             ("two words", Some("two-words"), Some("two-words")),
             ("a:1:2", Some("a-1-2"), Some("a-1-2")),
             ("[::1", Some("---1"), Some("~--1")),
-            // The code is longer than any name's.
+            // This code is longer than the code of any name.
             ("ü", Some("--"), None),
             ("localhost", None, None),
             ("127.0.0.1:10000", None, None),
@@ -78,7 +79,7 @@ mod tests {
     fn authority_without_replacement_of_same_length_is_kept() {
         assert_eq!(of_text(""), None);
         assert_eq!(of_code(""), None);
-        // 19 bits each. The longest code of a name's byte has 13.
+        // Each of these bytes has a code of 19 bits. The longest code of a byte in a name has 13.
         assert_eq!(of_code(r"\\\"), None);
         assert_eq!(replacement(&[0xff; 4], true), None, "no code at all");
     }

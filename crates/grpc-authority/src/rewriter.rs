@@ -1,12 +1,12 @@
-//! Parses the frames of a client (RFC 9113, 4 and 6) and rewrites authorities.
+//! Parses a client's frames (RFC 9113, sections 4 and 6) and rewrites authorities.
 
 use std::ops::Range;
 
 use crate::fields::{Fields, Seen};
 use crate::replacement::replacement;
 
-/// Maximum length in the stream of an authority that is rewritten, in bytes. It exceeds the server's limit of all
-/// header fields together.
+/// The longest authority that is rewritten, in bytes of the stream. It exceeds the server's limit of all header fields
+/// together.
 pub(crate) const MAX_HELD: usize = 16 * 1024;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -16,31 +16,31 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// Length of the fields of a frame with [`PRIORITY`].
+/// The length of the additional fields in a frame with the flag [`PRIORITY`].
 const PRIORITY_FIELDS: usize = 5;
 
-/// Parses the bytes of one client in order, and changes authorities that the server would reject in place.
+/// Parses the bytes of one client in order. Overwrites authorities that the server would reject.
 #[derive(Debug)]
 pub(crate) struct Rewriter {
     at: At,
-    /// The stream of an incomplete header block.
+    /// The stream to which an incomplete header block belongs.
     block: Option<u32>,
     fields: Fields,
     authority: Option<Place>,
-    /// Number of bytes at the front of the next window that are already parsed.
+    /// How many bytes at the front of the next window are already parsed.
     looked_at: usize,
 }
 
-/// The position of the next byte.
+/// Where the next byte is.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    /// After this number of bytes of the preface.
+    /// In the preface, after this many bytes of it.
     Preface(usize),
-    /// After this number of bytes of the head of a frame.
+    /// In the head of a frame, after this many bytes of it.
     Head([u8; HEAD], usize),
-    /// In a payload that is skipped, with this number of bytes until the next frame.
+    /// In a payload that is skipped. This many bytes remain until the next frame.
     Payload(usize),
-    /// At the length of the padding of a frame with header fields.
+    /// At the padding length of a frame with header fields.
     Padding(Part),
     Part(Part),
     /// After bytes that the server will reject.
@@ -50,19 +50,19 @@ enum At {
 /// The rest of a frame with header fields.
 #[derive(Debug, Clone, Copy)]
 struct Part {
-    /// Number of bytes before the fields.
+    /// The number of bytes before the header fields.
     before: usize,
     fields: usize,
     padding: usize,
-    /// The frame ends the block.
+    /// True if the frame ends the header block.
     last: bool,
 }
 
-/// The place of an authority in the window.
+/// Where an authority is in the window.
 #[derive(Debug)]
 struct Place {
     start: usize,
-    /// Several pieces when frames end within it.
+    /// The pieces of the authority. There are several if frames end within it.
     pieces: Vec<Range<usize>>,
 }
 
@@ -71,8 +71,8 @@ impl Rewriter {
         Self { at: At::Preface(0), block: None, fields: Fields::new(), authority: None, looked_at: 0 }
     }
 
-    /// Parses a window of the stream. Returns the number of bytes at its front that are final. The others, at most
-    /// [`MAX_HELD`], must be at the front of the next window.
+    /// Parses a window of the stream. Returns how many bytes at its front are final. The caller must put the remaining
+    /// bytes, at most [`MAX_HELD`], at the front of the next window.
     pub(crate) fn pass(&mut self, window: &mut [u8]) -> usize {
         let mut at = self.looked_at;
         while at < window.len() {
@@ -93,7 +93,7 @@ impl Rewriter {
         passed
     }
 
-    /// Leaves all further bytes unchanged, including bytes that were not final yet.
+    /// Leaves all further bytes unchanged, including those that were not final yet.
     pub(crate) fn give_up(&mut self) {
         self.at = At::Lost;
         self.authority = None;
@@ -105,7 +105,7 @@ impl Rewriter {
         self.fields.pass_value();
     }
 
-    /// Parses bytes of one kind from `at` on. Returns their number.
+    /// Parses bytes of one kind, beginning at `at`. Returns how many it parsed.
     fn step(&mut self, window: &mut [u8], at: usize) -> usize {
         let rest = window.len() - at;
         match self.at {
@@ -167,7 +167,7 @@ impl Rewriter {
         }
     }
 
-    /// Returns the position of the next byte when this part of a frame is left.
+    /// Returns the position of the next byte, if this part of the frame remains.
     fn then(&mut self, part: Part) -> At {
         if part.before > 0 || part.fields > 0 {
             return At::Part(part);
@@ -198,7 +198,7 @@ impl Rewriter {
         here
     }
 
-    /// Handles a piece of an authority, and rewrites the authority after the last piece.
+    /// Handles a piece of an authority. Rewrites the authority once the last piece has arrived.
     fn have_authority(&mut self, piece: Range<usize>, coded: bool, last: bool, window: &mut [u8]) {
         let place = self.authority.get_or_insert_with(|| Place { start: piece.start, pieces: Vec::new() });
         let length = piece.end - place.start;
@@ -219,7 +219,8 @@ impl Place {
         }
     }
 
-    /// Moves the authority to the front of the next window. Returns the number of bytes before it, which are final.
+    /// Adjusts the positions for a window that begins with the authority. Returns the number of bytes before the
+    /// authority, which are final.
     fn move_up(&mut self) -> usize {
         let passed = std::mem::take(&mut self.start);
         for piece in &mut self.pieces {

@@ -8,17 +8,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::rewriter::Rewriter;
 
-/// The server's end of a connection to an HTTP/2 client. Bytes that are read from it have valid authorities. Written
-/// bytes pass unchanged.
+/// The server's end of a connection to an HTTP/2 client. Bytes read from it contain valid authorities. Written bytes
+/// pass unchanged.
 ///
 /// Returns only errors of the inner stream, whatever the client sends.
 #[derive(Debug)]
 pub struct LenientStream<S> {
     inner: S,
     rewriter: Rewriter,
-    /// Bytes of an incomplete authority, and bytes after it that arrived in the same read.
+    /// The bytes of an incomplete authority, and bytes after it that arrived in the same read.
     held: Vec<u8>,
-    /// Number of final bytes in `held`.
+    /// How many bytes of `held` are final.
     passed: usize,
 }
 
@@ -38,8 +38,8 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// Handles the new bytes of `buffer` from `start` on, or the end of the stream if there are no new bytes. Removes
-    /// bytes that must wait.
+    /// Handles the new bytes of `buffer` from `start` on. No new bytes mean the end of the stream. Removes bytes that
+    /// must wait.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

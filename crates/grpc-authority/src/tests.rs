@@ -1,4 +1,4 @@
-//! Streams of real clients, and of a configurable test client, with a real `h2` server.
+//! Tests streams of real clients, and of a configurable test client, with a real `h2` server.
 
 use crate::rewriter::{MAX_HELD, Rewriter};
 
@@ -11,8 +11,8 @@ mod through;
 pub(crate) use client::{Client, Field, Frames, Style};
 pub(crate) use server::{Answer, answers};
 
-/// Returns the rewritten stream when the client's bytes arrive in pieces of these lengths, repeated. Also returns the
-/// maximum number of bytes that waited at once.
+/// Returns the rewritten stream if the client's bytes arrive in pieces of these lengths, which repeat. Also returns the
+/// most bytes that waited at once.
 pub(crate) fn rewritten(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, usize) {
     let mut rewriter = Rewriter::new();
     let (mut passed, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);
@@ -27,7 +27,7 @@ pub(crate) fn rewritten(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, usize) {
         rest = later;
     }
     assert!(most <= MAX_HELD, "{most} bytes wait");
-    // The end of the stream.
+    // At the end of the stream, the waiting bytes pass.
     passed.extend(waiting);
     (passed, most)
 }

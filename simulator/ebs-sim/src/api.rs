@@ -18,10 +18,10 @@ pub use objects::*;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Fault {
-    /// EC2's code, `InvalidVolume.NotFound`.
+    /// EC2's error code, such as `InvalidVolume.NotFound`.
     pub code: String,
     pub message: String,
-    /// HTTP status, 400 for most.
+    /// HTTP status; 400 for most errors.
     pub status: u16,
 }
 

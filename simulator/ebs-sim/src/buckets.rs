@@ -1,6 +1,6 @@
 //! The token buckets of the EC2 API: one for each action, and for each describe a second one for broad calls.
 //!
-//! The code is pure: callers pass the time. Source of the rates: the EC2 developer guide, "Request throttling".
+//! The code reads no clock: callers pass the time. Source of the rates: the EC2 developer guide, "Request throttling".
 
 mod bucket;
 mod limits;
@@ -21,7 +21,7 @@ use bucket::Bucket;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     action: &'static str,
-    /// A describe without filters and pages: no parameters, or only ids.
+    /// Whether the call is a describe without filters and pages: it has no parameters, or only ids.
     unfiltered: bool,
 }
 
@@ -57,14 +57,14 @@ fn is_narrow(call: &Call) -> bool {
     }
 }
 
-/// The content of a bucket.
+/// How full a bucket is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
-    /// The action, with `:unfiltered` for the broad describes.
+    /// The action, with the suffix `:unfiltered` for a describe without filters and pages.
     pub bucket: String,
-    /// Its size and refill.
+    /// The capacity and refill rate of the bucket.
     pub rate: Rate,
-    /// Calls that it would allow now.
+    /// The number of calls that the bucket would allow now.
     pub tokens: f64,
 }
 
@@ -84,7 +84,7 @@ impl Buckets {
         &self.limits
     }
 
-    /// Sets new rates. The content of the buckets stays, up to the new capacity.
+    /// Sets new rates. Each bucket keeps its tokens, up to the new capacity.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -115,7 +115,7 @@ impl Buckets {
     }
 }
 
-/// Returns EC2's error for an empty bucket since 2026.
+/// Returns the error that EC2 uses for an empty bucket since 2026.
 fn exceeded_by(action: &str) -> Fault {
     let message = format!(
         "Request limit exceeded. Account {ACCOUNT_ID} has been throttled on ec2:{action} because it exceeded its request \
@@ -124,7 +124,7 @@ fn exceeded_by(action: &str) -> Fault {
     Fault::with_status(503, "RequestLimitExceeded", message)
 }
 
-/// Returns EC2's older error for an empty bucket, which may still occur.
+/// Returns EC2's older error for an empty bucket. EC2 may still use it.
 pub(crate) fn exceeded() -> Fault {
     Fault::with_status(503, "RequestLimitExceeded", "Request limit exceeded.")
 }

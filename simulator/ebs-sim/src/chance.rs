@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats.
+//! Random choices that are repeatable with a seed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl Chance {
     /// Creates a source for one purpose, independent of the others. Without a seed every run differs.
     pub(crate) fn new(seed: Option<u64>, purpose: u64) -> Self {
         let seed = seed.unwrap_or_else(rand::random);
-        // An odd constant spreads neighbouring purposes over the whole range.
+        // Multiply by an odd constant, so that neighbouring purposes get very different seeds.
         Self(SmallRng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
@@ -22,7 +22,7 @@ impl Chance {
         probability >= 1.0 || (probability > 0.0 && self.0.random_bool(probability))
     }
 
-    /// Returns a random id in the format of EC2's request ids.
+    /// Returns a random id in the format of EC2 request ids.
     pub(crate) fn request_id(&mut self) -> String {
         let mut bytes = [0_u8; 16];
         self.0.fill(&mut bytes);
@@ -30,7 +30,7 @@ impl Chance {
         format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
     }
 
-    /// Returns a time between both bounds, inclusive, or `least` if `most` is not larger.
+    /// Returns a random time between both bounds, inclusive, or `least` if `most` is not larger.
     pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
         if most <= least {
             return least;

@@ -1,4 +1,4 @@
-//! The command line, checked before anything is opened or written.
+//! The command line. It is checked before the simulator opens or writes anything.
 
 #[cfg(test)]
 mod tests;
@@ -119,13 +119,13 @@ SIGTERM, SIGINT or POST /shutdown of the control API stop it and remove its devi
 and the next start on the same directory continues from it. RUST_LOG=debug logs more.
 Exit codes: 0 after a clean shutdown, 1 after a failure, 2 for an invalid command line.";
 
-/// A command line that cannot be executed. Nothing has been changed.
+/// A command line that the simulator cannot execute. It has changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The zone does not exist.
     #[error("{flag} {given}: zone not found; choose one of {known}")]
     Zone { flag: &'static str, given: String, known: String },
-    /// Both instances are in one zone.
+    /// Both instances are in this zone.
     #[error("--second-zone {0} is also the zone of the first instance; choose another zone")]
     SameZone(String),
     /// An invalid instance type.
@@ -153,7 +153,7 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// Returns true when the command line is invalid, and false when the machine lacks something.
+    /// Returns true when the command line is invalid, and false when the machine lacks a requirement.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::StateDir { .. } | Self::Devices { .. })
     }
@@ -231,7 +231,7 @@ impl Cli {
         Ok(IamConfig { policies, principal_tags, audit: self.audit_policies })
     }
 
-    /// Returns warnings about allowed settings.
+    /// Returns a warning for each address that other machines can reach.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (flag, address) in [
@@ -271,7 +271,8 @@ fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Resul
     bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
 }
 
-/// Creates the directory, checks that it is writable, and returns its absolute path, by which backing files are found.
+/// Creates the directory, checks that it is writable, and returns its absolute path. The simulator finds backing files
+/// by that path.
 fn state_dir(path: &Path) -> Result<PathBuf, CliError> {
     let failed = |step| move |source| CliError::StateDir { path: path.to_owned(), step, source };
     fs::create_dir_all(path).map_err(failed("create"))?;

@@ -21,7 +21,7 @@ pub use oddities::Oddities;
 pub enum Devices {
     /// Loop devices of this machine, with udev's links; requires root.
     Loop,
-    /// None: attachments exist only in EC2's state.
+    /// No devices: attachments exist only in EC2's state.
     None,
 }
 
@@ -34,7 +34,7 @@ pub enum Timing {
     Realistic,
 }
 
-/// Scripted times in milliseconds. Absent values stay unchanged.
+/// Explicit times in milliseconds. An absent value leaves the time unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimingOverride {
@@ -52,14 +52,14 @@ pub struct TimingOverride {
     pub modify_ms: Option<u64>,
     /// `optimizing` → `completed`.
     pub optimize_ms: Option<u64>,
-    /// Until a volume that was created from a snapshot or volume is fully initialized.
+    /// Time until a volume that was created from a snapshot or volume is fully initialized.
     pub fill_ms: Option<u64>,
     /// Instance `pending` → `running`, after a launch or a start.
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`, and `stopping` → `stopped`.
     pub terminate_ms: Option<u64>,
-    /// Maximum deviation of all times above, in percent each way; 0 to 100. Without it, setting one of the times above
-    /// makes all of them exact.
+    /// Maximum deviation of all times above in percent, up or down; 0 to 100. If it is absent, setting one of the times
+    /// above makes all of them exact.
     pub spread_percent: Option<u32>,
     /// Minimum and maximum duration of a mutating call itself.
     pub mutating_call_ms: Option<[u64; 2]>,
@@ -104,29 +104,30 @@ impl TimingOverride {
 /// A zone of the simulated region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneConfig {
-    /// Name, `us-west-2a`.
+    /// Zone name, such as `us-west-2a`.
     pub name: String,
-    /// Id, `usw2-az1`.
+    /// Zone id, such as `usw2-az1`.
     pub id: String,
-    /// `availability-zone` or `local-zone`.
+    /// Either `availability-zone` or `local-zone`.
     pub zone_type: String,
 }
 
-/// The configuration of an engine. State that a previous run left in `state_dir` keeps its zones and instances.
+/// The configuration of an engine. If `state_dir` has the state of a previous run, that state keeps its zones and
+/// instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Directory of state and data; `None`: in memory only (then `devices` must be `None`).
+    /// Directory of the state and the data. `None` keeps the state in memory only; `devices` must be `None` then.
     pub state_dir: Option<PathBuf>,
-    /// The data plane.
+    /// Whether attached volumes appear as devices.
     pub devices: Devices,
     /// Directory of udev's links: `/dev/disk/by-id`, except in tests.
     pub by_id_dir: PathBuf,
     /// Times and rate limits.
     pub timing: Timing,
     pub region: String,
-    /// Zones, availability zones and others.
+    /// Availability zones and other zones.
     pub zones: Vec<ZoneConfig>,
-    /// Zone of the machine's own instance, the first.
+    /// Zone of the first instance, which is this machine's own.
     pub zone: String,
     /// Zone of the second instance.
     pub second_zone: String,
@@ -136,20 +137,21 @@ pub struct EngineConfig {
     pub max_volumes: usize,
     /// Maximum number of snapshots of the account.
     pub max_snapshots: usize,
-    /// Minimum time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
+    /// Minimum time between two snapshots of one volume. `None`: `timing` determines it (15 s when realistic).
     pub snapshot_interval: Option<Duration>,
-    /// Maximum number of modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when
-    /// instant).
+    /// Maximum number of modifications of a volume in 24 h. `None`: `timing` determines it (4 when realistic, no limit
+    /// when instant).
     pub modifications_per_day: Option<u32>,
-    /// EC2's reply to a client token whose volume is gone.
+    /// How EC2 replies to a client token whose volume no longer exists.
     pub burnt_token: BurntToken,
-    /// Seed of all random choices. `None`: a new one for each run. Ids stay random with loop devices.
+    /// Seed of all random choices. `None`: each run uses a new one. With loop devices, ids stay random.
     pub seed: Option<u64>,
-    /// Encryption, keys, quotas.
+    /// Encryption, keys and quotas of the account.
     pub account: AccountSettings,
     /// How old the data of reads may be.
     pub consistency: Consistency,
-    /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
+    /// The rates of the token buckets. `None`: `timing` determines them (EC2's defaults when realistic, no buckets when
+    /// instant).
     pub limits: Option<Limits>,
     pub iam: IamConfig,
 }
@@ -158,16 +160,16 @@ pub struct EngineConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consistency {
-    /// Maximum age of an object in a read, at most 15 s. Zero: reads are current.
+    /// Maximum age of an object that a read returns, at most 15 s. With zero, reads are current.
     pub max_lag: Duration,
 }
 
-/// The two replies that EC2 is known to give to a client token whose volume is gone, for 12 h.
+/// The two replies that EC2 is known to give, for 12 h, to a client token whose volume no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BurntToken {
     /// `IdempotentParameterMismatch`.
     Mismatch,
-    /// The old reply, with the id of a volume that no longer exists.
+    /// The original reply, with the id of a volume that no longer exists.
     OldReply,
 }
 
@@ -223,7 +225,7 @@ impl EngineConfig {
         })
     }
 
-    /// Rejects combinations that cannot work.
+    /// Rejects contradictory combinations.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|bad| bad.to_string())?;

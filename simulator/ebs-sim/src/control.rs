@@ -1,5 +1,5 @@
 //! The control API, for tests and scripts: calls, state, faults, timing, and shutdown. Requests and replies are JSON. A
-//! rejected request changes nothing, and the reply has the reason.
+//! rejected request changes nothing, and its reply contains the reason.
 
 mod calls;
 mod fault_injection;

@@ -46,11 +46,11 @@ use gate::Guarded;
 use store::Store;
 use worker::{Stopped, Worker};
 
-/// Number of attempts to lock the state directory, and the pause between them.
+/// How often the engine tries to lock the state directory, and how long it pauses between the attempts.
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why an engine did not start, or not stop cleanly.
+/// Why an engine could not start, or could not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another simulator uses the state directory.
@@ -68,7 +68,7 @@ pub enum EngineError {
     /// The data plane could not be set up or removed.
     #[error("{0}")]
     Plane(String),
-    /// The engine has been shut down already.
+    /// The engine has already been shut down.
     #[error("the simulator core has stopped")]
     Ended,
 }
@@ -95,11 +95,11 @@ struct Shared {
     core: Core,
     gate: Guarded,
     rights: Rights,
-    /// Calls that take time. They continue when their clients leave.
+    /// Calls that take time. They continue when their clients disconnect.
     slow_calls: TaskTracker,
-    /// Asks the worker to stop; `None` without a data plane.
+    /// Asks the worker to stop. `None` without a data plane.
     stop_worker: Option<mpsc::Sender<oneshot::Sender<Stopped>>>,
-    /// Holds the worker. The last handle drops it, which ends the worker, and its data plane removes its devices.
+    /// Holds the worker. Dropping the last handle ends the worker, and then the data plane removes its devices.
     _worker: Mutex<JoinSet<()>>,
 }
 
@@ -110,7 +110,7 @@ impl Engine {
         config.check().map_err(EngineError::Config)?;
         let Parts { sim, clock, plane, store } =
             if config.state_dir.is_some() { open_soon(&config).await? } else { Parts::in_memory(&config) };
-        // Resolved, because the kernel shows backing files by their resolved path.
+        // Use the resolved path, because the kernel shows the resolved paths of backing files.
         config.state_dir = store.as_ref().map(|store| store.dir().to_owned());
         let core = Core::new(sim, clock.clone(), !plane.is_none(), store);
         let mut tasks = JoinSet::new();
@@ -125,8 +125,8 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Makes one call as the simulator itself, which needs no permissions, including all faults. The call is executed
-    /// even when the returned future is dropped.
+    /// Makes one call as the simulator itself, which needs no permissions. Fault rules apply to it. The call is
+    /// executed even when the caller drops the returned future.
     ///
     /// # Errors
     /// The [`Fault`] that EC2 would return, or `NoReply` for a reply that a fault rule dropped.
@@ -135,7 +135,8 @@ impl Engine {
         self.serve(Caller::Own, call, |_| ()).await.answer.into_result().unwrap_or_else(none)
     }
 
-    /// Passes a call to the state, if the caller has the permission. Also returns the result of the shipped policies.
+    /// Passes a call to the state if the caller has the permission. Also returns how the shipped policies judge the
+    /// call.
     async fn apply(
         &self,
         caller: Caller,
@@ -158,19 +159,19 @@ impl Engine {
         self.shared.core.authorize(&self.shared.rights, caller, call).audit
     }
 
-    /// Returns whether clients needed only the permissions of the shipped policies.
+    /// Returns the record of calls that the shipped policies do not allow.
     pub fn least_rights(&self) -> &LeastRights {
         self.shared.rights.least_rights()
     }
 
-    /// Returns the current state of all objects, or nothing once the engine has ended.
+    /// Returns the current state of all objects, or an empty view once the engine has ended.
     pub async fn snapshot_of_state(&self) -> StateView {
         let nothing =
             StateView { volumes: Vec::new(), snapshots: Vec::new(), locks: Vec::new(), instances: Vec::new() };
         self.shared.core.view().unwrap_or(nothing)
     }
 
-    /// Replaces times from now on. Running transitions keep theirs.
+    /// Replaces times for future transitions. Running transitions keep their times.
     pub async fn set_timing(&self, timing: TimingOverride) {
         self.replace_timing(timing);
     }
@@ -187,8 +188,8 @@ impl Engine {
         times
     }
 
-    /// Advances the time: everything due by then has happened when the next call arrives. Running calls and delays take
-    /// as long as before.
+    /// Advances the time. Everything that is due by the new time happens before the next call. Running calls and delays
+    /// take as long as before.
     pub fn advance(&self, time: Duration) {
         self.shared.clock.leap(time);
         self.shared.core.changed.notify_one();
@@ -204,16 +205,16 @@ impl Engine {
         Consistency { max_lag: self.shared.core.max_lag() }
     }
 
-    /// Releases all attachments that fault rules have stuck.
+    /// Releases all attachments that fault rules keep stuck.
     pub fn release_all(&self) {
         let volumes = self.shared.core.view().map(|view| view.volumes).unwrap_or_default();
         for attachment in volumes.into_iter().flat_map(|volume| volume.attachments) {
-            // An attachment that has ended in the meantime needs no release.
+            // An attachment that has already ended needs no release.
             let _gone = self.release_attachment(&attachment.volume_id, Some(&attachment.instance_id));
         }
     }
 
-    /// Releases an attachment that a fault rule has stuck. Without an instance, the volume must have only one
+    /// Releases an attachment that a fault rule keeps stuck. Without an instance, the volume must have only one
     /// attachment.
     ///
     /// # Errors
@@ -222,7 +223,7 @@ impl Engine {
         self.shared.core.release(volume, instance)
     }
 
-    /// Restores a device that a fault rule removed, and ends its I/O errors.
+    /// Restores a device that a fault rule removed, and ends I/O errors that a rule injected.
     ///
     /// # Errors
     /// `IncorrectState` when the volume is not attached.
@@ -235,13 +236,13 @@ impl Engine {
         self.shared.clock.now()
     }
 
-    /// Returns the configuration of the start, with the state directory resolved.
+    /// Returns the configuration with which the engine started, with the state directory resolved.
     pub fn config(&self) -> &EngineConfig {
         &self.shared.config
     }
 
-    /// Returns the directory of the backing files, if there is a state directory. It is resolved, as in
-    /// `/sys/block/loopN`.
+    /// Returns the directory of the backing files, if there is a state directory. The path is resolved, as
+    /// `/sys/block/loopN` shows it.
     pub fn devices_dir(&self) -> Option<PathBuf> {
         self.config().state_dir.as_ref().map(|dir| dir.join("devices"))
     }
@@ -260,7 +261,7 @@ impl Engine {
                 stopped.await.map_err(|_| EngineError::Ended)?
             }
         };
-        // The caller may start another engine here as soon as this returns.
+        // The caller may start another engine on this directory as soon as this function returns.
         let store = self.shared.core.lock().take_store();
         if let Some((store, sim, now)) = store {
             store.close(sim, now).await;

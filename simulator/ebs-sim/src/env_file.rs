@@ -1,4 +1,4 @@
-//! The env file, which a shell sources to reach the simulator.
+//! The env file. A shell sources it to get the simulator's addresses and credentials.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,15 +12,15 @@ const HEADER: &str = "# How to reach a running ebs-sim; written when it is ready
 /// An env file that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
-    /// The file exists and was not written by a simulator.
+    /// The file exists, and another program wrote it.
     #[error("replace {0}: not the env file of a simulator; choose another --env-file")]
     Foreign(PathBuf),
-    /// The system rejects the operation.
+    /// The system rejected the operation.
     #[error("{step} env file {path}")]
     Io { step: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// The writable path of an env file that does not exist yet.
+/// The path of an env file that does not exist yet. The directory is writable.
 #[derive(Debug)]
 pub struct EnvFile {
     path: PathBuf,
@@ -75,7 +75,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Empty files count as env files, because `mktemp` creates them.
+/// An empty file counts as an env file, because `mktemp` creates one.
 fn is_ours(file: fs::File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(HEADER.len() as u64).read_to_end(&mut start)?;
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(render(&env("it's $HOME `x`")), format!("{HEADER}\nexport A='it'\\''s $HOME `x`'\nexport B='2'\n"));
     }
 
-    /// The env file appears only when the simulator is ready. It is complete and readable only by its owner.
+    /// The env file appears only when the simulator is ready. It is complete, and only its owner can read it.
     #[test]
     fn env_file_appears_complete_and_private_when_ready() {
         use std::os::unix::fs::PermissionsExt;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_file_is_not_overwritten() {
+    fn file_of_another_program_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes");
         fs::write(&path, "mine").unwrap();

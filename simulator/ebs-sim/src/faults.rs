@@ -1,6 +1,6 @@
-//! Fault injection: rules for which calls are affected, how often, and by which effect.
+//! Fault injection: each rule selects calls, how often it affects them, and with which effect.
 //!
-//! The code is pure: callers pass the time, and all random choices come from one seed, so that a run is repeatable.
+//! The code reads no clock: callers pass the time. All random choices come from one seed, so that a run is repeatable.
 
 mod effect;
 mod parse;

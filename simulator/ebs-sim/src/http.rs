@@ -1,4 +1,4 @@
-//! HTTP on loopback: listeners with a bounded shutdown, and the EC2 endpoint.
+//! HTTP on loopback: listeners that shut down within a time limit, and the EC2 endpoint.
 
 mod broken;
 mod ec2;

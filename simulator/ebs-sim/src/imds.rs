@@ -1,4 +1,4 @@
-//! The instance metadata service of the machine's own instance: session tokens, and a tree of texts.
+//! The instance metadata service of this machine's own instance: session tokens, and a tree of texts.
 
 mod token;
 mod tree;
@@ -30,7 +30,7 @@ impl Imds {
         Self { tree, tokens: Tokens::new(), v1 }
     }
 
-    /// Returns its routes. Every path is looked up in the tree.
+    /// Returns the routes of the service. It looks up every path in the tree.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(handle).with_state(Arc::new(self))
     }
@@ -60,7 +60,7 @@ impl Imds {
     }
 
     fn new_token(&self, headers: &HeaderMap) -> Response<Body> {
-        // A forwarded request did not come from the instance.
+        // A forwarded request does not come from the instance.
         if headers.contains_key("x-forwarded-for") {
             return text(StatusCode::FORBIDDEN, "");
         }

@@ -15,47 +15,47 @@ use serde::{Deserialize, Serialize};
 
 use file::LedgerFile;
 
-/// Maximum number of calls. Older ones are dropped and counted.
+/// Maximum number of calls. The ledger drops older calls, and counts them.
 const KEPT: usize = 100_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
-    /// Its number, from 0. Numbers continue over restarts from the same state directory.
+    /// The number of the call, from 0. Numbers continue when the simulator restarts with the same state directory.
     pub seq: u64,
     /// Time of arrival, RFC 3339 with milliseconds.
     pub at: String,
     /// Time of arrival, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Milliseconds from its arrival to its reply.
+    /// Milliseconds from the arrival of the call to its reply.
     pub ms: u64,
-    /// The action in the request, or an empty text without one.
+    /// The action in the request; empty if it is missing.
     pub action: String,
     /// The parameters, without action, version and signature.
     pub parameters: BTreeMap<String, String>,
-    /// `ok`, EC2's error code, or `lost` for a request that never arrived. It is EC2's own result, even where a fault
+    /// `ok`, EC2's error code, or `lost` for a request that never arrived. This is EC2's own result, even if a fault
     /// rule dropped the reply.
     pub outcome: String,
-    /// The client only checked whether the call would work.
+    /// Whether the client only checked if the call would work.
     pub dry_run: bool,
-    /// Id of the access key that signed it; `None`: unsigned.
+    /// Id of the access key that signed the request, or `None` if it was not signed.
     pub access_key: Option<String>,
-    /// EC2's id of the request.
+    /// EC2's request id.
     pub request_id: String,
-    /// Kinds of the faults that affected it.
+    /// The kinds of faults that affected the call.
     pub faults: Vec<String>,
-    /// The project's policies that allow it, with the necessary additions (`managed-v2`, `legacy-example+kms`), when
-    /// calls are audited.
+    /// The project's policies that allow the call, with the additions that they need (`managed-v2`,
+    /// `legacy-example+kms`), if calls are audited.
     pub allowed_by: Vec<String>,
-    /// The reasons, when no policy allows it without additions.
+    /// Why the policies deny the call, if no policy allows it without additions.
     pub denied: Vec<String>,
 }
 
 /// A part of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerPage {
-    /// The number from which to ask next.
+    /// The number from which the client should read next.
     pub next: u64,
-    /// Calls in the requested range that were dropped.
+    /// The number of dropped calls in the requested range.
     pub forgotten: u64,
     /// The calls, in the order in which they were answered.
     pub calls: Vec<LedgerEntry>,
@@ -67,7 +67,7 @@ pub(crate) struct Ledger(Mutex<LedgerState>);
 #[derive(Debug, Default)]
 struct LedgerState {
     next: u64,
-    /// Entries as JSON, numbered without gaps up to `next`.
+    /// Entries as JSON. Their numbers have no gaps and end before `next`.
     lines: VecDeque<Box<str>>,
     file: Option<LedgerFile>,
 }
@@ -120,7 +120,7 @@ impl Ledger {
         Ok(Self(Mutex::new(LedgerState { next, lines, file: Some(file) })))
     }
 
-    /// Records a call under the next number. A later kill does not lose it.
+    /// Records a call under the next number. The record survives a later kill of the simulator.
     pub(crate) fn record(&self, mut entry: LedgerEntry) {
         let mut state = self.lock();
         entry.seq = state.next;

@@ -1,4 +1,4 @@
-//! The simulator as a process: it reads the command line, writes the env file, and ends by signals.
+//! The simulator as a process. It reads the command line, writes the env file, and ends after a signal.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The data plane: stores the data of volumes and makes them devices of this machine. All functions block.
+//! The data plane. It stores the data of volumes and makes them devices of this machine. All functions block.
 
 mod backing;
 mod breakable;
@@ -23,7 +23,7 @@ use loop_plane::LoopPlane;
 /// Why the data plane could not be set up.
 #[derive(Debug)]
 pub(crate) enum PlaneError {
-    /// A missing feature of the machine or the process, as a sentence.
+    /// A sentence that describes what the machine or the process lacks.
     Missing(String),
     /// A data directory could not be created.
     Create { path: PathBuf, source: std::io::Error },
@@ -32,12 +32,12 @@ pub(crate) enum PlaneError {
 #[derive(Debug)]
 pub(crate) enum Plane {
     None,
-    /// Files and loop devices over them.
+    /// Files, with loop devices over them.
     Loop(LoopPlane),
 }
 
 impl Plane {
-    /// Checks the requirements and creates the directories below `state_dir`, which must be resolved.
+    /// Checks the requirements and creates the directories below `state_dir`, whose path must be resolved.
     pub(crate) fn open(config: &EngineConfig, state_dir: &Path) -> Result<Self, PlaneError> {
         match config.devices {
             Devices::None => Ok(Self::None),
@@ -49,8 +49,8 @@ impl Plane {
         matches!(self, Self::None)
     }
 
-    /// Removes leftovers of a previous run in these directories: devices of volumes that are not connected, links to
-    /// them, and data of volumes and snapshots that do not exist.
+    /// Removes the leftovers of a previous run in these directories: devices and links of volumes that are not
+    /// connected, and data of volumes and snapshots that do not exist.
     pub(crate) fn clean(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
         if let Self::Loop(plane) = self {
             plane.sweep(connected, volumes, snapshots);
@@ -64,7 +64,7 @@ impl Plane {
         }
     }
 
-    /// Disconnects everything. A device in use disappears with its last user.
+    /// Disconnects all devices. A device in use disappears when its last user closes it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         match self {
             Self::None => Ok(()),

@@ -1,5 +1,5 @@
-//! The EC2 port over the engine, for tests without HTTP. Every call is counted, and tests can drop replies and hold
-//! calls.
+//! The EC2 port with an engine in this process, for tests without HTTP. It records every call. Tests can drop replies
+//! and hold calls.
 
 mod calls;
 mod classify;
@@ -22,8 +22,8 @@ pub use hooks::Gate;
 
 use hooks::{Hooks, Planned};
 
-/// EC2 in this process. Clones share everything. Dropping one panics when none of the project's policies allowed a call
-/// so far, see [`SimEc2::declare`] and [`SimEc2::by_test`].
+/// EC2 in this process. Clones share everything. Dropping it panics if it has received a call that no project policy
+/// allows, see [`SimEc2::declare`] and [`SimEc2::by_test`].
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
@@ -43,11 +43,11 @@ pub struct PortCall {
     pub action: Action,
     /// Time of the reply, on the engine's clock.
     pub at: SystemTime,
-    /// From its arrival to its reply.
+    /// Time from the arrival of the call to its reply.
     pub took: Duration,
     pub dry_run: bool,
     pub request: Call,
-    /// The caller's error; `None`: success.
+    /// The error that the caller received, or `None` for success.
     pub error: Option<ErrorClass>,
 }
 
@@ -57,7 +57,7 @@ impl SimEc2 {
         Ok(Self::over(Engine::start(config).await?))
     }
 
-    /// Creates a port over a running engine.
+    /// Creates a port to a running engine.
     pub fn over(engine: Engine) -> Self {
         Self { engine, caller: Caller::Client(None), shared: Arc::default() }
     }
@@ -68,49 +68,49 @@ impl SimEc2 {
         Self { engine: self.engine.clone(), caller: Caller::Own, shared: Arc::clone(&self.shared) }
     }
 
-    /// Declares that the test uses a feature with an optional statement of the policies.
+    /// Declares that the test uses a feature that needs this optional statement of the policies.
     pub fn declare(&self, extra: Extra) {
         self.engine.least_rights().declare(extra);
     }
 
-    /// Returns the engine, for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
+    /// Returns the engine, for example for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Returns the machine's own instance, and the one in another zone.
+    /// Returns this machine's own instance, and the instance in another zone.
     pub async fn instances(&self) -> Vec<SimInstance> {
         self.engine.snapshot_of_state().await.instances
     }
 
-    /// Returns the ids of the machine's own instance and of the one in another zone.
+    /// Returns the ids of this machine's own instance and of the instance in another zone.
     pub async fn instance_ids(&self) -> [InstanceId; 2] {
         let instances = self.instances().await;
         [0, 1].map(|at| convert::instance_id(&instances[at].id))
     }
 
-    /// Returns the fault rules, which affect calls through the port and over HTTP alike.
+    /// Returns the fault rules. They affect calls through the port and over HTTP.
     pub fn faults(&self) -> Faults {
         self.engine.faults()
     }
 
-    /// Returns every answered call so far, in the order of the replies.
+    /// Returns every call answered so far, in the order of the replies.
     pub fn calls(&self) -> Vec<PortCall> {
         self.lock().calls.clone()
     }
 
-    /// Returns the number of answered calls of an action so far.
+    /// Returns how many calls of an action have been answered so far.
     pub fn count(&self, action: Action) -> usize {
         self.lock().calls.iter().filter(|c| c.action == action).count()
     }
 
-    /// Forgets the calls so far.
+    /// Removes the recorded calls.
     pub fn clear_calls(&self) {
         self.lock().calls.clear();
     }
 
-    /// Makes the next call of the action fail with this class: `after_doing` it, so that only the reply is lost, or
-    /// instead of doing it. Several plans for one action are used in order.
+    /// Makes the next call of the action fail with this class. If `after_doing` is true, the call is executed and only
+    /// its reply is lost; otherwise it is not executed. Several plans for one action are used in order.
     pub fn fail_next(&self, action: Action, class: ErrorClass, after_doing: bool) {
         self.lock().hooks.plan(action, Planned { class, after_doing });
     }
@@ -120,7 +120,7 @@ impl SimEc2 {
         self.lock().hooks.hold(action)
     }
 
-    /// Returns the current `Date` of a reply: whole seconds.
+    /// Returns the `Date` that a reply would have now, in whole seconds.
     fn date(&self) -> SystemTime {
         let since = self.engine.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
@@ -134,7 +134,7 @@ impl SimEc2 {
         lock(&self.shared)
     }
 
-    /// Makes one call: the test's hooks first, then the engine's pipeline.
+    /// Makes one call. The hooks of the test apply first, then the engine's pipeline.
     async fn make(&self, action: Action, call: Call) -> Result<Reply, Ec2Error> {
         let barrier = self.lock().hooks.next_barrier(action);
         if let Some(barrier) = barrier {
@@ -156,7 +156,7 @@ impl SimEc2 {
         });
         let answer = served.await.answer;
         match planned {
-            // The call may have succeeded or failed; its reply is lost.
+            // The call may have succeeded or failed. Its reply is lost.
             Some(Planned { class, .. }) => Err(planned_failure(action, class)),
             None => classify::understood(action, answer),
         }
@@ -164,8 +164,8 @@ impl SimEc2 {
 }
 
 impl Drop for SimEc2 {
-    /// Every suite must stay within the permissions of the project's policies. Dropping the EC2 fails the test if none
-    /// of the three policies allowed a call, so that no suite can forget the check.
+    /// Fails the test if none of the three policies allows a call that this EC2 has received. Every suite must stay
+    /// within the permissions of the project's policies, and a check on drop cannot be forgotten.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -196,7 +196,7 @@ macro_rules! call {
 }
 use call;
 
-/// The engine replied with the reply of another action, which is a bug of the engine.
+/// Returns the error for a reply that belongs to another action, which is a bug of the engine.
 fn unexpected(action: Action, reply: &Reply) -> Ec2Error {
     Ec2Error::new(action, ErrorClass::Other, format!("unexpected reply of the simulator: {reply:?}"))
 }

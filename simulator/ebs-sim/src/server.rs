@@ -1,4 +1,4 @@
-//! A running simulator with its three listeners and its engine, and its shutdown.
+//! A running simulator with its three listeners and its engine.
 
 mod config;
 
@@ -19,13 +19,13 @@ use crate::ledger::{Ledger, LedgerPage};
 
 pub use config::ServerConfig;
 
-/// Timeout of the engine's shutdown, which removes devices and saves the state.
+/// Timeout for the shutdown of the engine, which removes devices and saves the state.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Credentials for clients of a simulator that accepts any.
+/// Credentials for clients of a simulator that accepts any credentials.
 const ANY_KEY: (&str, &str) = ("EBSSIMACCEPTSANYKEY0", "ebs-sim-accepts-any-secret");
 
-/// Why a simulator did not start or stop.
+/// Why a simulator could not start, or could not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The simulated EC2 itself could not start.
@@ -34,13 +34,13 @@ pub enum ServerError {
     /// A port could not be opened.
     #[error(transparent)]
     Listen(#[from] OpenError),
-    /// The state has no instance for this machine, or no other one.
+    /// The state has no instance for this machine, or no second instance.
     #[error("load the state directory: {0} instances instead of two; remove the directory and start again")]
     Instances(usize),
-    /// The ledger's files cannot be used.
+    /// The ledger's files could not be used.
     #[error("open the ledger in {path}")]
     Ledger { path: PathBuf, source: std::io::Error },
-    /// The shutdown left something behind.
+    /// The shutdown left resources behind.
     #[error("stop the simulated EC2")]
     Stop(#[source] EngineError),
     /// The shutdown took too long.
@@ -73,7 +73,8 @@ impl Sockets {
         [
             ("AWS_EC2_ENDPOINT", &self.ec2),
             ("AWS_ENDPOINT_URL_EC2", &self.ec2),
-            // SageMaker serves nodes of a SageMaker cluster, and STS returns the account's number.
+            // The EC2 listener also serves SageMaker's calls for cluster nodes, and STS's call that returns the account
+            // id.
             ("AWS_ENDPOINT_URL_SAGEMAKER", &self.ec2),
             ("AWS_ENDPOINT_URL_STS", &self.ec2),
             ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &self.imds),
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Starts the simulator over an engine, which the caller shuts down when this fails.
+    /// Starts the simulator with an engine. If this fails, the caller shuts the engine down.
     async fn over(engine: &Engine, config: ServerConfig, sockets: Sockets) -> Result<Self, ServerError> {
         let instances = engine.snapshot_of_state().await.instances;
         let [own, second, ..] = &instances[..] else { return Err(ServerError::Instances(instances.len())) };
@@ -129,17 +130,17 @@ impl Server {
         self.tasks.spawn(listener.serve(app, self.stop.clone()));
     }
 
-    /// Returns the variables for clients, which are the content of the env file.
+    /// Returns the environment variables for clients, which are the content of the env file.
     pub fn env(&self) -> BTreeMap<String, String> {
         self.env.clone()
     }
 
-    /// Returns the core, for tests that bypass the API.
+    /// Returns the engine, for tests that bypass the API.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Returns the service of the EC2 listener, for clients in this process without a socket.
+    /// Returns the service behind the EC2 listener, for clients in this process that use no socket.
     pub fn ec2(&self) -> &Ec2Service {
         &self.ec2
     }
@@ -165,7 +166,7 @@ impl Server {
     }
 }
 
-/// Opens the ledger outside of the runtime, because the one of a previous run may be long.
+/// Opens the ledger on a blocking thread, because the ledger of a previous run may be long.
 async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
     let path = dir.to_owned();
     let opened = tokio::task::spawn_blocking(move || Ledger::open(&path)).await;

@@ -57,7 +57,7 @@ use model::{Account, PastVersions, Policy};
 use random::Random;
 use timing::Times;
 
-/// Version of the state file. Other versions are rejected.
+/// Version of the state file. The simulator rejects other versions.
 const FORMAT: u32 = 2;
 
 impl Sim {
@@ -90,13 +90,13 @@ impl Sim {
     pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
         let mut sim: Self = serde_json::from_slice(saved).map_err(|e| format!("not the state of a simulator: {e}"))?;
         if sim.format != FORMAT {
-            return Err(format!("unsupported format {}, this simulator writes {FORMAT}", sim.format));
+            return Err(format!("unsupported format {}; this simulator uses format {FORMAT}", sim.format));
         }
         sim.revision = 1;
         Ok(sim)
     }
 
-    /// Applies the limits and times of this run to a state that was read.
+    /// Applies the limits and times of this run to a loaded state.
     pub(crate) fn adopt(&mut self, config: &EngineConfig) {
         self.ids = self.ids.clone().resumed(config.state_seed());
         self.times = Times::of(config);
@@ -110,17 +110,17 @@ impl Sim {
         serde_json::to_vec(self).expect("the state is plain data")
     }
 
-    /// Resumes after a restart. Call it once at the start.
+    /// Resumes incomplete work after a restart. Call it once at the start.
     pub(crate) fn resume(&mut self, now: SystemTime) {
         resume::resume(self, now);
     }
 
-    /// Executes one call with the faults that rules inject into it. Effects accumulate until [`Sim::take_effects`].
+    /// Executes one call with the faults that rules inject into it. Its effects accumulate until [`Sim::take_effects`].
     pub(crate) fn apply(&mut self, now: SystemTime, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
         fault_injection::apply(self, now, call, injection)
     }
 
-    /// Returns the external actions, oldest first.
+    /// Returns the accumulated effects, oldest first.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -138,7 +138,7 @@ impl Sim {
         advance::is_settled(self, now)
     }
 
-    /// Returns the next time at which something settles by itself; `None`: nothing does.
+    /// Returns the next time at which the state changes without a call, or `None`.
     pub(crate) fn next_due(&self, now: SystemTime) -> Option<SystemTime> {
         advance::next_due(self, now)
     }
@@ -162,7 +162,7 @@ impl Sim {
         self.times.to_override()
     }
 
-    /// Sets the default lag of reads. Current stale reads may be older.
+    /// Sets the default lag of reads. A read whose lag a fault rule sets may show older objects.
     pub(crate) fn set_max_lag(&mut self, now: SystemTime, max_lag: Duration) {
         self.past.set_max_lag(max_lag);
         stale_reads::lag_from(self, now);
@@ -172,7 +172,7 @@ impl Sim {
         self.past.max_lag
     }
 
-    /// Keeps changes from now on, so that single reads can be made to lag ([`FaultInjection::lag`]).
+    /// Keeps previous versions from now on, so that single reads can be made to lag ([`FaultInjection::lag`]).
     pub(crate) fn keep_past(&mut self, now: SystemTime) {
         stale_reads::keep_past(self, now);
     }
@@ -196,7 +196,7 @@ impl Sim {
         self.touch();
     }
 
-    /// Returns the volumes whose devices belong on this machine.
+    /// Returns the volumes that must be devices of this machine.
     pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
         let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| a.backing.is_connected()));
         volumes.map(|v| v.id.clone()).collect()
@@ -206,7 +206,8 @@ impl Sim {
         self.volumes.keys().cloned().collect()
     }
 
-    /// Returns the snapshots that have data, including deleted ones that are still read.
+    /// Returns the snapshots that have data, including deleted snapshots from which volumes are still being
+    /// initialized.
     pub(crate) fn snapshots_with_data(&self) -> BTreeSet<String> {
         self.snapshots.keys().chain(&self.unlisted_data).cloned().collect()
     }

@@ -1,5 +1,5 @@
-//! Actions for which the drivers have no permission, so an administrator does them: EC2 keeps a snapshot until its fast
-//! restores are disabled.
+//! Actions that the drivers have no permission for, so that an administrator does them: EC2 keeps a snapshot until its
+//! fast restores are disabled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use crate::beliefs::SnapshotBelief;
 use crate::truth::named_snapshots;
 use crate::world::World;
 
-/// The time after which disabled fast restores are off.
+/// How long EC2 takes to disable fast restores.
 const OFF: Duration = Duration::from_secs(60);
 
 impl<E: Ec2> World<E> {
-    /// Requests that fast restores of this snapshot are disabled, because a driver has reported that they keep it.
+    /// Asks the administrator to disable the fast restores of this snapshot, because a driver has reported that they
+    /// keep it from being deleted.
     pub(crate) fn ask_to_switch_off(&mut self, snapshot: &str) {
         self.to_switch_off.insert(snapshot.to_owned());
     }
 
-    /// Disables the requested ones. A throttled call is repeated the next time.
+    /// Disables the fast restores that were requested. Repeats a throttled call next time.
     pub(crate) async fn switch_off_fast_restores(&mut self) {
         if self.locks_have_ended {
             self.ask_for_places().await;
@@ -45,8 +46,9 @@ impl<E: Ec2> World<E> {
         engine.call(Call::DisableFastSnapshotRestores(call)).await.is_ok()
     }
 
-    /// Requests that the fast restores of incomplete snapshots are disabled. Snapshots that have only some of the few
-    /// places can neither become ready nor be deleted, and would block each other forever.
+    /// Asks the administrator to disable the fast restores of incomplete snapshots. The quota of fast restores is
+    /// small. Snapshots that use part of it can neither become ready nor be deleted, and would block each other
+    /// forever.
     async fn ask_for_places(&mut self) {
         let truth = self.sim.engine().snapshot_of_state().await;
         let is_short = |snap: &&crate::beliefs::SnapClaim| {
@@ -62,7 +64,7 @@ impl<E: Ec2> World<E> {
         self.to_switch_off.extend(short);
     }
 
-    /// Disables the fast restores of snapshots that an administrator deletes.
+    /// Disables the fast restores of snapshots that the administrator is about to delete.
     pub(crate) async fn switch_off_for_good(&mut self, snapshots: Vec<String>) {
         self.to_switch_off.extend(snapshots);
         while !self.to_switch_off.is_empty() {

@@ -1,4 +1,4 @@
-//! Processes responses: updates the orchestrator's beliefs, and checks what a response must not claim.
+//! Processes responses: updates the orchestrator's beliefs, and checks each response against EC2's state.
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::StateView;
@@ -129,7 +129,7 @@ impl<E: Ec2> World<E> {
         let has_origin = claim.order.origin != Origin::Blank;
         let expected = match refused.code {
             _ if is_denial => true,
-            // Its key is unusable, or the volume failed.
+            // The key of the volume is unusable, or the volume failed.
             Code::FailedPrecondition | Code::Internal
                 if claim.order.key.is_some() || !self.network.facts().broken.is_empty() =>
             {
@@ -137,12 +137,12 @@ impl<E: Ec2> World<E> {
             }
             Code::ResourceExhausted => self.quota_is_small || self.can_lack_room || call.is_contrary,
             Code::AlreadyExists => call.is_contrary || claim.name_is_taken,
-            // The source is deleted or being deleted.
+            // The source was deleted or is being deleted.
             Code::NotFound | Code::FailedPrecondition if !call.is_contrary => {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
-            // The source may have grown since, and a stale describe does not show it.
+            // The source may have grown since the last describe, which was stale.
             Code::OutOfRange => has_origin,
             Code::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
             Code::FailedPrecondition => call.is_contrary,
@@ -201,7 +201,7 @@ impl<E: Ec2> World<E> {
                 Ok(())
             }
             Err(refused) if !refused.is_final(false) || self.is_denial(&refused) => Ok(()),
-            // The volume is attached, or was when the call arrived.
+            // The volume is attached, or was attached when the call arrived.
             Err(refused) if refused.code == Code::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
         }
@@ -233,7 +233,7 @@ impl<E: Ec2> World<E> {
             Ok(_) => broken("Publish returned an unexpected reply"),
             Err(refused) => {
                 let expected = match refused.code {
-                    // EC2 did not know a new object yet. An attacher that receives this error loses nothing.
+                    // A new object may still be unknown to EC2. An attacher that gets this error loses nothing.
                     Code::NotFound => !call.was_sure || is_in_doubt || self.network.facts().unknown.contains(id),
                     Code::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
                     _ => is_denial || !refused.is_final(false),
@@ -412,13 +412,13 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Returns whether the snapshot was ever locked. EC2 shows a lock to describes before it answers the call that made
-    /// the lock, and the record of its effect comes with that answer.
+    /// Returns whether the snapshot was ever locked. A describe shows a new lock before EC2 answers the call that made
+    /// it, and the model records the lock only with that answer.
     fn is_locked(&self, snapshot: &str, truth: &StateView) -> bool {
         self.network.facts().locked.contains(snapshot) || truth.locks.iter().any(|lock| lock.snapshot_id == snapshot)
     }
 
-    /// Returns whether EC2 once did not know the source of the volume.
+    /// Returns whether EC2 ever reported the source of the volume as unknown.
     fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
         match &order.origin {
             Origin::Blank => false,
@@ -426,7 +426,8 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Returns whether the response reports a missing permission or a rejected signature, and that has happened.
+    /// Returns whether the response reports a missing permission or a rejected signature, and EC2 did return such an
+    /// error.
     pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
         match refused.code {
             Code::PermissionDenied => self.network.facts().denied,

@@ -14,40 +14,40 @@ use crate::fault_plan::SETTLE;
 pub(crate) struct Beliefs {
     pub(crate) claims: Vec<Claim>,
     pub(crate) snaps: Vec<SnapClaim>,
-    /// Volumes and snapshots that were certainly deleted: they must never appear alive again.
+    /// Volumes and snapshots that are certainly deleted. They must never exist again.
     pub(crate) deleted: BTreeSet<String>,
-    /// When a volume's name became free, and at which driver.
+    /// When the name of each volume became free, and at which driver.
     pub(crate) freed: BTreeMap<String, (Instant, usize)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) name: String,
-    /// The content of the request for the present state.
+    /// The request that the current state results from.
     pub(crate) order: VolumeOrder,
     pub(crate) wish: bool,
     pub(crate) state: VolumeBelief,
-    /// CreateVolume calls in flight.
+    /// Number of CreateVolume calls in flight.
     pub(crate) creating: usize,
     pub(crate) name_is_taken: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum VolumeBelief {
-    /// Does not exist: never requested, deleted, or failed with a final error.
+    /// The volume does not exist: it was never requested, was deleted, or failed with a final error.
     Absent,
-    /// Requested, without a final response.
+    /// The volume was requested, without a final response yet.
     Unknown,
     Exists(Disk),
-    /// Its deletion was requested, but not confirmed.
+    /// The deletion of the volume was requested, but not confirmed.
     Deleting(Disk),
 }
 
-/// A volume that was confirmed once.
+/// A volume whose creation was confirmed.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub(crate) id: String,
-    /// Its minimum size.
+    /// Its minimum size in GiB.
     pub(crate) gib: i64,
     pub(crate) wanted_gib: i64,
     pub(crate) zone: String,
@@ -56,28 +56,28 @@ pub(crate) struct Disk {
     pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
     pub(crate) holds: BTreeMap<usize, Hold>,
-    /// The node where the orchestrator finally wants it.
+    /// The node on which the orchestrator wants it at the end.
     pub(crate) home: Option<usize>,
-    /// Expand calls in flight.
+    /// Number of expand calls in flight.
     pub(crate) growing: usize,
-    /// Number of final errors of a growth since a sidecar began to retry.
+    /// Number of final errors of its growth since a sidecar began to retry.
     pub(crate) growth_refusals: u32,
     pub(crate) changes: Changes,
     pub(crate) deleting: usize,
-    /// A deletion was requested while it was on a node: a concurrent deletion may return that error.
+    /// True if its deletion was requested while it was on a node: a concurrent deletion may report that it is in use.
     pub(crate) deleted_in_use: bool,
 }
 
-/// A volume on a node. A node without an entry does not have it.
+/// A volume on a node. A node without an entry does not have the volume.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
     pub(crate) state: AttachmentBelief,
     pub(crate) publishing: usize,
     pub(crate) unpublishing: usize,
-    /// How often publish and unpublish were called since the start of the run.
+    /// How often publish was called since the start of the run; `returned` counts unpublish.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// It was requested while it was unavailable: a concurrent call may return that error.
+    /// True if publish was called while the volume was unavailable to the node: a concurrent call may report that.
     pub(crate) asked_in_vain: bool,
 }
 
@@ -85,22 +85,22 @@ pub(crate) struct Hold {
 pub(crate) enum AttachmentBelief {
     #[default]
     Not,
-    /// Publish was called and has not succeeded.
+    /// Publish was called and has not succeeded yet.
     Maybe,
     Attached(String),
-    /// Unpublish was called and has not succeeded.
+    /// Unpublish was called and has not succeeded yet.
     Leaving,
 }
 
 #[derive(Debug)]
 pub(crate) struct SnapClaim {
     pub(crate) name: String,
-    /// The content of the request for the present state.
+    /// The request that the current state results from.
     pub(crate) order: SnapOrder,
     pub(crate) wish: bool,
     pub(crate) state: SnapshotBelief,
     pub(crate) creating: usize,
-    /// Two drivers have created it concurrently, as a lost lease permits. The model expects nothing of it any more.
+    /// True if two drivers created the snapshot concurrently, as a lost lease permits. The model no longer checks it.
     pub(crate) twinned: bool,
 }
 
@@ -129,12 +129,12 @@ impl Claim {
 }
 
 impl Disk {
-    /// Returns the nodes that have it or may have it.
+    /// Returns the nodes that have the volume or may have it.
     pub(crate) fn nodes(&self) -> Vec<usize> {
         self.holds.iter().filter(|(_, hold)| hold.state != AttachmentBelief::Not).map(|(node, _)| *node).collect()
     }
 
-    /// Forgets a terminated node: its attachments are uncertain until they are unpublished.
+    /// Forgets a terminated node: whether the volume is attached there is uncertain until it is unpublished.
     pub(crate) fn lose_node(&mut self, node: usize) {
         if let Some(hold) = self.holds.get_mut(&node)
             && hold.state != AttachmentBelief::Not
@@ -152,12 +152,12 @@ impl Disk {
 }
 
 impl Hold {
-    /// Returns whether it is certainly attached, without another pending request.
+    /// Returns whether the volume is certainly attached, with no request pending.
     pub(crate) fn is_firm(&self) -> bool {
         matches!(self.state, AttachmentBelief::Attached(_)) && self.unpublishing == 0
     }
 
-    /// Returns whether it is certainly detached, without another pending request.
+    /// Returns whether the volume is certainly detached, with no request pending.
     pub(crate) fn is_free(&self) -> bool {
         self.state == AttachmentBelief::Not && self.publishing == 0
     }
@@ -176,8 +176,8 @@ impl Beliefs {
         self.claims.iter_mut().find(|claim| claim.name == name)
     }
 
-    /// Returns whether a volume's name can be reused at that driver. A driver that has not done the deletion cannot know that
-    /// describes may still show the old object. (A real orchestrator never reuses a name.)
+    /// Returns whether the name of a volume can be reused at that driver. A driver that did not delete the old volume
+    /// itself cannot know that describes may still show it. (A real orchestrator never reuses a name.)
     pub(crate) fn is_free(&self, name: &str, driver: usize) -> bool {
         self.freed.get(name).is_none_or(|(since, by)| *by == driver || since.elapsed() > SETTLE)
     }

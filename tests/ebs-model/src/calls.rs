@@ -1,4 +1,4 @@
-//! The orchestrator's calls, and their effect on its beliefs when they are sent.
+//! The orchestrator's calls, and how sending them changes its beliefs.
 
 use ebs_ec2::Ec2;
 
@@ -39,7 +39,7 @@ fn expect_no_volume(claim: &mut Claim, id: &str) -> Expected {
 }
 
 fn expect_on(disk: &mut Disk, node: usize, zone: &str) -> Expected {
-    // A deletion in flight may see it.
+    // A deletion in flight may find the volume attached.
     disk.deleted_in_use |= disk.deleting > 0;
     let in_vain = disk.zone != zone || disk.nodes().into_iter().any(|other| other != node);
     let hold = disk.hold(node);
@@ -95,7 +95,7 @@ fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
 }
 
 impl<E: Ec2> World<E> {
-    /// Sends a call, unless there is no driver or the sidecar pauses.
+    /// Sends a call, unless there is no driver or the sidecar has paused.
     pub(crate) fn send(&mut self, target: Target, deadline: Deadline) {
         let Some(driver) = self.driver(target.sidecar()) else { return };
         let deadline = match deadline {

@@ -11,14 +11,14 @@ use crate::content::{GP3, IO2, LARGE, map};
 use crate::fault_plan::SETTLE;
 use crate::rng::Rng;
 
-/// More throughput than any volume has; the part above it identifies the class.
+/// More throughput than any volume supports. The amount above it identifies the class.
 pub(crate) const NO_THROUGHPUT: u64 = 90_000;
 /// The tag that each class sets to a different value.
 const TIER: &str = "tier";
 /// The tag that some classes set and others delete.
 const EXTRA: &str = "extra";
 
-/// A class. It does not change what it leaves out.
+/// A class. It does not change properties that it does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) serial: u64,
@@ -27,15 +27,15 @@ pub(crate) struct Class {
     pub(crate) per_gib: Option<u64>,
     pub(crate) auto: Option<bool>,
     throughput: Option<u64>,
-    /// It requests what no volume supports.
+    /// True if it requests more than any volume supports.
     is_bad: bool,
     has_extra: bool,
-    /// Applied through the volume modifier's service.
+    /// True if it is applied through the volume modifier's service.
     by_modifier: bool,
 }
 
 impl Class {
-    /// Draws a class for a volume of that type. It has another type only if the type may change.
+    /// Draws a class for a volume of that type. The class changes the type only if `may_change_type` is true.
     pub(crate) fn draw(rng: &mut Rng, serial: u64, (kind, gib): (&'static str, i64), may_change_type: bool) -> Self {
         let new_kind = (may_change_type && rng.per_mille(200)).then_some(if kind == GP3 { IO2 } else { GP3 });
         let is_gp3 = new_kind.unwrap_or(kind) == GP3;
@@ -97,7 +97,7 @@ impl Class {
         real.tags.get(TIER) == Some(&self.tier())
     }
 
-    /// Returns whether EC2 rejects it for a volume of that type and minimum size.
+    /// Returns whether EC2 rejects the class for a volume of that type and minimum size.
     pub(crate) fn may_be_refused(&self, kind: &str, gib: i64) -> bool {
         if self.kind.unwrap_or(kind) == GP3 {
             return self.is_bad || self.iops.is_some_and(|iops| iops > 3000 && gib < 6);
@@ -105,8 +105,8 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
-    /// Returns whether the volume, with that minimum size when the class was applied, has other IOPS than the class. (A
-    /// growth may raise them by a ratio of another class.)
+    /// Returns whether the volume, which had at least that size when the class was applied, has other IOPS than the
+    /// class. (A growth may raise them by the ratio of another class.)
     pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
         let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
         let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
@@ -136,7 +136,7 @@ pub(crate) fn tier_tag(serial: u64) -> ebs_ec2::Tags {
     ebs_ec2::Tags::from([(TIER.to_owned(), tier(serial))])
 }
 
-/// Returns the minimum IOPS of a volume of that type and minimum size for which these IOPS are requested.
+/// Returns the IOPS that a volume of that type and minimum size has at least, if these IOPS are requested.
 pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
     let (min, per_gib, max) = if kind == GP3 { (3000, 500, 80_000) } else { (100, 1000, 256_000) };
     iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)).min(max))
@@ -145,23 +145,23 @@ pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
 /// The beliefs about the classes of a volume.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
-    /// The type, unless the pending class has changed it.
+    /// The volume type, unless the pending class has changed it.
     pub(crate) kind: &'static str,
-    /// Requested, without a final response.
+    /// The class that was requested and has no final response yet.
     pub(crate) pending: Option<Class>,
-    /// The last applied class, and the size of the volume in GiB at that time.
+    /// The last applied class, and the size of the volume in GiB when it was applied.
     pub(crate) applied: Option<(Class, i64)>,
-    /// IOPS per GiB of the latest class that sets it, and whether a growth raises the IOPS by it.
+    /// IOPS per GiB of the latest class that sets them; `auto` is whether a growth raises the IOPS by this ratio.
     pub(crate) ratio: Option<u64>,
     pub(crate) auto: bool,
     pub(crate) modifying: usize,
     pub(crate) calls: u64,
     answered: Option<Instant>,
-    /// The last response leaves open whether the pending class is applied.
+    /// True if the last response leaves open whether the pending class is applied.
     is_open: bool,
-    /// How often it was too early since a sidecar began to retry.
+    /// How often EC2 rejected a modification as too early since a sidecar began to retry.
     pub(crate) refusals: u32,
-    /// A class of another type was requested, so the first request no longer describes the volume.
+    /// True if a class of another type was requested, so that the first request no longer describes the volume.
     pub(crate) is_retyped: bool,
 }
 
@@ -203,14 +203,14 @@ impl Changes {
         self.calls += 1;
     }
 
-    /// Records a response, final or not.
+    /// Records the response to a modify call, final or not.
     pub(crate) fn hear(&mut self, is_for_good: bool) {
         self.modifying -= 1;
         self.answered = Some(Instant::now());
         self.is_open = !is_for_good;
     }
 
-    /// Records that the class is applied, on a volume of this size at the request.
+    /// Records that the class is applied. `gib` is the size of the volume when it was requested.
     pub(crate) fn apply(&mut self, class: &Class, gib: i64) {
         self.kind = class.kind.unwrap_or(self.kind);
         self.ratio = class.per_gib.or(self.ratio);

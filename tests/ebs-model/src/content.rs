@@ -1,4 +1,4 @@
-//! The requests of the orchestrator.
+//! The requests that the orchestrator sends.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use ebs_ec2::{DeviceName, DriverName, Tags};
 use crate::rng::Rng;
 
 const GIB: i64 = 1 << 30;
-/// The type of volumes for a single node.
+/// The volume type of volumes for a single node.
 pub(crate) const GP3: &str = "gp3";
-/// The type of volumes for several nodes.
+/// The volume type of volumes for several nodes.
 pub(crate) const IO2: &str = "io2";
 pub(crate) const CLUSTER: &str = "blue";
 
@@ -54,7 +54,7 @@ pub(crate) struct VolumeOrder {
     pub(crate) origin: Origin,
     pub(crate) team: String,
     pub(crate) key: Option<Key>,
-    /// More IOPS than the type has everywhere: the driver makes a dry run to find the maximum.
+    /// More IOPS than the type supports everywhere, so that the driver finds the maximum with a dry run.
     pub(crate) iops: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) const LARGE: i64 = 150;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Sound,
-    /// EC2 accepts the volume, and then it vanishes.
+    /// EC2 accepts the volume, which then vanishes.
     Disabled,
 }
 
@@ -109,7 +109,7 @@ impl VolumeOrder {
 
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
-            // EC2 may encrypt a volume without a request for it.
+            // Not the reverse: EC2 may encrypt a volume without being asked to.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
             1 => Self { shared: !self.shared, gib: self.gib, iops: None, ..self.clone() },

@@ -1,4 +1,4 @@
-//! A driver process under test: its controller service, called without a transport.
+//! A driver process under test. Its controller service is called without a transport.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,7 +41,8 @@ impl<E> Clone for Driver<E> {
 }
 
 impl<E: Ec2> Driver<E> {
-    /// Starts a process with this time of its own clock. `clock_is_wrong`: by more than EC2 accepts in a signature.
+    /// Starts a process whose own clock shows this time. `clock_is_wrong` means that EC2 rejects its signatures because
+    /// of the clock.
     pub(crate) fn start(
         id: usize,
         ec2: Arc<E>,
@@ -62,7 +63,8 @@ impl<E: Ec2> Driver<E> {
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
-    /// Calls, waits for the response until the deadline, and disconnects. It counts as a caller from now on.
+    /// Sends a call, waits for the response until the deadline, and then disconnects. It counts as a caller from now
+    /// on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = RpcResult> + Send {
         let (caller, term) = (self.process.caller(), self.process.term(rpc.sidecar()));
         self.called(rpc, deadline, (caller, term))
@@ -80,7 +82,7 @@ impl<E: Ec2> Driver<E> {
         }
         tokio::select! {
             biased;
-            // The process owns the sender.
+            // This cannot be a closed channel, because the process owns the sender.
             _changed = term.changed() => Err(refused(Code::Unavailable, "connection lost")),
             answer = self.answer(rpc) => answer,
             () = tokio::time::sleep(deadline) => Err(refused(Code::DeadlineExceeded, "deadline exceeded")),

@@ -1,4 +1,4 @@
-//! A driver's process from outside: its callers, leases, death, and the device names that it has assigned.
+//! A driver's process as seen from outside: its callers, leases, death, and the device names that it has assigned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,27 +15,27 @@ use crate::sidecar::Sidecar;
 pub(crate) struct DriverProcess {
     pub(crate) id: usize,
     pub(crate) started: Instant,
-    /// Requests of the orchestrator in flight at this driver.
+    /// Number of requests of the orchestrator in flight at this driver.
     callers: AtomicUsize,
     cuts: Mutex<Cuts>,
-    /// The volume of each assigned device name, by instance and name.
+    /// The volume of each device name that it has assigned, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
-    /// Volumes with a ModifyVolume of this driver in flight.
+    /// Volumes that have a ModifyVolume call of this driver in flight.
     modifying: Mutex<BTreeSet<String>>,
     clock: Clock,
-    /// Whether its last dry run returned no maximum.
+    /// True if its last dry run returned no maximum.
     knows_no_maximum: AtomicBool,
-    /// The connection that a driver always assumes for the resizer: a planted bug.
+    /// The connection that a driver with a planted bug always assumes for the resizer.
     one_connection: ConnectionId,
-    /// The connection of each sidecar. It is replaced when the sidecar's calls must end.
+    /// The connection of each sidecar. A new one replaces it when the sidecar's calls must end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
 
 #[derive(Debug)]
 struct Clock {
-    /// It is so wrong that EC2 rejects its signatures.
+    /// True if the clock is so wrong that EC2 rejects the signatures.
     is_wrong: bool,
-    /// A response has contained the right time.
+    /// True once a response has contained the right time.
     is_corrected: AtomicBool,
 }
 
@@ -79,13 +79,13 @@ impl DriverProcess {
         self.callers.load(Ordering::SeqCst) > 0
     }
 
-    /// Kills the process: none of its calls returns, and calls in flight have little time left to reach EC2.
+    /// Kills the process: none of its calls returns, and calls in flight can reach EC2 only for a short time.
     pub(crate) fn die(&self) {
         lock(&self.cuts).died = Some(Instant::now());
         Sidecar::ALL.iter().for_each(|sidecar| self.dismiss(*sidecar));
     }
 
-    /// Ends a lease: that sidecar's calls end, and the process continues.
+    /// Takes a lease from the process: the calls of that sidecar end, and the process continues.
     pub(crate) fn lose_lease(&self, of: Sidecar) {
         lock(&self.cuts).leases_lost.push((of, Instant::now()));
         self.dismiss(of);
@@ -95,7 +95,7 @@ impl DriverProcess {
         self.terms[sidecar.place()].send_replace(ConnectionId::unique());
     }
 
-    /// Returns the sidecar's present connection. The sidecar ends when it loses its lease, and so does its connection.
+    /// Returns the sidecar's current connection. A sidecar that loses its lease exits, which closes its connection.
     pub(crate) fn connection(&self, of: Sidecar) -> ConnectionId {
         *self.terms[of.place()].borrow()
     }
@@ -105,12 +105,12 @@ impl DriverProcess {
         self.terms[of.place()].subscribe()
     }
 
-    /// Records that this driver's attachment was accepted.
+    /// Records that EC2 accepted an attachment of this driver.
     pub(crate) fn gave_device(&self, instance: &str, device: &str, volume: &str) {
         lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
     }
 
-    /// Records that it has detached the volume, or learned that it is not attached.
+    /// Records that the driver has detached the volume, or has learned that it is not attached.
     pub(crate) fn took_device(&self, instance: &str, volume: &str) {
         lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
     }
@@ -119,7 +119,7 @@ impl DriverProcess {
         lock(&self.devices).get(&(instance.to_owned(), device.to_owned())).cloned()
     }
 
-    /// Records a ModifyVolume. Returns false if one is already in flight.
+    /// Records the start of a ModifyVolume call. Returns false if one is already in flight.
     pub(crate) fn begins_to_modify(&self, volume: &str) -> bool {
         lock(&self.modifying).insert(volume.to_owned())
     }
@@ -128,7 +128,7 @@ impl DriverProcess {
         lock(&self.modifying).remove(volume);
     }
 
-    /// Returns whether EC2 rejects a call that is signed now.
+    /// Returns whether EC2 rejects a call that the process signs now.
     pub(crate) fn signs_by_a_wrong_clock(&self) -> bool {
         self.clock.is_wrong && !self.clock.is_corrected.load(Ordering::SeqCst)
     }
@@ -137,7 +137,7 @@ impl DriverProcess {
         self.clock.is_corrected.store(true, Ordering::SeqCst);
     }
 
-    /// Records whether its dry run returned EC2's maximum of IOPS.
+    /// Records whether the driver's dry run returned EC2's maximum of IOPS.
     pub(crate) fn record_dry_run(&self, has_maximum: bool) {
         self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
     }
@@ -150,14 +150,14 @@ impl DriverProcess {
         self.one_connection
     }
 
-    /// Returns only while the process is alive.
+    /// Returns at once while the process is alive, and never once it is dead.
     pub(crate) async fn alive(&self) {
         if self.is_dead() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns whether a lost lease permits late effects: of calls that the driver had in flight for the sidecar.
+    /// Returns whether this call was in flight for the sidecar when it lost the lease, which permits a late effect.
     pub(crate) fn had_in_flight_at_loss(&self, of: Sidecar, sent: Instant) -> bool {
         lock(&self.cuts).leases_lost.iter().any(|(lost, at)| *lost == of && sent <= *at)
     }
@@ -166,12 +166,12 @@ impl DriverProcess {
         lock(&self.cuts).died.is_some()
     }
 
-    /// Returns whether this call was in flight for the sidecar when its process died or the lease was lost.
+    /// Returns whether this call was in flight for the sidecar when the process died or lost the lease.
     pub(crate) fn had_in_flight(&self, of: Sidecar, sent: Instant) -> bool {
         self.had_in_flight_at_loss(of, sent) || lock(&self.cuts).died.is_some_and(|died| sent <= died)
     }
 
-    /// Returns whether a call sent at that time can still reach EC2.
+    /// Returns whether a call that was sent at that time can still reach EC2.
     pub(crate) fn reaches(&self, sent: Instant, latest: Duration) -> bool {
         let cuts = lock(&self.cuts);
         let first = cuts.leases_lost.iter().map(|(_, at)| at).chain(&cuts.died).filter(|cut| sent <= **cut).min();
@@ -179,7 +179,7 @@ impl DriverProcess {
     }
 }
 
-/// Locks it, even after a panic of another run.
+/// Locks a mutex, even after a panic of another run.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -28,7 +28,7 @@ const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
 /// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response has the time.
 const WRONG_CLOCKS: u64 = 80;
-/// Permissions that a policy may lack.
+/// Permissions that a policy may lack for a while.
 const RIGHTS: [Action; 19] = [
     Action::AttachVolume,
     Action::CopyVolumes,
@@ -82,7 +82,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// Moves the resizer's lease to another driver, at once or almost.
+    /// Moves the resizer's lease to another driver within two seconds.
     pub(crate) async fn hand_over_the_resizer(&mut self) {
         let old = self.holders[Sidecar::Resizer.place()];
         if Instant::now() < self.no_driver_until || self.drivers[old].process.is_dead() {
@@ -95,7 +95,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// Kills a process with its leases. Another process acquires them after they have expired.
+    /// Kills a process that holds leases. Another process acquires them after they have expired.
     pub(crate) async fn crash_and_hand_over(&mut self) {
         let Some(died) = self.some_holder() else { return };
         let leases = self.leases_of(died);
@@ -133,7 +133,7 @@ impl<E: Ec2> World<E> {
 
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
-        // Its machine's clock may be wrong, but mostly not by so much that EC2 rejects its requests.
+        // The clock of its machine may be wrong, but in most cases not so wrong that EC2 rejects its requests.
         let time_of_day =
             if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
         let clock_is_wrong = self.clocks.per_mille(WRONG_CLOCKS);
@@ -165,7 +165,7 @@ impl<E: Ec2> World<E> {
         assert!(set.is_ok(), "rule for attachments: {set:?}");
     }
 
-    /// Ends the delay for new calls at its time. Delayed attachments stay delayed.
+    /// Ends the delay of new calls when its time is over. Attachments that are already delayed stay delayed.
     pub(crate) fn unstick(&mut self) {
         if self.sticky_until.is_some_and(|until| Instant::now() >= until) {
             self.sim.faults().remove_named(STICKY);
@@ -178,10 +178,10 @@ impl<E: Ec2> World<E> {
         self.tell("stuck attachments are released");
     }
 
-    /// Terminates an instance: EC2 ends its attachments, and the orchestrator is no longer certain of them.
+    /// Terminates an instance: EC2 detaches its volumes, and the orchestrator is no longer certain of them.
     pub(crate) async fn terminate_a_node(&mut self) {
         let at = self.rng.below(self.nodes.len());
-        // Its zone keeps another one, so that volumes can be attached.
+        // Keep one node in the zone, so that volumes can be attached.
         let zone = self.nodes[at].zone.clone();
         if self.nodes.iter().filter(|node| node.zone == zone && !node.is_gone).count() < 2 || self.nodes[at].is_gone {
             return;
@@ -190,7 +190,7 @@ impl<E: Ec2> World<E> {
         let call = api::TerminateInstances { instance_ids: vec![id.clone()], ..Default::default() };
         let gone = self.sim.by_test().engine().call(Call::TerminateInstances(call)).await;
         if gone.is_err() {
-            // Throttled, as the driver may be.
+            // EC2 throttles the test like a driver.
             return;
         }
         self.tell(format!("{id}, node {at}, is terminated"));
@@ -203,7 +203,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Takes a permission from the drivers for a while, as after a mistake in a policy.
+    /// Removes a permission of the drivers for a while, like a mistake in a policy.
     pub(crate) fn take_a_right(&mut self) {
         let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
         let time = self.rng.millis(1_000, 200_000);

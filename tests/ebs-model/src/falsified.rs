@@ -1,4 +1,4 @@
-//! Responses of a driver with a planted bug.
+//! Falsifies the responses of a driver with a planted bug.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +13,12 @@ const GIB: i64 = 1 << 30;
 const NO_VOLUME: &str = "vol-00000000000000000";
 const NO_SNAPSHOT: &str = "snap-00000000000000000";
 
-/// The memory of such a driver: responses by name.
+/// The memory of a driver with a planted bug: its responses by name.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<HashMap<String, RpcReply>>);
 
 impl Memory {
-    /// Returns a response without any work.
+    /// Returns a remembered response without executing the request.
     pub(crate) fn recall(&self, bug: Option<Planted>, rpc: &Rpc) -> Option<RpcReply> {
         if bug != Some(Planted::AnswersRemembered) {
             return None;
@@ -75,7 +75,7 @@ fn falsified(bug: Planted, reply: RpcReply) -> RpcReply {
     }
 }
 
-/// Returns the response to a creation that reports success.
+/// Returns a response that reports a successful creation.
 fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<RpcReply> {
     match rpc {
         Rpc::CreateVolume(request) => Some(RpcReply::Volume(Volume {

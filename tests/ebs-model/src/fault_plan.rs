@@ -1,4 +1,4 @@
-//! The faults between the drivers and EC2: their frequency in a run, and the outcome of one call.
+//! The faults between the drivers and EC2: how frequent they are in a run, and the outcome of each call.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ebs_ec2::Action;
 
 use crate::rng::Rng;
 
-/// How long EC2's reads may be stale. Before that, no read proves anything.
+/// How long EC2's reads may be stale. A read within this time after a change proves nothing.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone)]
@@ -14,14 +14,13 @@ pub(crate) struct FaultPlan {
     rates: Rates,
     /// EC2 checks the client token last, so a call can fail although its token has created an object.
     pub(crate) token_last: bool,
-    /// How long a call may take effect after its caller got an unclear response, died or lost its lease. Together with
-    /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or
-    /// never comes".
+    /// How late a call may still take effect after its caller got an unclear response, died or lost its lease. Together
+    /// with `max_lag`, it is at most [`SETTLE`]: 15 s after a mutating call, its effect is visible or never happens.
     pub(crate) latest: Duration,
     pub(crate) max_lag: Duration,
 }
 
-/// How often each fault happens, in occurrences per thousand calls.
+/// How often each fault happens, per thousand calls.
 #[derive(Debug, Clone, Default)]
 struct Rates {
     lost_request: u64,
@@ -35,7 +34,7 @@ struct Rates {
     no_key: u64,
     /// A new volume ends in state `error`.
     broken: u64,
-    /// A mutating call does not know a new object yet.
+    /// A mutating call finds a new object unknown.
     behind: u64,
     no_dry_run: u64,
 }
@@ -52,7 +51,7 @@ pub(crate) struct CallOutcome {
 pub(crate) enum Delivery {
     Now,
     Never,
-    /// This long after its caller got another response.
+    /// The call reaches EC2 this long after its caller got another response.
     Late(Duration),
 }
 
@@ -67,7 +66,7 @@ pub(crate) enum Response {
     Denied,
     NoKey,
     NoSource,
-    /// EC2 does not know the object yet.
+    /// EC2 reports the object as unknown.
     NotYet,
 }
 
@@ -95,7 +94,7 @@ impl FaultPlan {
         Self { latest: 6 * SETTLE, ..self }
     }
 
-    /// Ends the faults. Calls in flight may still take effect late.
+    /// Ends the faults. Calls that are in flight may still take effect late.
     pub(crate) fn end_faults(&mut self) {
         self.rates = Rates::default();
     }
@@ -147,7 +146,7 @@ impl FaultPlan {
         rng.per_mille(self.rates.no_dry_run)
     }
 
-    /// Returns whether a call does not know an object of this age yet.
+    /// Draws whether EC2 still reports an object of this age as unknown.
     pub(crate) fn is_behind(&self, rng: &mut Rng, age: Duration) -> bool {
         age < self.max_lag && rng.per_mille(self.rates.behind)
     }
@@ -157,7 +156,7 @@ impl FaultPlan {
     }
 }
 
-/// Mostly seconds, sometimes minutes: longer than any deadline of an RPC.
+/// Draws a time: mostly seconds, sometimes minutes, longer than the deadline of any RPC.
 fn some_time(rng: &mut Rng) -> Duration {
     match rng.below(10) {
         0..=5 => rng.millis(20, 3_000),

@@ -26,10 +26,10 @@ pub(crate) struct Link<E> {
     process: Arc<DriverProcess>,
 }
 
-/// A call in flight. Boxed because it is large and is moved often.
+/// A call in flight. Boxed because it is large and moves often.
 type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// A call, and its effect if it succeeds.
+/// A call, and how to record its effect if it succeeds.
 struct Ec2Call<T> {
     action: Action,
     dry: bool,
@@ -83,7 +83,7 @@ impl<E: Ec2> Link<E> {
         Ec2Call::change(action, of(id), did).with(self.network.outcome_of_change(action, &[(id, "")]))
     }
 
-    /// Makes a call of a planted bug, which no request has caused, unless the process dies before.
+    /// Makes a call that no request has caused, for a planted bug, unless the process dies first.
     fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
         let process = Arc::clone(&self.process);
         self.network.dispatch(async move {
@@ -123,8 +123,9 @@ impl<E: Ec2> Link<E> {
         answer
     }
 
-    /// Returns whether EC2 rejects a call because of a wrong clock, and so returns the time. A read is repeated at
-    /// once. A mutation is sent once: its caller gets the error, and the next call is right.
+    /// Returns whether the caller gets EC2's error for a wrong clock. The error contains the right time. A read is
+    /// repeated at once, so its caller gets no error. A mutation is sent once: its caller gets the error, and the next
+    /// call succeeds.
     fn is_refused_for_its_clock(&self, action: Action) -> bool {
         if !self.process.signs_by_a_wrong_clock() {
             return false;
@@ -135,7 +136,7 @@ impl<E: Ec2> Link<E> {
         action.mutates()
     }
 
-    /// Returns the call and the record of its effect as one future that needs no caller.
+    /// Combines the call and the record of its effect in one future that does not need the caller.
     fn carried<T: Send + 'static>(
         &self,
         action: Action,

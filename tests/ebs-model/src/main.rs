@@ -1,4 +1,4 @@
-//! `ebs-model`: runs the model test for a given time, or one seed with its whole trace.
+//! `ebs-model`: runs the model test for a given time, or runs one seed and prints its whole trace.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns a new first seed: a million seeds for every second since 1970.
+/// Returns an unused first seed: a million seeds for every second since 1970.
 fn new_seeds() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() * 1_000_000)

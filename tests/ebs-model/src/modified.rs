@@ -20,7 +20,7 @@ impl<E: Ec2> World<E> {
         gib: i64,
         (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
-        // It had the size at the last EC2 call, and was deleted since.
+        // The volume had the size at the last EC2 call, and has been deleted since.
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);
@@ -48,7 +48,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Checks that a growth raises the IOPS by the ratio of a class, if a class permits it.
+    /// Checks that a growth raises the IOPS by the ratio of a class, if the class demands it.
     fn check_ratio(&mut self, call: &Call, id: &str, gib: i64, real: Option<&SimVolume>) -> Checked {
         let (Some(ratio), Some(disk), Some(real)) = (call.ratio, self.beliefs.disk(id), real) else { return Ok(()) };
         if disk.changes.calls != call.others_before {
@@ -113,7 +113,7 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
-        // An earlier class may have been applied although every response to it was a temporary error.
+        // An earlier class may be applied although every response to it was a temporary error.
         let kinds = [Some(disk.changes.kind), real.map(|real| real.volume_type.as_str())];
         let is_infeasible = refused.code == Code::InvalidArgument
             && kinds.into_iter().flatten().any(|kind| class.may_be_refused(kind, call.gib));
@@ -127,10 +127,10 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns whether both a class and a growth may fail so.
+    /// Returns whether this error is expected both of a class and of a growth.
     fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
         match refused.code {
-            // Too many modifications in a day, or too early.
+            // Too many modifications in a day, or the last one is too recent.
             Code::FailedPrecondition => true,
             Code::NotFound => {
                 !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.facts().unknown.contains(id)

@@ -1,4 +1,4 @@
-//! The network between the drivers and EC2: the fault plan, the calls in flight, and a record of EC2's changes.
+//! The network between the drivers and EC2: the fault plan, the calls in flight, and a record of the changes in EC2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::planted::Planted;
 use crate::rng::Rng;
 
-/// A change in EC2 for a driver, in the order of the changes.
+/// A change that a driver's call made in EC2. The record lists them in the order of the changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Ec2Event {
     pub(crate) process: Arc<DriverProcess>,
@@ -22,7 +22,7 @@ pub(crate) struct Ec2Event {
     pub(crate) what: EventKind,
 }
 
-/// Successful calls only.
+/// The change that a successful call made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Created {
@@ -44,7 +44,7 @@ pub(crate) enum EventKind {
     Gone {
         id: String,
     },
-    /// EC2 rejected a device name that belongs to another volume there.
+    /// EC2 rejected a device name that another volume uses there.
     NameTaken {
         volume: String,
         instance: String,
@@ -61,19 +61,20 @@ pub(crate) enum EventKind {
     Other,
 }
 
-/// Shared by all drivers of a run.
+/// State that all drivers of a run share.
 #[derive(Debug)]
 pub(crate) struct Network {
     rng: Mutex<Rng>,
     pub(crate) fault_plan: Mutex<FaultPlan>,
     events: Mutex<Vec<Ec2Event>>,
-    /// Facts about EC2 that no describe shows the model.
+    /// Facts about EC2 that the model cannot see in describes.
     facts: Mutex<Facts>,
-    /// Until when drivers lack the permission for an action.
+    /// The actions for which drivers lack the permission, and until when.
     rights_missing: Mutex<BTreeMap<Action, Instant>>,
-    /// Tokens with which EC2 may have created a volume: it would repeat its response and not fail for lack of capacity.
+    /// Tokens with which EC2 may have created a volume. For these EC2 would repeat its response instead of failing for
+    /// lack of capacity.
     tokens: Mutex<BTreeSet<String>>,
-    /// Calls in flight whose callers may be gone.
+    /// Calls in flight, whose callers may be gone.
     in_flight: Mutex<JoinSet<()>>,
     violations: Mutex<Vec<String>>,
     calls: Mutex<Vec<String>>,
@@ -84,20 +85,20 @@ pub(crate) struct Network {
 
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    /// The creation times of volumes, snapshots and attachments (by volume and instance).
+    /// When volumes, snapshots and attachments (by volume and instance) were created.
     pub(crate) born: BTreeMap<(String, String), Instant>,
-    /// Existing objects that EC2 has once reported to a driver as unknown.
+    /// Existing objects that EC2 has reported to a driver as unknown at least once.
     pub(crate) unknown: BTreeSet<String>,
     pub(crate) gone: BTreeSet<String>,
     pub(crate) locked: BTreeSet<String>,
-    /// Locked snapshots whose lock has expired.
+    /// Snapshots whose lock has expired.
     pub(crate) unlocked: BTreeSet<String>,
     pub(crate) restoring: BTreeSet<(String, String)>,
     /// Volumes that end in state `error`.
     pub(crate) broken: BTreeSet<String>,
-    /// A call of a driver has failed for lack of a permission.
+    /// True once a call of a driver has failed for lack of a permission.
     pub(crate) denied: bool,
-    /// A call of a driver has failed because of its clock.
+    /// True once a call of a driver has failed because of its clock.
     pub(crate) wrong_clock: bool,
 }
 
@@ -160,7 +161,7 @@ impl Network {
         facts.unlocked.clone_from(&facts.locked);
     }
 
-    /// Returns whether a lock may hold it.
+    /// Returns whether a lock may prevent the deletion of the snapshot.
     pub(crate) fn is_held_by_a_lock(&self, snapshot: &str) -> bool {
         let facts = lock(&self.facts);
         facts.locked.contains(snapshot) && !facts.unlocked.contains(snapshot)
@@ -174,7 +175,7 @@ impl Network {
         lock(&self.facts).restoring.iter().any(|(restored, _)| restored == snapshot)
     }
 
-    /// Returns whether EC2 does not know a new object yet, this time.
+    /// Draws whether EC2 still reports a new object as unknown in this call.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
         let is_behind = born.is_some_and(|born| lock(&self.fault_plan).is_behind(&mut lock(&self.rng), born.elapsed()));
@@ -198,12 +199,12 @@ impl Network {
         outcome
     }
 
-    /// Records that a volume may exist with the token.
+    /// Records that a volume with this token may exist.
     pub(crate) fn use_token(&self, token: &str) {
         lock(&self.tokens).insert(token.to_owned());
     }
 
-    /// Returns whether a volume may exist with the token.
+    /// Returns whether a volume with this token may exist.
     pub(crate) fn knows_token(&self, token: &str) -> bool {
         lock(&self.tokens).contains(token)
     }
@@ -212,7 +213,7 @@ impl Network {
         self.planted == Some(bug)
     }
 
-    /// Returns EC2's changes since the last call.
+    /// Returns the changes in EC2 since the last call.
     pub(crate) fn take_events(&self) -> Vec<Ec2Event> {
         std::mem::take(&mut *lock(&self.events))
     }

@@ -1,4 +1,4 @@
-//! Bugs that are planted in a driver or in its calls to EC2, to prove that the model finds them.
+//! Bugs that the tests plant in a driver or in its calls to EC2, to prove that the model finds them.
 
 use clap::ValueEnum;
 
@@ -13,47 +13,47 @@ pub enum Planted {
     LockForgotten,
     /// EnableFastSnapshotRestores reports success without an effect.
     FastRestoresForgotten,
-    /// A detaching attachment counts as detached.
+    /// A volume that is still detaching counts as detached.
     DetachingIsDetached,
-    /// A while after an attach, the volume is detached without a request.
+    /// Some time after an attach, the driver detaches the volume without a request.
     DetachUnasked,
-    /// A while after a detach, the volume is deleted without a request.
+    /// Some time after a detach, the driver deletes the volume without a request.
     DeleteUnasked,
     /// A deletion also removes all objects with the same name.
     DeleteByName,
-    /// Descriptions name another device than the one attached.
+    /// Descriptions show a different device name from the attached one.
     WrongDevice,
     /// Every attachment requests the same device name.
     SameDevice,
-    /// Every CreateVolume has a new client token.
+    /// Every CreateVolume call has a new client token.
     TokenForEachCall,
-    /// A volume is created a second time, regardless of later requests.
+    /// The driver creates a volume a second time, regardless of later requests.
     CreateTwice,
-    /// A snapshot is created a second time, without its name.
+    /// The driver creates a snapshot a second time, without its name.
     SnapshotTwice,
-    /// A volume is created in another zone.
+    /// A volume is created in a zone that was not requested.
     ZoneIgnored,
     /// A volume is smaller than requested.
     SizeCut,
-    /// A volume for several nodes is created for one.
+    /// A volume for several nodes is created for a single one.
     SharingForgotten,
-    /// A volume has another type.
+    /// A volume has a different type from the requested one.
     TypeForgotten,
     /// A volume is created without its source.
     SourceForgotten,
     /// A volume is not encrypted.
     EncryptionForgotten,
-    /// A volume or snapshot in creation counts as created.
+    /// A volume or snapshot that is still being created counts as created.
     CreatingIsUsable,
-    /// An unclear response counts as "nothing was done".
+    /// The driver treats an unclear response as "nothing was done".
     UnclearIsRefused,
-    /// A tag of the class is not written.
+    /// The driver does not write a tag of the class.
     TagsDropped,
     /// Snapshots lack the ownership tag.
     SnapshotTagsDropped,
-    /// The name tag is missing.
+    /// Volumes and snapshots lack the name tag.
     NameDropped,
-    /// All volumes look like ours.
+    /// Every volume appears to belong to the driver.
     OwnershipUnseen,
     /// The lookup of a volume by name finds nothing.
     VolumesUnseen,
@@ -69,42 +69,42 @@ pub enum Planted {
     WorkWithoutCallers,
     /// The driver makes a call that its policies do not allow.
     BeyondThePolicies,
-    /// Every call goes to a new process: no state survives between attempts.
+    /// Every call goes to a new process, so that no state survives between attempts.
     NothingRemembered,
-    /// An object with the requested name counts as the requested one.
+    /// Any object with the requested name counts as the requested one.
     ContentIgnored,
-    /// The response for a name is remembered and repeated, regardless of later requests.
+    /// The driver remembers the response for a name and repeats it, regardless of later requests.
     AnswersRemembered,
-    /// An unknown outcome is reported as a success.
+    /// The driver reports an unknown outcome as a success.
     UnknownIsSuccess,
-    /// An unknown outcome is reported with a final code.
+    /// The driver reports an unknown outcome with a final code.
     UnknownIsFinal,
-    /// A second response for the same name has another id.
+    /// The second response for a name has a different id.
     IdChanges,
-    /// The response has another zone.
+    /// The response contains a wrong zone.
     WrongZone,
-    /// The response for snapshots and grown volumes has a smaller size.
+    /// The response for snapshots and grown volumes contains a size that is too small.
     WrongSize,
-    /// The response for snapshots has another source.
+    /// The response for snapshots contains a wrong source.
     WrongSource,
-    /// ModifyVolume is sent twice concurrently.
+    /// The driver sends ModifyVolume twice concurrently.
     ModifyBeside,
-    /// A modification is undone as soon as EC2 accepts the next one.
+    /// The driver undoes a modification as soon as EC2 accepts the next one.
     ChangedBack,
     /// CreateTags reports success without an effect.
     ClassTagsForgotten,
     /// DeleteTags reports success without an effect.
     TagsKept,
-    /// The tags of a class are written before EC2 has accepted it.
+    /// The driver writes the tags of a class before EC2 has accepted the class.
     RefusedIsTagged,
-    /// The tag with the IOPS per GiB is ignored.
+    /// The driver ignores the tag with the IOPS per GiB.
     RatioUnseen,
-    /// A class with an unknown outcome is reported as a success.
+    /// The driver reports a class with an unknown outcome as a success.
     ClassGuessed,
-    /// The right time from a response is forgotten before the next call.
+    /// The driver forgets the right time from a response before its next call.
     ClockForgotten,
-    /// If EC2 does not report the maximum of IOPS, an old limit is used.
+    /// If EC2 does not report the maximum of IOPS, the driver uses an old limit.
     IopsGuessed,
-    /// The driver does not notice that the resizer has called another driver meanwhile.
+    /// The driver does not notice that the resizer has called another driver in the meantime.
     ResizerTermUnseen,
 }

@@ -10,14 +10,14 @@ use crate::rng::Rng;
 use crate::sidecar::Sidecar;
 use crate::target::Target;
 
-/// The pause after the first failure. It doubles with each further one.
+/// The pause after the first failure. Each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a call waits for its response.
+/// How long the client of a call waits for the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
     Within(Duration),
-    /// As the sidecar for such calls, which also pauses between them.
+    /// The timeout of the sidecar for such calls, which also pauses between them.
     Sidecar,
 }
 
@@ -53,7 +53,7 @@ impl SidecarRetries {
         self.time_outs[target.sidecar().place()]
     }
 
-    /// Returns false while a sidecar pauses after a failure of such a call.
+    /// Returns whether the sidecar may send such a call. False during the pause after a failure.
     pub(crate) fn is_over(&self, target: &Target) -> bool {
         self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }
@@ -74,7 +74,7 @@ impl SidecarRetries {
     }
 }
 
-/// Returns the key of a sidecar's pause: the repeated request.
+/// Returns a key for the request that the sidecar would repeat.
 fn request_key(target: &Target) -> String {
     match target {
         Target::Create { claim, .. } => format!("create {claim}"),

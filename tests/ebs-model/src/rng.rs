@@ -1,10 +1,10 @@
-//! All random choices of a run, from its seed.
+//! All random choices of a run, derived from its seed.
 
 use std::time::Duration;
 
 use ebs_ec2::SplitMix64;
 
-/// A generator of this project, so that a seed means the same run with any version of other crates.
+/// A generator of our own, so that a seed means the same run with any version of other crates.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(SplitMix64);
 
@@ -13,7 +13,7 @@ impl Rng {
         Self(SplitMix64::new(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
-    /// Returns an independent generator, so that one part of a run does not change the choices of the others.
+    /// Returns an independent generator, so that one part of a run does not affect the choices of the others.
     pub(crate) fn fork(&mut self) -> Self {
         Self(SplitMix64::new(self.next()))
     }

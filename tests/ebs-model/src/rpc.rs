@@ -47,7 +47,7 @@ impl Rpc {
         match self {
             Self::CreateVolume(_) | Self::DeleteVolume(_) => Sidecar::Provisioner,
             Self::Publish(_) | Self::Unpublish(_) => Sidecar::Attacher,
-            // The volume modifier follows the resizer's lease.
+            // The volume modifier uses the resizer's lease.
             Self::Expand(_) | Self::Modify(_) | Self::ModifyProperties(_) => Sidecar::Resizer,
             Self::CreateSnapshot(_) | Self::DeleteSnapshot(_) => Sidecar::Snapshotter,
         }
@@ -55,8 +55,8 @@ impl Rpc {
 }
 
 impl RpcError {
-    /// Returns whether the sidecars assume that the driver no longer works on the request. Only CreateVolume counts
-    /// ResourceExhausted among these codes.
+    /// Returns whether the sidecars assume that the driver no longer works on the request. ResourceExhausted is such a
+    /// code only for CreateVolume.
     pub(crate) fn is_final(&self, is_create_volume: bool) -> bool {
         match self.code {
             Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => false,

@@ -13,7 +13,7 @@ use crate::driver_process::lock;
 use crate::rng::Rng;
 use crate::world::{Checked, Made, Options, Violation, World};
 
-/// Unoptimised futures are large, especially the SDK's.
+/// Futures are large in an unoptimised build, especially the SDK's.
 const STACK: usize = 32 << 20;
 
 /// A violated rule.
@@ -21,9 +21,9 @@ const STACK: usize = 32 << 20;
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// The rule and the observation.
+    /// The violated rule and the observation.
     pub rule: String,
-    /// The events, a line each, with times in seconds since the start.
+    /// The events, one per line, with times in seconds since the start.
     pub trace: Vec<String>,
 }
 

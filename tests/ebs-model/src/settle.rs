@@ -1,4 +1,4 @@
-//! The end of a run: without faults, every request of clients that disconnect and retry succeeds, and then everything
+//! The end of a run. Without faults, every request succeeds although clients disconnect and retry, and then everything
 //! is deleted.
 
 use std::collections::BTreeMap;
@@ -15,20 +15,20 @@ use crate::target::Target;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 
-/// The time limit until everything is as requested after the faults, even with clients that disconnect early.
+/// Time limit after the faults until every object is as requested, even with clients that disconnect early.
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
-/// The time after which every lock of a snapshot has expired.
+/// How long to wait until every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
 /// How often a snapshot may become ready late, after a lack of quota, and be locked for another day.
 const MOST_LOCKS: u32 = 4;
-/// Interval of the checks for remaining work.
+/// Pause between checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
-/// Maximum number of attempts of a creation or growth with final errors, when nothing may prevent its success.
+/// Maximum number of attempts at a creation or growth that returns final errors after the faults have ended.
 const MOST_TRIES: u32 = 3;
 
 impl<E: Ec2> World<E> {
-    /// Waits until every request has succeeded or failed with a final error, within a limit, and with clients that
-    /// disconnect and retry as sidecars do.
+    /// Waits within a limit until every request has succeeded or failed with a final error, with clients that
+    /// disconnect and retry like sidecars.
     pub(crate) async fn settle_down(&mut self) -> Checked {
         self.retries.forget();
         for claim in &mut self.beliefs.claims {
@@ -40,7 +40,7 @@ impl<E: Ec2> World<E> {
         let began = Instant::now();
         let mut tried: BTreeMap<String, u32> = BTreeMap::new();
         loop {
-            // A call that was in flight at the end of the faults may have been delayed since.
+            // EC2 may have delayed a call that was in flight at the end of the faults.
             self.sim.engine().release_all();
             self.switch_off_fast_restores().await;
             let mut open = self.settle_claims(&mut tried);
@@ -64,7 +64,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Sends the next calls for volumes and their sizes. Returns their objects.
+    /// Sends the next calls for volumes and their sizes. Returns the names of the unfinished volumes.
     fn settle_claims(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
@@ -88,7 +88,7 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// Sends the next calls for growth and class of a volume. Returns whether work is left.
+    /// Sends the next calls for growth and class of a volume. Returns whether any work is left.
     fn settle_changes(&mut self, disk: Disk) -> bool {
         let is_to_grow = disk.wanted_gib > disk.gib && disk.growth_refusals < MOST_TRIES;
         if is_to_grow && disk.growing == 0 {
@@ -104,7 +104,7 @@ impl<E: Ec2> World<E> {
         is_to_grow || class.is_some()
     }
 
-    /// Sends the next calls for snapshots. Returns their objects.
+    /// Sends the next calls for snapshots. Returns the names of the unfinished snapshots.
     fn settle_snapshots(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.snaps.len() {
@@ -126,7 +126,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// Returns whether the snapshot may exist without its requested fast restores because the quota is used up. Then it
-    /// can neither become ready nor be given up until another snapshot is deleted.
+    /// can neither become ready nor be deleted until another snapshot is deleted.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
@@ -141,7 +141,7 @@ impl<E: Ec2> World<E> {
         is_to_go && self.network.is_held_by_a_lock(id)
     }
 
-    /// Moves every volume to the node where it is finally wanted.
+    /// Moves every volume to the node that must have it at the end.
     fn bring_home(&mut self) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
@@ -179,7 +179,7 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// Deletes everything, and checks that nothing stays or reappears.
+    /// Deletes everything, and checks that nothing remains or reappears.
     pub(crate) async fn take_all_down(&mut self) -> Checked {
         self.tell("-- deleting everything");
         self.beliefs.claims.iter_mut().for_each(|claim| claim.wish = false);
@@ -207,7 +207,7 @@ impl<E: Ec2> World<E> {
         if left.is_empty() { Ok(()) } else { broken(format!("everything was deleted, but {left:?} is left")) }
     }
 
-    /// Deletes snapshots that two drivers have created concurrently, as an administrator.
+    /// Acts as an administrator: deletes snapshots that two drivers have created concurrently.
     async fn remove_twins(&mut self) {
         let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
         let truth = self.sim.engine().snapshot_of_state().await;

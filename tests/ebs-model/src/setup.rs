@@ -1,4 +1,4 @@
-//! The setup of a run: an EC2, nodes, names, and foreign objects of the account.
+//! The setup of a run: an EC2, nodes, names, and the account's foreign objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl<E: Ec2> World<E> {
             client,
             network,
             rng: rng.fork(),
-            // A separate generator, so that a clock changes nothing else of a run.
+            // A separate generator, so that wrong clocks change nothing else in a run.
             clocks: Rng::new(seed.rotate_left(17)),
             retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),
@@ -89,11 +89,11 @@ impl<E: Ec2> World<E> {
 
     async fn start_drivers(&mut self, rng: &mut Rng) {
         if rng.per_mille(500) {
-            // A standby, which has been running for a long time when it acquires the lease.
+            // A standby, which has been running for a long time when it acquires a lease.
             self.start_driver().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        // The process has been running for a while, or is new.
+        // The driver that every sidecar calls. At the first request it is new, or it has been running for 30 s.
         self.call_a_new_driver().await;
         if rng.per_mille(700) {
             tokio::time::sleep(Duration::from_secs(30)).await;
@@ -148,7 +148,7 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(120)).await;
     }
 
-    /// Creates a volume with the name of one of ours that is not ours, or that is ours with other content.
+    /// Creates a volume with the name of one of ours. It is foreign, or it is ours with other parameters.
     async fn add_foreign_volume(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());
@@ -158,7 +158,7 @@ impl<E: Ec2> World<E> {
                 let green = [name, ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/green", "owned")];
                 (content::tags(&green), order.gib, "gp3")
             }
-            // In our cluster, with a type that no request of a run has.
+            // A volume of our cluster, with a type that no request of a run uses.
             2 => (order.tags(), order.gib + 100, "gp2"),
             _ => (order.tags(), order.gib, "gp2"),
         };
@@ -198,14 +198,15 @@ async fn simulated(config: EngineConfig) -> SimEc2 {
     sim
 }
 
-/// Returns the account: one disabled key, and optionally a quota of fast restores for one snapshot only.
+/// Returns the settings of the account: one disabled key and, optionally, a quota that permits fast restores for only
+/// one snapshot.
 fn account(few_fast_restores: bool) -> AccountSettings {
     let quotas = Quotas { fast_restores: few_fast_restores.then_some(1), ..Quotas::default() };
     let unusable_kms_keys = vec![Key::Disabled.alias().to_owned()];
     AccountSettings { unusable_kms_keys, quotas, ..AccountSettings::default() }
 }
 
-/// Returns limits so small that a few calls exhaust them.
+/// Returns rate limits so small that a few calls exhaust them.
 fn small_buckets(rng: &mut Rng) -> Limits {
     let capacity = u32::try_from(rng.between(2, 6)).unwrap_or(2);
     let rates = BTreeMap::from([("*".to_owned(), Rate { capacity, per_second: 1 })]);

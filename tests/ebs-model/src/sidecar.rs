@@ -1,4 +1,5 @@
-//! The sidecars that call a driver. Each has a separate lease, so with two replicas they may call different drivers.
+//! The sidecars that call a driver. Each has a lease of its own, so that with two replicas they may call different
+//! drivers.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {

@@ -1,4 +1,4 @@
-//! The orchestrator's next steps: what its controllers do, and sometimes what they should not.
+//! The orchestrator's next steps: the calls of its controllers, and sometimes calls that it should not make.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::retries::Deadline;
 use crate::target::Target;
 use crate::world::{Checked, World};
 
-/// The largest growth that a run asks for in one step, in GiB.
+/// The largest growth that a run requests in one step, in GiB.
 const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
@@ -37,7 +37,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Kills the driver in the middle of a call, and sends the next driver the reverse request or the same one.
+    /// Kills the driver in the middle of a call, and sends the next driver the same request or the reverse one.
     async fn interrupt(&mut self) -> Checked {
         let kind = self.rng.below(4);
         let before = self.next_call;
@@ -104,7 +104,7 @@ impl<E: Ec2> World<E> {
         self.advance_claim(at, deadline);
     }
 
-    /// Sends the provisioner's next call for a volume. Returns false if no work is left.
+    /// Sends the provisioner's next call for a volume. Returns false if there is nothing left to do.
     pub(crate) fn advance_claim(&mut self, at: usize, deadline: Deadline) -> bool {
         let claim = &self.beliefs.claims[at];
         match claim.state.clone() {
@@ -129,12 +129,12 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Sends the next call for the end of a volume: detach it from all nodes, then delete it.
+    /// Sends the next call for the removal of a volume: first detaches it from all nodes, then deletes it.
     fn remove(&mut self, at: usize, disk: &Disk, deadline: Deadline) {
         match disk.nodes().first() {
             Some(node) if disk.holds[node].unpublishing > 0 => {}
             Some(node) => self.send(Target::Unpublish { id: disk.id.clone(), node: *node }, deadline),
-            // The provisioner finishes one request before it begins another.
+            // The provisioner finishes one request for a volume before it begins another.
             None if disk.deleting == 0 && self.beliefs.claims[at].creating == 0 => {
                 self.send(Target::Delete { claim: at, id: disk.id.clone() }, deadline);
             }
@@ -142,7 +142,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Draws a new order for the name, of which nothing exists.
+    /// Draws a new request for a name that no object has.
     fn new_order(&mut self, at: usize) {
         if self.rng.per_mille(300) {
             return;
@@ -156,7 +156,7 @@ impl<E: Ec2> World<E> {
     }
 
     fn add_origin(&mut self, order: &mut VolumeOrder) {
-        // Copies are encrypted as their source is.
+        // A copy has the encryption of its source.
         order.key = None;
         let snapshots: Vec<(String, i64)> = self
             .beliefs
@@ -218,7 +218,7 @@ impl<E: Ec2> World<E> {
                 self.send(publish(node), deadline)
             }
             AttachmentBelief::Attached(_) if chance < 20 => self.send(publish(node), deadline),
-            // A second node for a shared volume. For others, the call fails while the first node has it.
+            // A second node for a shared volume. For any other volume, the call fails while the first node has it.
             AttachmentBelief::Attached(_) if chance < 40 => {
                 let other = near.iter().copied().find(|n| !nodes.contains(n));
                 if let Some(other) = other {
@@ -239,7 +239,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Changes a volume: growth, a class, or both almost concurrently.
+    /// Changes a volume: grows it, applies a class, or does both almost concurrently.
     fn change_a_volume(&mut self) {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
         match self.rng.below(10) {
@@ -256,17 +256,17 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Applies a class. Then the resizer's lease moves to another driver, which must at once apply another class, or
-    /// the properties from before the first one.
+    /// Applies a class. Then the resizer's lease moves to another driver, which must immediately apply another class,
+    /// or the properties from before the first one.
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
         let before = self.numbers_of(&disk.id).await;
-        // An instantaneous modification is complete before every describe shows it.
+        // A modification that EC2 completes at once is complete before every describe shows it.
         if self.rng.per_mille(700) {
             let at_once = TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() };
             self.sim.engine().set_timing(at_once).await;
         }
-        // The next leader has been running for a while.
+        // The next leader must have been running for a while.
         if self.drivers.iter().filter(|driver| !driver.process.is_dead()).count() < 2 {
             self.start_driver().await;
             self.pass(SETTLE).await?;
@@ -337,7 +337,7 @@ impl<E: Ec2> World<E> {
         self.advance_snapshot(at, deadline);
     }
 
-    /// Sends the snapshotter's next call for a snapshot. Returns false if no work is left.
+    /// Sends the snapshotter's next call for a snapshot. Returns false if there is nothing left to do.
     pub(crate) fn advance_snapshot(&mut self, at: usize, deadline: Deadline) -> bool {
         let snap = &self.beliefs.snaps[at];
         if snap.twinned {
@@ -376,7 +376,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Sends a late duplicate of an earlier call, if a CSI orchestrator may do so.
+    /// Sends a late duplicate of an earlier call, if CSI permits an orchestrator to do so.
     fn repeat_a_call(&mut self) {
         let recent = self.history.len().saturating_sub(12);
         let Some(target) = self.rng.pick(&self.history[recent..]).cloned() else { return };
@@ -413,7 +413,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Sends another request with the name of an existing object: it must fail and change nothing.
+    /// Sends a different request with the name of an existing object, which must fail and change nothing.
     fn ask_for_other_content(&mut self) {
         let deadline = self.deadline();
         if self.rng.per_mille(300) {
@@ -458,7 +458,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Returns the zones with nodes, those with more nodes more often.
+    /// Returns the zones of all nodes. A zone with more nodes occurs more often.
     fn zones(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.zone.clone()).collect()
     }

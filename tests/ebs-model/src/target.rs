@@ -22,15 +22,15 @@ pub(crate) struct Call {
     pub(crate) driver: usize,
     /// The number of calls before: Unpublish for Publish and the reverse, Modify for Expand.
     pub(crate) others_before: u64,
-    /// Expand: the ratio by which it must raise the IOPS.
+    /// For expand, the ratio by which it must raise the IOPS.
     pub(crate) ratio: Option<u64>,
-    /// Modify: the minimum size of the volume.
+    /// For modify, the minimum size of the volume in GiB.
     pub(crate) gib: i64,
-    /// The volume or source certainly existed when the call was sent.
+    /// True if the volume or source certainly existed when the call was sent.
     pub(crate) was_sure: bool,
-    /// The request differs from the one of the present state.
+    /// True if the request differs from the one that the current state results from.
     pub(crate) is_contrary: bool,
-    /// The orchestrator knows that the call may fail: the volume is on another node, or in use.
+    /// True if the orchestrator knows that the call may fail, because the volume is on another node or in use.
     pub(crate) is_loose: bool,
 }
 

@@ -224,7 +224,8 @@ impl<E: Ec2> World<E> {
         broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
     }
 
-    /// Checks a detach. A detach that a process had in flight at its end may undo what the next process has done.
+    /// Checks a detach. A detach that was in flight when its process died or lost a lease may undo a later attach of
+    /// the next process.
     fn saw_detached(&mut self, event: &Ec2Event, volume: &str, instance: &str) {
         let node = self.nodes.iter().position(|n| n.id == instance);
         let is_excused = event.process.had_in_flight(Sidecar::Attacher, event.sent);
@@ -242,7 +243,8 @@ impl<E: Ec2> World<E> {
         self.snapshot_events.push((name.to_owned(), id.to_owned(), event.clone()));
         let is_excused = event.process.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
-                // The other driver could not see it yet, and has no recent start after which to wait.
+                // The other driver could not see that snapshot yet, and it did not start recently, so it had no reason
+                // to wait.
                 earlier.process.id != event.process.id
                     && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
                     && event.process.started <= earlier.at
@@ -256,7 +258,7 @@ impl<E: Ec2> World<E> {
             SnapshotBelief::Absent | SnapshotBelief::Unknown => None,
         };
         if known.is_some_and(|known| known == id) {
-            // Another call saw it before its own caller got the response.
+            // Another call saw the object before the caller got the response.
             return Ok(());
         }
         let is_second = before.is_some_and(|(_, id, _)| !self.network.facts().gone.contains(&id));

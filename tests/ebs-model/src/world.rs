@@ -30,14 +30,14 @@ pub struct Options {
     pub verbose: bool,
 }
 
-/// A future that creates a client of EC2.
+/// A future that creates an EC2 client.
 pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) zone: String,
-    /// Terminated: nothing can be attached to it, and EC2 ends its attachments.
+    /// True once it is terminated. EC2 detaches its volumes, and nothing can be attached to it.
     pub(crate) is_gone: bool,
 }
 
@@ -56,34 +56,34 @@ pub(crate) struct World<E> {
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) network: Arc<Network>,
     pub(crate) rng: Rng,
-    /// Selects the machines with a wrong clock.
+    /// Draws which machines have a wrong clock.
     pub(crate) clocks: Rng,
     pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
-    /// Foreign volumes, including root volumes, in the state that they must keep.
+    /// Foreign volumes, including root volumes, in the state in which they must stay.
     pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
     pub(crate) foreign_snapshots: BTreeSet<String>,
     pub(crate) drivers: Vec<Driver<E>>,
-    /// The driver that each sidecar calls, by sidecar.
+    /// The driver that each sidecar calls.
     pub(crate) holders: [usize; Sidecar::ALL.len()],
     pub(crate) no_driver_until: Instant,
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) next_call: u64,
     pub(crate) running: JoinSet<(u64, RpcResult)>,
-    /// Earlier calls, for late duplicates.
+    /// Earlier calls, from which late duplicates are drawn.
     pub(crate) history: Vec<Target>,
-    /// Every volume that was ever created for a driver.
+    /// Every volume that was created for a driver.
     pub(crate) made: BTreeSet<String>,
-    /// Device names that EC2 rejected and that must be checked.
+    /// Device names that EC2 rejected as in use, still to be checked.
     pub(crate) names_taken: Vec<Ec2Event>,
     pub(crate) snapshot_events: Vec<(String, String, Ec2Event)>,
     pub(crate) quota_is_small: bool,
-    /// Only one snapshot at a time can have fast restores in a zone.
+    /// True if only one snapshot at a time can have fast restores in a zone.
     pub(crate) few_fast_restores: bool,
-    /// The locks of snapshots, which last a day, have expired.
+    /// True once the locks of snapshots, which last a day, have expired.
     pub(crate) locks_have_ended: bool,
-    /// Snapshots that cannot be deleted because of their fast restores.
+    /// Snapshots whose fast restores the administrator must disable, because they prevent the deletion.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
     /// A zone can be full in this run, also in late responses.
@@ -98,7 +98,7 @@ impl<E: Ec2> World<E> {
         self.trace.push(format!("{at:>9.3} {}", text.as_ref()));
     }
 
-    /// Lets this time pass and processes every response meanwhile.
+    /// Lets this time pass, and processes every response that arrives.
     pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
         let end = Instant::now() + time;
         self.unstick();

@@ -1,6 +1,7 @@
 //! The model test over the port: no SDK, no gRPC, on virtual time.
 //!
-//! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+//! `EBS_MODEL_SEED=n` runs only seed `n` and prints every call; `EBS_MODEL_SEEDS=n` runs `n` seeds instead of the
+//! default number.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -9,9 +10,9 @@ use clap::ValueEnum as _;
 use ebs_model::{Failure, Options, Planted, run_on_port, run_seeds};
 
 const SEEDS: u64 = 10_000;
-/// Every planted bug must be found within this number of seeds.
+/// The number of seeds within which every planted bug must be found.
 const SEEDS_FOR_A_BUG: u64 = 2000;
-/// Lines of the trace in a failure; `EBS_MODEL_SEED` prints the whole trace.
+/// Number of lines of the trace in a failure message. `EBS_MODEL_SEED` prints the whole trace.
 const LINES: usize = 60;
 const MOST_FAILURES: usize = 12;
 
@@ -133,13 +134,10 @@ const REPORTED_AS: &[(Planted, &str)] = &[
 
 /// A panic, also for a call without permission, is reported with its seed. Every rule has a bug.
 #[test]
-fn every_planted_bug_is_found_and_named() {
+fn every_planted_bug_violates_its_expected_rules() {
     let mut unseen = Vec::new();
     for bug in Planted::value_variants() {
-        assert!(
-            REPORTED_AS.iter().any(|(planted, _)| planted == bug),
-            "{bug:?}: nobody says what it must be reported as"
-        );
+        assert!(REPORTED_AS.iter().any(|(planted, _)| planted == bug), "{bug:?} has no expected rule");
     }
     for &(bug, words) in REPORTED_AS {
         let options = Options { planted: Some(bug), ..Options::default() };
@@ -154,7 +152,7 @@ fn every_planted_bug_is_found_and_named() {
     assert!(unseen.is_empty(), "not found within {SEEDS_FOR_A_BUG} seeds each:\n{}", unseen.join("\n"));
 }
 
-/// So a failing run can be repeated.
+/// A developer can thus repeat a failing run.
 #[test]
 fn seed_gives_the_same_trace_every_time() {
     let options = Options { planted: Some(Planted::UnclearIsRefused), ..Options::default() };

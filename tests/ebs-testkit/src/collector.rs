@@ -1,4 +1,5 @@
-//! An independent collector of traces: `tests/acceptance/otlp-receiver`, with OpenTelemetry's own protocol code for Go.
+//! An independent collector of traces: `tests/acceptance/otlp-receiver`, which uses OpenTelemetry's own protocol code
+//! for Go.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,13 +13,13 @@ use crate::process::{Process, ProcessSpec, program};
 
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
-/// The time limit of its start and of the arrival of spans, on a busy machine.
+/// Time limit for its start and for the arrival of spans, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub struct Collector {
     process: Process,
-    /// Its address, for example `127.0.0.1:4317`.
+    /// The address of the collector, for example `127.0.0.1:4317`.
     pub address: String,
 }
 
@@ -36,7 +37,7 @@ pub struct SpanSeen {
     pub kind: String,
     pub trace: String,
     pub id: String,
-    /// The parent span; empty for the first span of a trace.
+    /// Id of the parent span; empty for the first span of a trace.
     pub parent: String,
     pub state: String,
     pub attributes: BTreeMap<String, String>,
@@ -46,7 +47,7 @@ pub struct SpanSeen {
 }
 
 impl Collector {
-    /// Starts a collector that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
+    /// Starts a collector that writes into `dir`, with these arguments (`-hang`, or `-cert` and `-key`).
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let process = Process::spawn(ProcessSpec {
             name: "collector".to_owned(),
@@ -94,7 +95,7 @@ impl Collector {
     }
 }
 
-/// Parses the complete lines after the first one, which is the address.
+/// Parses the complete lines after the first line, which contains the address.
 fn messages(log: &str) -> anyhow::Result<Vec<Message>> {
     let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().skip(1).map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()

@@ -1,4 +1,4 @@
-//! Reproducible data from a seed, so that two reads can be compared by hash.
+//! Reproducible data from a seed, so that tests can compare two reads by their hashes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 const BLOCK: usize = 64 * 1024;
 
-/// Pseudo-random bytes from a seed (xorshift): every block is different, and they are cheap to create.
+/// Pseudo-random bytes from a seed (xorshift). They are cheap to create, and every block is different.
 #[derive(Debug, Clone)]
 pub struct Pattern(u64);
 
@@ -28,14 +28,14 @@ impl Pattern {
     }
 }
 
-/// Writes `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash. Replaces an
-/// existing file.
+/// Writes the first `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash.
+/// Replaces an existing file.
 pub fn write_file(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     let file = File::create(path)?;
     write_to(file, seed, length)
 }
 
-/// Writes the same data to the start of an existing file or block device. Creates nothing.
+/// Writes the same data to the start of an existing file or block device. Never creates a file.
 pub fn write_device(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     write_to(OpenOptions::new().write(true).open(path)?, seed, length)
 }

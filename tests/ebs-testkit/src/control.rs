@@ -14,7 +14,7 @@ pub use ebs_sim::engine::TimingOverride as Timing;
 pub use ebs_sim::view::State;
 pub use ebs_sim::{LedgerEntry as Call, LedgerPage as Ledger};
 
-/// The time limit of a response. The simulator is on this machine, which may be busy.
+/// Time limit of a response. The simulator runs on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -26,17 +26,17 @@ pub struct Control {
 impl Control {
     /// Creates a client for the control API at `base` (`http://127.0.0.1:PORT`).
     pub fn new(base: &str) -> Self {
-        // A connection per request: the simulator may close an idle one at the moment of its next use.
+        // One connection per request: the simulator may close an idle connection at the moment of its next use.
         let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
         Self { base: base.trim_end_matches('/').to_owned(), http }
     }
 
-    /// Returns the calls with a number of at least `since`.
+    /// Returns the calls from position `since` on.
     pub async fn ledger(&self, since: u64) -> anyhow::Result<Ledger> {
         self.get(&format!("/ledger?since={since}")).await
     }
 
-    /// Returns the end of the ledger. Later calls are read with `ledger(position)`.
+    /// Returns the end of the ledger, from which `ledger(position)` returns later calls.
     pub async fn position(&self) -> anyhow::Result<u64> {
         Ok(self.ledger(u64::MAX).await?.next)
     }
@@ -50,7 +50,7 @@ impl Control {
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
-    /// Advances EC2's clock: all transitions that are due by then have happened before the next call.
+    /// Advances EC2's clock. All transitions that become due take place before the next call.
     pub async fn advance(&self, time: Duration) -> anyhow::Result<()> {
         let body = json!({ "ms": milliseconds(time)? }).to_string().into_bytes();
         self.call(http::Method::POST, "/advance", body).await.map(drop)
@@ -61,7 +61,7 @@ impl Control {
         self.add_fault(json!({ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } })).await
     }
 
-    /// Makes EC2 throttle every call in this interval, measured from now, whatever its buckets hold.
+    /// Makes EC2 throttle every call in this interval, measured from now, whatever tokens its buckets hold.
     pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
         let (from, until) = (milliseconds(from)?, milliseconds(until)?);
         let throttle = json!({ "kind": "throttle" });
@@ -84,7 +84,7 @@ impl Control {
         self.call(http::Method::DELETE, "/faults", Vec::new()).await.map(drop)
     }
 
-    /// Waits at most `bound` until `wanted` is true for EC2's state.
+    /// Waits at most `bound` until `wanted` returns true for EC2's state.
     pub async fn until(&self, bound: Duration, what: &str, wanted: impl Fn(&State) -> bool) -> anyhow::Result<State> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(20));

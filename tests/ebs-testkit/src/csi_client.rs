@@ -17,13 +17,13 @@ use tonic::{IntoRequest, Request, Status};
 use crate::kubelet;
 use crate::process::Process;
 
-/// The time limit of a call, on a busy machine.
+/// Time limit of a call, on a busy machine.
 const CALL_BOUND: Duration = Duration::from_secs(180);
 
-/// The snapshotter's shortest pause between two calls for a snapshot that is not ready.
+/// The minimum pause of the snapshotter between two calls for a snapshot that is not ready.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(1);
 
-/// The three services on one socket.
+/// Clients of the three CSI services on one socket.
 #[derive(Debug, Clone)]
 pub struct CsiClient {
     socket: PathBuf,
@@ -51,13 +51,13 @@ impl Access {
     }
 }
 
-/// Bytes in a GiB, as CSI counts.
+/// Bytes in a GiB; CSI counts in bytes.
 pub const GIB: i64 = 1 << 30;
 
-/// The zone of the simulator's own instance by default.
+/// The default zone of the simulator's own instance.
 pub const HOME_ZONE: &str = "us-west-2a";
 
-/// Returns the topology that the provisioner adds for a pod on a node of this zone.
+/// Returns the topology that the provisioner requests for a pod on a node of this zone.
 pub fn in_zone(zone: &str) -> csi::TopologyRequirement {
     let segments = [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
     let term = vec![csi::Topology { segments }];
@@ -91,7 +91,7 @@ pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str)
 }
 
 impl CsiClient {
-    /// Creates a client that connects with its first call, and reconnects after each restart of the driver.
+    /// Creates a client that connects with its first call and reconnects after each restart of the driver.
     pub fn lazy(socket: &Path) -> Self {
         let path = socket.to_owned();
         let connector = tower::service_fn(move |_: Uri| {
@@ -102,7 +102,7 @@ impl CsiClient {
         Self { socket: socket.to_owned(), channel: endpoint.connect_with_connector_lazy(connector) }
     }
 
-    /// Creates a client of a new driver: waits at most `bound` until `Probe` reports ready.
+    /// Creates a client of a driver that was just started: waits at most `bound` until `Probe` reports ready.
     pub async fn ready(socket: &Path, driver: &mut Process, bound: Duration) -> anyhow::Result<Self> {
         let client = Self::lazy(socket);
         let deadline = tokio::time::Instant::now() + bound;
@@ -138,7 +138,7 @@ impl CsiClient {
         NodeClient::new(self.channel.clone())
     }
 
-    /// Returns whether the driver reports ready; a missing field counts as ready.
+    /// Returns whether the driver reports that it is ready; a missing field counts as ready.
     pub async fn probe(&self) -> Result<bool, Status> {
         let answer = self.identity().probe(csi::ProbeRequest {}).await?.into_inner();
         Ok(answer.ready.unwrap_or(true))
@@ -164,7 +164,7 @@ impl CsiClient {
         answer.snapshot.ok_or_else(|| Status::internal("CreateSnapshot returned no snapshot"))
     }
 
-    /// Repeats CreateSnapshot until the snapshot is ready, as the snapshotter does, for at most `bound`.
+    /// Repeats CreateSnapshot like the snapshotter until the snapshot is ready, for at most `bound`.
     pub async fn snapshot_ready(&self, name: &str, volume_id: &str, bound: Duration) -> anyhow::Result<csi::Snapshot> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(SNAPSHOT_RETRY);
@@ -192,16 +192,16 @@ impl CsiClient {
         let request = request.into_request();
         let staging = PathBuf::from(&request.get_ref().staging_target_path);
         let answer = self.node().node_stage_volume(request).await.map(drop);
-        kubelet::check_stage(&staging, &answer).expect("an answer after which the kubelet knows of every mount");
+        kubelet::check_stage(&staging, &answer).expect("a response after which the kubelet forgets no mount");
         answer
     }
 
-    /// Returns the node's name from NodeGetInfo.
+    /// Returns the response to NodeGetInfo.
     pub async fn node_info(&self) -> Result<csi::NodeGetInfoResponse, Status> {
         Ok(self.node().node_get_info(csi::NodeGetInfoRequest {}).await?.into_inner())
     }
 
-    /// Returns the request with a deadline, as a sidecar sets it (`grpc-timeout`).
+    /// Returns the request with a deadline (`grpc-timeout`), as a sidecar sends it.
     pub fn within<T>(request: T, deadline: Duration) -> Request<T> {
         let mut request = Request::new(request);
         request.set_timeout(deadline);

@@ -1,4 +1,4 @@
-//! Damage to ext file systems on a block device, for tests of repairs. Nothing may have the file system mounted.
+//! Damages ext file systems on a block device, for tests of repairs. The file system must not be mounted.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,20 @@ const DEBUGFS: &str = "/usr/sbin/debugfs";
 const BOUND: Duration = Duration::from_secs(60);
 
 const SUPERBLOCK: u64 = 1024;
-/// The magic number of the journal's superblock, in its byte order on disk.
+/// The magic number of the journal's superblock, in its on-disk byte order.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
-/// Damage after which the kernel refuses to mount the file system although its superblock calls it clean.
+/// Damage that makes the kernel refuse to mount the file system although its superblock is marked clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// A wrong checksum of the first group descriptor. `e2fsck -p` corrects it.
+    /// The checksum of the first group descriptor is wrong. `e2fsck -p` corrects it.
     GroupChecksum,
-    /// A wrong checksum of the journal's superblock. `e2fsck -p` corrects it.
+    /// The checksum of the journal's superblock is wrong. `e2fsck -p` corrects it.
     JournalChecksum,
-    /// A wrong checksum of the root directory's inode. Only a full check finds it, and corrects it.
+    /// The checksum of the root directory's inode is wrong. Only a full check finds and corrects it.
     RootChecksum,
-    /// A root directory that is a regular file. No automatic repair corrects it; `e2fsck -y` makes another root directory.
+    /// The root directory is a regular file. No automatic repair corrects this; `e2fsck -y` makes another root
+    /// directory.
     RootIsAFile,
 }
 
@@ -54,7 +55,7 @@ pub fn is_clean(disk: impl AsRef<Path>) -> anyhow::Result<bool> {
     Ok(state(disk)? == 1 && !must_recover)
 }
 
-/// Sets the state field of the superblock to "errors seen".
+/// Sets the state field of the superblock to "errors detected".
 pub fn set_error_state(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value state 3").map(drop)
 }
@@ -72,12 +73,12 @@ pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     Ok(write(disk, &bytes, at)?)
 }
 
-/// Removes the copy of the journal's block list from the superblock; the journal's inode still has it.
+/// Removes the copy of the journal's block list from the superblock. The journal's inode keeps the list.
 pub fn forget_journal_blocks(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value jnl_backup_type 0").map(drop)
 }
 
-/// Runs one request of debugfs, which may write.
+/// Runs one debugfs request, with write access.
 pub fn debugfs(disk: impl AsRef<Path>, request: &str) -> anyhow::Result<String> {
     let path = disk.as_ref().to_str().context("a device name that is text")?;
     let output = run_tool(DEBUGFS, &["-w", "-R", request, path], BOUND)?;
@@ -134,7 +135,7 @@ fn root_inode(disk: &Path) -> anyhow::Result<u64> {
     Ok(block * block_size(disk)? + offset)
 }
 
-/// CRC-32C without the final inversion, as ext4 uses it.
+/// Returns the CRC-32C without the final inversion, as ext4 uses it.
 fn crc32c(bytes: &[u8]) -> u32 {
     bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 })

@@ -1,5 +1,5 @@
 //! A real Kubernetes API server with its etcd, for one test or for the tests of a suite. It has RBAC and service
-//! account tokens, but no nodes, pods or controllers: all objects come from the tests.
+//! account tokens, but no nodes, pods or controllers: tests create all objects.
 //!
 //! [`API_SERVER`] and [`ETCD`] name the two programs, which `scripts/setup test` builds.
 
@@ -27,18 +27,18 @@ use rest::Rest;
 pub use rest::Answer;
 pub use shared::SharedKubeApi;
 
-/// The variable with the path of the API server's program.
+/// The environment variable with the path of the API server program.
 pub const API_SERVER: &str = "EBS_TEST_KUBE_APISERVER";
-/// The variable with the path of etcd's program.
+/// The environment variable with the path of the etcd program.
 pub const ETCD: &str = "EBS_TEST_ETCD";
 
-/// The time limit of the start of both servers, on a busy machine.
+/// Time limit for the start of both servers, on a busy machine.
 const READY_BOUND: Duration = Duration::from_secs(180);
 const STOP_GRACE: Duration = Duration::from_secs(30);
-/// A made-up secret for this server alone.
+/// A made-up secret that only this server accepts.
 const ADMIN_TOKEN: &str = "made-up-token-of-the-administrator";
 
-/// API groups that no test needs. Without them, the server needs less time and memory to start.
+/// The API groups that tests need. All others are disabled, so that the server needs less time and memory to start.
 const GROUPS: [&str; 13] = [
     "api/all=false",
     "v1=true",
@@ -55,7 +55,7 @@ const GROUPS: [&str; 13] = [
     "storage.k8s.io/v1=true",
 ];
 
-/// Admission plugins that change or reject test objects, or need objects that no test has.
+/// Admission plugins that change or reject test objects, or require objects that no test creates.
 const NO_ADMISSION: [&str; 10] = [
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
@@ -69,12 +69,12 @@ const NO_ADMISSION: [&str; 10] = [
     "TaintNodesByCondition",
 ];
 
-/// The identity of a kubeconfig file.
+/// The identity in a kubeconfig file.
 #[derive(Debug, Clone, Copy)]
 pub enum Who<'a> {
     /// The administrator, with all rights.
     Admin,
-    /// A user, with the rights of its name alone.
+    /// A user, who has the rights of this name only.
     User(&'a str),
     /// The owner of this token.
     Token(&'a str),
@@ -101,10 +101,10 @@ impl KubeApi {
         SharedKubeApi::current().await
     }
 
-    /// Starts a separate server, for tests that break it. The processes end with the calling thread.
+    /// Starts a separate server, for tests that disturb it. The processes end with the calling thread.
     pub async fn start() -> anyhow::Result<Self> {
         let (server, etcd) = (program(API_SERVER)?, program(ETCD)?);
-        let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
+        let dir = OwnDir::new("kube-api-").context("create a directory for the API server")?;
         let [address, store, peer] = free_ports(own_address())?;
         let store = format!("http://{store}");
         let etcd = start_etcd(etcd, dir.path(), &store, &format!("http://{peer}"))?;
@@ -119,7 +119,7 @@ impl KubeApi {
         Ok(new)
     }
 
-    /// Returns `https://ADDRESS:PORT`, which never changes.
+    /// Returns `https://ADDRESS:PORT`, which also stays the same after a restart.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -128,17 +128,17 @@ impl KubeApi {
         self.address
     }
 
-    /// Returns the file with its CA certificate, in PEM.
+    /// Returns the path of its CA certificate in PEM.
     pub fn ca_file(&self) -> &Path {
         &self.pki.ca
     }
 
-    /// Returns its process id, for measurements.
+    /// Returns the process id of the API server, for measurements.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Process::pid)
     }
 
-    /// Writes a kubeconfig file, which is removed with this value.
+    /// Writes a kubeconfig file, which is removed when this value is dropped.
     pub fn kubeconfig(&self, who: Who<'_>) -> anyhow::Result<PathBuf> {
         let user = match who {
             Who::Admin => json!({ "token": ADMIN_TOKEN }),
@@ -156,19 +156,19 @@ impl KubeApi {
         });
         let n = self.files.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.path().join(format!("kubeconfig-{n}.yaml"));
-        // YAML is a superset of JSON.
+        // JSON is also valid YAML.
         std::fs::write(&path, serde_json::to_vec(&config)?).with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
 
-    /// Sends one request as the administrator. `body` has the type `application/json`. A response with an error status
-    /// is a success.
+    /// Sends one request as the administrator. `body` has the type `application/json`. Returns a response with an error
+    /// status as a success.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
         let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
         self.rest.call(method, path, body).await
     }
 
-    /// Creates an object. `path` is the path of its kind, such as `/api/v1/nodes`. Returns it as stored.
+    /// Creates an object and returns it as stored. `path` is the path of its kind, such as `/api/v1/nodes`.
     pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
         self.call("POST", path, Some(object)).await?.granted()
     }
@@ -185,7 +185,7 @@ impl KubeApi {
         self.rest.call("PATCH", path, Some(("application/merge-patch+json", patch))).await?.granted()
     }
 
-    /// Applies the objects of a manifest, as `kubectl apply --server-side` does. Can be repeated.
+    /// Applies the objects of a manifest like `kubectl apply --server-side`. May be repeated.
     pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
         for object in manifest.split("\n---\n").filter(|object| object.contains("\nkind: ")) {
             let path = path_of(object)?;
@@ -210,7 +210,7 @@ impl KubeApi {
         killed
     }
 
-    /// Stops the API server and waits for its end.
+    /// Stops the API server and waits until it has ended.
     pub async fn stop(&mut self) -> anyhow::Result<Ending> {
         let ending = self.server.as_mut().context("the API server is not running")?.stop(STOP_GRACE).await;
         self.server = None;
@@ -239,7 +239,7 @@ impl KubeApi {
         ready.with_context(|| format!("kube-apiserver is not ready; its log ends:\n{}", server.log_tail(30)))
     }
 
-    /// Suspends the API server's process (SIGSTOP): connections stay open, but get no response.
+    /// Suspends the API server's process (SIGSTOP): connections stay open but get no response.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("the API server is not running")?.signal(Signal::STOP)
     }
@@ -251,14 +251,14 @@ impl KubeApi {
 
 impl Drop for KubeApi {
     fn drop(&mut self) {
-        // It has no state to save, and its orderly end takes seconds.
+        // Kill it: it has no state to save, and its orderly end takes seconds.
         if let Some(server) = &mut self.server {
             let _ = server.kill();
         }
     }
 }
 
-/// Creates a CA certificate that has signed nothing, in PEM.
+/// Creates the certificate of a CA, in PEM, that has signed nothing.
 pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
@@ -290,15 +290,15 @@ fn own_address() -> Ipv4Addr {
     Ipv4Addr::new(127, 64 | high, middle, low)
 }
 
-/// Returns free ports of the address. No other process uses ports there.
+/// Returns free ports of the address. No other process uses ports of this address.
 fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     let mut listeners = Vec::new();
     for _ in 0..N {
-        // Held until all are found, so that no port is found twice.
+        // Keep each listener until all ports are found, so that no port is found twice.
         listeners.push(TcpListener::bind((ip, 0)).with_context(|| format!("find a free port of {ip}"))?);
     }
     let addresses: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
-    let addresses = addresses.context("the addresses of the ports")?;
+    let addresses = addresses.context("read the addresses of the ports")?;
     addresses.try_into().map_err(|_| anyhow::anyhow!("ports were lost"))
 }
 
@@ -306,7 +306,7 @@ fn start_etcd(program: PathBuf, dir: &Path, client: &str, peer: &str) -> anyhow:
     let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.join("etcd").into()];
     let cluster = format!("default={peer}");
     let flags = [
-        // After a crash of the machine, the test is lost anyway.
+        // No data needs to survive a crash of the machine, because the test would be lost too.
         "--unsafe-no-fsync",
         "--listen-client-urls",
         client,

@@ -19,7 +19,7 @@ const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
 const OK: i32 = 0;
 const ALREADY_EXISTS: i32 = 6;
 
-/// Returns whether the kubelet treats this code as the end of a NodeStageVolume that has left nothing behind.
+/// Returns whether the kubelet assumes after this code that NodeStageVolume has ended and left nothing behind.
 #[must_use]
 pub fn is_final(code: impl Into<i32>) -> bool {
     let number = code.into();
@@ -32,9 +32,9 @@ pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Res
     check("NodeStageVolume", staging, answer)
 }
 
-/// Checks the response to a NodePublishVolume against the mount at its target path, as [`check_stage`] does.
-/// AlreadyExists responds to a request that differs from the one for the mount. The target must not show anything
-/// except the volume.
+/// Checks the response to a NodePublishVolume call against the mount at its target path, like [`check_stage`].
+/// AlreadyExists means that the request differs from the one that made the mount. Only the volume may be mounted at the
+/// target.
 fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     match answer {
         Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),
@@ -64,7 +64,7 @@ pub async fn stage(
 ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
     let staging = PathBuf::from(&request.staging_target_path);
     let answer = node.node_stage_volume(Request::new(request)).await;
-    check_stage(&staging, &answer).expect("an answer after which the kubelet knows of every mount");
+    check_stage(&staging, &answer).expect("a response after which the kubelet forgets no mount");
     answer
 }
 
@@ -76,11 +76,11 @@ pub async fn publish(
 ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
     let target = PathBuf::from(&request.target_path);
     let answer = node.node_publish_volume(Request::new(request)).await;
-    check_publish(&target, &answer).expect("an answer after which the kubelet knows of every mount");
+    check_publish(&target, &answer).expect("a response after which the kubelet forgets no mount");
     answer
 }
 
-/// Resolves the symbolic links of the path's directories, as in the mount table.
+/// Resolves the symbolic links in the path's directories, because the mount table shows the path without them.
 fn as_in_table(path: &Path) -> PathBuf {
     let resolved = path.parent().and_then(|parent| parent.canonicalize().ok());
     match (resolved, path.file_name()) {
@@ -95,7 +95,7 @@ mod tests {
     use crate::mount_namespace::in_mount_namespace;
 
     #[test]
-    fn final_code_is_an_error_only_with_a_mount() {
+    fn final_code_is_an_error_only_while_mounted() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();

@@ -1,5 +1,6 @@
-//! What a run has left on the machine, identified by its directory: mounts below it, loop devices with a backing file
-//! in it, and the links in `/dev/disk/by-id` to those. Nothing else is ever touched.
+//! Finds and removes what a run has left on the machine. The directory of the run identifies it: mounts below the
+//! directory, loop devices with a backing file in it, and links in `/dev/disk/by-id` to those devices. Nothing else is
+//! ever touched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +21,7 @@ const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopLeft {
     pub device: PathBuf,
-    /// The backing file, as the kernel reports it.
+    /// The path of the backing file, as the kernel reports it.
     pub backing: PathBuf,
 }
 
@@ -29,7 +30,7 @@ pub struct Leftovers {
     /// Mount points, in the order of the mount table.
     pub mounts: Vec<PathBuf>,
     pub loops: Vec<LoopLeft>,
-    /// Links by id, to those loop devices or dangling.
+    /// Links in `/dev/disk/by-id` that lead to those loop devices or dangle.
     pub links: Vec<PathBuf>,
 }
 
@@ -50,8 +51,8 @@ impl Leftovers {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes mounts (newest first), links and loop devices, without waiting: a device in use is detached with its
-    /// last user. For tests that end in a panic, where nothing can be awaited.
+    /// Removes mounts (newest first), links and loop devices without waiting: the kernel detaches a device in use after
+    /// its last user has closed it. For tests that panic, which cannot await anything.
     pub fn release(&self) -> anyhow::Result<()> {
         let mut first = Ok(());
         for point in self.mounts.iter().rev() {
@@ -66,7 +67,7 @@ impl Leftovers {
         first
     }
 
-    /// Finds and removes the leftovers, and returns them.
+    /// Finds the leftovers below a directory, removes them, and returns them.
     pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.release()?;
@@ -89,7 +90,7 @@ impl fmt::Display for Leftovers {
 fn unmount(point: &Path) -> anyhow::Result<()> {
     match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
-        // A process has an open file below it, so detach it lazily: the kernel finishes when the file is closed.
+        // A process has a file open below it, so detach it lazily: the kernel unmounts it when the file is closed.
         Err(rustix::io::Errno::BUSY) => rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
             .with_context(|| format!("unmount {}", point.display())),
         Err(error) => Err(error).with_context(|| format!("unmount {}", point.display())),
@@ -135,7 +136,7 @@ fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
 }
 
 /// Returns the links that name a volume whose file is or was below `dir`, and that lead to one of `loops` or dangle.
-/// The name counts: a link of a volume of another run may still lead to a device that now is one of `loops`.
+/// The target is not enough: a link for a volume of another run may still lead to a device that is now one of `loops`.
 fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(BY_ID) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -162,8 +163,8 @@ fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     Ok(links)
 }
 
-/// Returns the serial numbers (`vol0abc`) of the backing files (`vol-0abc.img`) below `dir`. Ids are random for each
-/// state directory, so such a name proves ownership.
+/// Returns the serial numbers (`vol0abc`) that belong to backing files (`vol-0abc.img`) below `dir`. Ids are random for
+/// each state directory, so such a name proves ownership.
 fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let Ok(entries) = fs::read_dir(dir) else { return names };
@@ -192,7 +193,7 @@ pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Decodes the kernel's octal escapes (`\040` for a blank).
+/// Decodes the kernel's octal escapes (`\040` for a space).
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_point_with_a_blank_is_decoded() {
+    fn mount_point_with_an_escaped_space_is_decoded() {
         let table = b"36 35 98:0 / /mnt/a\\040b rw shared:1 - ext4 /dev/x rw\n37 35 0:1 / /proc rw - proc proc rw\n";
         assert_eq!(mount_points(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/proc")]);
     }

@@ -26,10 +26,10 @@ pub const TOOL_BOUND: Duration = Duration::from_secs(60);
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
 
-/// How long other processes may keep a detached device open.
+/// How long to wait until other processes close a detached device.
 const LET_GO: Duration = Duration::from_secs(20);
 
-/// A loop device that lives as long as this value.
+/// A loop device that exists as long as this value.
 #[derive(Debug)]
 pub struct LoopDevice {
     directory: OwnDir,
@@ -38,12 +38,12 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Creates a zeroed device of `bytes` bytes whose backing file is `<volume>.img`, as in the simulator.
+    /// Creates a zeroed device of `bytes` bytes. Its backing file is `<volume>.img`, as in the simulator.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new("ebs-loop-")?, volume, bytes)
     }
 
-    /// Like [`LoopDevice::new`], with the backing file's directory below `parent`.
+    /// Creates a device like [`LoopDevice::new`], with the backing file's directory below `parent`.
     pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new_in(parent, "ebs-loop-")?, volume, bytes)
     }
@@ -57,7 +57,7 @@ impl LoopDevice {
         if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
         }
-        // The kernel reports the real path of the backing file.
+        // The kernel reports the backing file by its real path.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
         let device = attach(&backing, options)?;
@@ -66,8 +66,8 @@ impl LoopDevice {
         Ok(disk)
     }
 
-    /// Like [`LoopDevice::new`], with a partition 1 from the second MiB to the end. The disk has no partition table:
-    /// only the kernel knows the partition, and removes it with the device.
+    /// Creates a device like [`LoopDevice::new`], with a partition 1 from the second MiB to the end. The disk has no
+    /// partition table: the partition exists only in the kernel, which removes it with the device.
     pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
         let (start, length) = (2048, bytes / 512 - 2048);
@@ -87,7 +87,7 @@ impl LoopDevice {
         self.device.file_name().and_then(|name| name.to_str()).expect("losetup prints /dev/loopN")
     }
 
-    /// Returns the directory that contains only the backing file, as `EBS_SIM_DEVICES_DIR` would be.
+    /// Returns the directory that contains only the backing file. It can serve as `EBS_SIM_DEVICES_DIR`.
     pub fn directory(&self) -> &Path {
         self.backing.parent().expect("the backing file has a directory")
     }
@@ -96,7 +96,7 @@ impl LoopDevice {
         &self.backing
     }
 
-    /// Enlarges the device while it is attached, as EC2 does with a volume.
+    /// Enlarges the device while it is attached, like EC2 enlarges a volume.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
         run(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()]).map(drop)
@@ -115,14 +115,14 @@ impl LoopDevice {
         Ok(bytes)
     }
 
-    /// Returns a digest of every nonzero page with its position, which changes with any byte. Holes of the backing file
-    /// are not read, so a device of 16 TiB costs only as much as its data.
+    /// Returns a digest of every nonzero page and its position, which changes if any byte does. Does not read holes of
+    /// the backing file, so a device of 16 TiB costs only as much time as its data.
     pub fn fingerprint(&self) -> io::Result<String> {
         File::open(&self.device)?.sync_all()?;
         let file = File::open(&self.backing)?;
         let mut digest = Sha256::new();
         let mut at = 0;
-        // Without further data, the kernel returns ENXIO.
+        // After the last data, the kernel returns ENXIO.
         while let Some(data) = unless_none(rustix::fs::seek(&file, SeekFrom::Data(at)))? {
             let hole = rustix::fs::seek(&file, SeekFrom::Hole(data))?;
             at = data / PAGE * PAGE;
@@ -139,11 +139,11 @@ impl LoopDevice {
         Ok(hex::encode(digest.finalize()))
     }
 
-    /// Detaches the device while it is in use, as EC2 can do, and waits until it is gone. The backing file stays until
-    /// the drop.
+    /// Detaches the device while it is in use, as EC2 can do with a volume, and waits until it is gone. The backing
+    /// file stays until the drop.
     pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
-        // The last user may be a process that scans all disks of the machine.
+        // A process that scans all disks of the machine may be the last user.
         let deadline = Instant::now() + LET_GO;
         while self.is_ours() {
             if Instant::now() > deadline {
@@ -157,7 +157,7 @@ impl LoopDevice {
         Ok(VanishedDevice { sequence, directory })
     }
 
-    /// Detaches the device and attaches its file again, as EC2 does with a volume: the kernel sees another disk with
+    /// Detaches the device and attaches its file again, as EC2 can do with a volume: the kernel sees a new disk with
     /// the same contents, perhaps under another name.
     pub async fn attach_again(&mut self) -> io::Result<()> {
         self.vanish().await?;
@@ -188,7 +188,7 @@ pub struct VanishedDevice {
 }
 
 impl VanishedDevice {
-    /// Returns whether another disk, of any process, has or had the number since.
+    /// Returns whether another disk, of any process, has had the number since then.
     pub fn number_was_reused(&self) -> bool {
         let same_sequence = std::fs::read_to_string(self.directory.join("diskseq")).is_ok_and(|n| n == self.sequence);
         !same_sequence || self.directory.join("loop/backing_file").exists()
@@ -197,7 +197,7 @@ impl VanishedDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // After `vanish`, the number may belong to another process.
+        // After `vanish`, the device number may belong to another process.
         if self.is_ours()
             && let Err(error) = self.detach()
         {
@@ -207,14 +207,14 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Returns an id that no other test and no other process uses. Device names are derived from it.
+/// Returns an id that no other test or process uses, because device names are derived from it.
 pub fn unused_volume_id() -> VolumeId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     VolumeId::parse(&format!("vol-0{process:08x}{number:08x}")).expect("an id of hexadecimal digits")
 }
 
-/// Fails with a clear message if this process is not root.
+/// Returns an error with a clear message if this process is not root.
 pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -231,7 +231,7 @@ fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>>
     }
 }
 
-/// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
+/// Returns the backing file of a loop device, without the suffix that the kernel appends to a deleted file.
 pub fn backing_of(device: &Path) -> Option<PathBuf> {
     let attribute = Path::new("/sys/block").join(device.file_name()?).join("loop/backing_file");
     let text = std::fs::read(attribute).ok()?;
@@ -251,8 +251,8 @@ fn run(program: &str, args: &[&str]) -> io::Result<String> {
     run_tool(program, args, TOOL_BOUND).map_err(io::Error::other)
 }
 
-/// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
-/// leaves it to the next one.
+/// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test would
+/// leave it to the next one.
 pub fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {

@@ -1,4 +1,5 @@
-//! Runs a test in a private mount namespace: its mounts are not visible outside and end with it, also after a panic.
+//! Runs a test in a private mount namespace. Its mounts are not visible outside and end with the namespace, even after
+//! a panic.
 
 use std::future::Future;
 use std::path::Path;
@@ -13,12 +14,12 @@ use tokio::time::Instant;
 use crate::loop_device::refuse_unless_root;
 
 /// Runs `test` on a new thread in a private mount namespace, in a current-thread tokio runtime. Threads and children
-/// that it starts inherit the namespace. `/proc/thread-self` shows it, `/proc/self` does not.
+/// that it starts inherit the namespace. `/proc/thread-self` shows the namespace, `/proc/self` does not.
 ///
 /// The future must not leave tasks behind: they end with the runtime, before the namespace.
 ///
 /// # Panics
-/// With the test's own panic; or with a clear message if the process is not root or cannot unshare.
+/// The test panics, the process is not root, or it cannot unshare.
 pub fn in_mount_namespace<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -36,11 +37,11 @@ where
     }
 }
 
-/// Unmounts the topmost mount at a path, which must not be in use. A child that another test has just forked inherits
-/// all open files until its exec, so the mount can be busy that long.
+/// Unmounts the topmost mount at a path, which must not be in use. It may be busy for a moment, because a child that
+/// another test has just forked inherits all open files until its exec.
 ///
 /// # Panics
-/// It is still busy after 10 s, or at once with any other error.
+/// The mount is still busy after 10 s, or the unmount fails for another reason.
 pub async fn unmount(at: impl AsRef<Path>) {
     let (at, bound) = (at.as_ref(), Instant::now() + Duration::from_secs(10));
     loop {
@@ -52,7 +53,7 @@ pub async fn unmount(at: impl AsRef<Path>) {
     }
 }
 
-/// Moves only this thread into a new namespace without propagation to others.
+/// Moves only this thread into a new mount namespace, from which no mounts propagate.
 pub fn enter() {
     refuse_unless_root("a private mount namespace").expect("this test cannot run");
     // A thread that shares its working directory and root with others cannot change its mount namespace.

@@ -1,6 +1,6 @@
-//! The node service as its pod runs it: a runc container with a read-only root that contains only the driver and system
-//! tools. It has this machine's devices, the kubelet's directory with propagation of mounts, and only the rights that
-//! the test grants.
+//! The node service as its pod runs it: in a runc container with a read-only root that contains only the driver and
+//! system tools. The container has this machine's devices, the kubelet's directory with mount propagation, and only the
+//! rights that the test grants.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,19 +21,19 @@ use crate::world::{READY_BOUND, STOP_BOUND, World};
 const RUNC: &str = "/usr/sbin/runc";
 const STRACE: &str = "/usr/bin/strace";
 const TOOL_BOUND: Duration = Duration::from_secs(60);
-/// Path of the socket's directory in the pod.
+/// The directory of the socket in the pod.
 const PLUGIN: &str = "/csi";
 const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
-    /// Names like `CAP_SYS_ADMIN`. All others are dropped, also for children.
+    /// Capabilities by name, like `CAP_SYS_ADMIN`. All others are dropped, for children too.
     pub capabilities: Vec<String>,
     /// The seccomp filter in the format of the OCI runtime specification; `None` permits every call.
     pub seccomp: Option<Value>,
 }
 
-/// A container that serves the node service. Dropping it stops it and removes its mounts.
+/// A container that serves the node service. Dropping it stops the container and removes its mounts.
 #[derive(Debug)]
 pub struct NodePod {
     container: Container,
@@ -61,15 +61,15 @@ impl Drop for SharedDirectory {
 }
 
 impl NodePod {
-    /// Starts the node service of `world`, whose controller runs outside, and waits until it is ready. With `trace`,
-    /// strace writes every system call to that file, which must be below the world's kubelet directory.
+    /// Starts the node service of `world`, whose controller runs outside of the container, and waits until it is ready.
+    /// With `trace`, strace writes every system call to that file, which must be below the world's kubelet directory.
     pub async fn start(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<Self> {
         let shared = SharedDirectory::new(world.kubelet_dir())?;
         let endpoint = format!("--endpoint=unix:{PLUGIN}/csi.sock");
         let driver = [DRIVER, "node", &endpoint, "--v=4"].map(str::to_owned);
         let mut program = Vec::new();
         if let Some(file) = trace {
-            // Decoding of descriptors, times and the like is left to the reader of the file.
+            // strace does not decode descriptors, times and the like; the reader of the file does.
             program.extend([STRACE, "-f", "-qq", "-v", "-o"].map(str::to_owned));
             program.push(file.display().to_string());
         }
@@ -85,7 +85,7 @@ impl NodePod {
         &self.client
     }
 
-    /// Sends the service a signal to end, and waits for the end.
+    /// Sends the service a signal to end, and waits until it has ended.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.container.run.stop_cleanly(STOP_BOUND).await
     }
@@ -108,13 +108,13 @@ struct Container {
     run: Process,
     id: String,
     state: PathBuf,
-    /// The directory at [`PLUGIN`].
+    /// The directory on this machine that the pod sees at [`PLUGIN`].
     plugin: PathBuf,
 }
 
 impl Container {
     fn start(world: &World, name: &str, program: Vec<String>, rights: &Rights) -> anyhow::Result<Self> {
-        let bundle = tempfile::Builder::new().prefix(name).tempdir_in(world.dir()).context("a bundle")?.keep();
+        let bundle = tempfile::Builder::new().prefix(name).tempdir_in(world.dir()).context("create a bundle")?.keep();
         let (root, state, plugin) = (bundle.join("rootfs"), bundle.join("state"), bundle.join("plugin"));
         for directory in [&root, &state, &plugin] {
             std::fs::create_dir(directory).with_context(|| format!("make {}", directory.display()))?;
@@ -132,11 +132,12 @@ impl Container {
         Ok(Self { run, id, state, plugin })
     }
 
-    /// Records the process inside, which outlives runc if that is killed.
+    /// Records the process in the container, which outlives a killed runc.
     fn note(&self) -> anyhow::Result<()> {
         let text = run_tool(RUNC, &["--root", &self.state.to_string_lossy(), "state", &self.id], TOOL_BOUND)?;
         let state: Value = serde_json::from_str(&text).context("state of the container from runc")?;
-        let pid = state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("the container's process")?;
+        let pid =
+            state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("find the container's process")?;
         RunDir::current()?
             .record_process(&ProcessRecord::of("node pod", pid)?)
             .context("record the container's process")
@@ -172,9 +173,9 @@ fn specification(world: &World, plugin: &Path, program: Vec<String>, rights: &Ri
         bind(plugin, Path::new(PLUGIN), &["rbind", "rprivate"]),
         bind(&kubelet, &kubelet, &["rbind", "rshared"]),
     ];
-    // Some machines have links to /usr for these directories of libraries.
+    // On some machines these library directories are links into /usr.
     for library in ["lib", "lib64"] {
-        let there = Path::new("/").join(library).canonicalize().context("the system's libraries")?;
+        let there = Path::new("/").join(library).canonicalize().context("resolve the system's libraries")?;
         mounts.push(bind(&there, &Path::new("/").join(library), &["rbind", "ro"]));
     }
     if let Some(devices) = driver.env.get("EBS_SIM_DEVICES_DIR") {

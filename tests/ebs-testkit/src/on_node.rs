@@ -1,4 +1,4 @@
-//! The lifecycle of one volume on one node, with the calls of an orchestrator: attach, stage, publish and the reverse.
+//! The lifecycle of one volume on one node, with the calls of an orchestrator: attach, stage, publish, and the reverse.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tonic::Status;
 
 use crate::csi_client::{Access, CsiClient, GIB};
 
-/// A volume and its paths on this node. The calls are those of attacher, resizer and kubelet.
+/// A volume and its paths on this node. Its methods make the calls of attacher, resizer and kubelet.
 #[derive(Debug, Clone)]
 pub struct VolumeOnNode {
     client: CsiClient,
@@ -16,15 +16,15 @@ pub struct VolumeOnNode {
     pub access: Access,
     pub node_id: String,
     pub staging: PathBuf,
-    /// The target: a directory, or a file for raw block.
+    /// The target path: a directory, or a file for a raw block volume.
     pub target: PathBuf,
-    /// The publish context of ControllerPublishVolume; empty before.
+    /// The publish context that ControllerPublishVolume returned; empty before that.
     pub publish_context: HashMap<String, String>,
 }
 
 impl VolumeOnNode {
-    /// Creates a volume that is neither attached nor staged. `dir` is the kubelet's directory with staging and target,
-    /// and the directories that the kubelet creates.
+    /// Creates a volume that is neither attached nor staged. `dir` is the kubelet's directory, with the staging and
+    /// target paths. Creates the directories that the kubelet creates.
     pub fn new(
         client: &CsiClient,
         volume: csi::Volume,
@@ -51,7 +51,7 @@ impl VolumeOnNode {
         &self.volume.volume_id
     }
 
-    /// Changes the client, for example after a restart of the driver.
+    /// Replaces the client, for example after a restart of the driver.
     pub fn set_client(&mut self, client: &CsiClient) {
         self.client = client.clone();
     }
@@ -137,7 +137,7 @@ impl VolumeOnNode {
         self.detach().await
     }
 
-    /// NodeGetVolumeStats of the target: (total, used) bytes.
+    /// Calls NodeGetVolumeStats for the target. Returns the total and used bytes.
     pub async fn stats(&self) -> Result<(i64, i64), Status> {
         use csi::volume_usage::Unit;
         let request = csi::NodeGetVolumeStatsRequest {
@@ -150,7 +150,7 @@ impl VolumeOnNode {
         bytes.map(|usage| (usage.total, usage.used)).ok_or_else(|| Status::internal("no usage in bytes"))
     }
 
-    /// ControllerExpandVolume. Returns whether NodeExpandVolume is required.
+    /// Calls ControllerExpandVolume. Returns whether NodeExpandVolume is required.
     pub async fn expand_in_ec2(&mut self, gib: i64) -> Result<bool, Status> {
         let request = csi::ControllerExpandVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -163,7 +163,7 @@ impl VolumeOnNode {
         Ok(answer.node_expansion_required)
     }
 
-    /// NodeExpandVolume of the target. Returns the capacity that the node reports.
+    /// Calls NodeExpandVolume for the target. Returns the capacity that the node reports.
     pub async fn expand_on_node(&self) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.id().to_owned(),

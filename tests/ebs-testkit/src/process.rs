@@ -19,31 +19,31 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::record::ProcessRecord;
 
-/// How long a dropped child may take to end by itself.
+/// How long a dropped child may take to end after SIGTERM.
 const DROP_GRACE: Duration = Duration::from_secs(5);
-/// How many bytes of the end of a log [`Process::log_tail`] reads.
+/// How many bytes at the end of a log [`Process::log_tail`] reads.
 const TAIL_BYTES: u64 = 64 * 1024;
 /// The search path of children. Our programs start their tools by absolute path.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
 pub struct ProcessSpec {
-    /// The name in messages.
+    /// The name for messages.
     pub name: String,
     /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// The whole environment, except `PATH`.
+    /// All environment variables, except `PATH`.
     pub env: BTreeMap<String, String>,
-    /// The file for standard output and error, in append mode.
+    /// The log file, to which standard output and error are appended.
     pub log: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, or after the signal to end.
+    /// The process ended on its own, or after SIGTERM.
     Ended(ExitStatus),
-    /// By SIGKILL after the grace period.
+    /// SIGKILL ended the process after the grace period.
     Killed,
 }
 
@@ -93,12 +93,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns a record that identifies this process later, even if its id was reused.
+    /// Returns a record that identifies this process later, even if its id is reused.
     pub fn record(&self) -> anyhow::Result<ProcessRecord> {
         ProcessRecord::of(&self.name, self.pid())
     }
 
-    /// Sends a signal to the child alone and not to its group.
+    /// Sends a signal to the child alone, not to its process group.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)
             .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))
@@ -111,7 +111,7 @@ impl Process {
         Ok(self.ended)
     }
 
-    /// Waits at most `bound` for its end. Dropping the future changes nothing.
+    /// Waits at most `bound` until the process has ended. Dropping the future changes nothing.
     pub async fn wait(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -126,7 +126,7 @@ impl Process {
         }
     }
 
-    /// Sends SIGTERM, and kills it if it has not ended within `grace`.
+    /// Sends SIGTERM, and kills the process if it has not ended within `grace`.
     pub async fn stop(&mut self, grace: Duration) -> anyhow::Result<Ending> {
         if let Some(status) = self.ended()? {
             return Ok(Ending::Ended(status));
@@ -139,7 +139,7 @@ impl Process {
         Ok(Ending::Killed)
     }
 
-    /// Like [`Process::stop`]. An exit code other than 0 is an error.
+    /// Stops the process like [`Process::stop`]. An exit code other than 0 is an error.
     pub async fn stop_cleanly(&mut self, grace: Duration) -> anyhow::Result<()> {
         match self.stop(grace).await? {
             Ending::Ended(status) if status.success() => Ok(()),
@@ -147,22 +147,22 @@ impl Process {
         }
     }
 
-    /// Kills it with its process group, and reaps it.
+    /// Kills the process with its process group, and reaps it.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
         }
         if let Some(group) = Pid::from_raw(i32::try_from(self.pid()).context("a process id")?) {
-            // The group is already gone if it has only zombies.
+            // Fails if the group has only zombies left.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         self.ended = Some(self.child.wait().with_context(|| format!("reap {}", self.name))?);
         Ok(())
     }
 
-    /// Like [`Process::wait`], for code without a runtime (cleanup while unwinding).
+    /// Waits like [`Process::wait`], for code without a runtime (cleanup while unwinding).
     pub fn wait_blocking(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
-        let timeout = Timespec::try_from(bound).context("a bound that the kernel knows")?;
+        let timeout = Timespec::try_from(bound).context("convert the time limit for the kernel")?;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let ready = loop {
             match rustix::event::poll(&mut fds, Some(&timeout)) {
@@ -176,12 +176,12 @@ impl Process {
         self.ended()?.with_context(|| format!("{} exited without a status", self.name))
     }
 
-    /// Returns its output since its start.
+    /// Returns the output of the process since its start.
     pub fn output(&self) -> io::Result<String> {
         read_from(&self.log, self.log_start)
     }
 
-    /// Returns the last `lines` lines of its log.
+    /// Returns the last `lines` lines of the process's log.
     pub fn log_tail(&self, lines: usize) -> String {
         log_tail(&self.log, lines)
     }
@@ -198,7 +198,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the last `lines` lines of a log, or the error of reading it.
+/// Returns the last `lines` lines of a log, or the error from reading it.
 pub fn log_tail(log: &Path, lines: usize) -> String {
     let start = std::fs::metadata(log).map_or(0, |m| m.len().saturating_sub(TAIL_BYTES));
     match read_from(log, start) {
@@ -217,7 +217,7 @@ pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result
     tool.ended(status, args)
 }
 
-/// Like [`run_tool`], without blocking the thread.
+/// Runs a system tool like [`run_tool`], without blocking the thread.
 pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
     let mut tool = Tool::start(program, args)?;
     let status = tool.process.wait(bound).await?;
@@ -226,13 +226,13 @@ pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Resu
 
 struct Tool {
     process: Process,
-    /// A file without a name, so nothing remains if this process is killed.
+    /// An unnamed file, so that nothing remains if this process is killed.
     _log: File,
 }
 
 impl Tool {
     fn start(program: &str, args: &[&str]) -> anyhow::Result<Self> {
-        let log = tempfile::tempfile().context("a file for the tool's output")?;
+        let log = tempfile::tempfile().context("create a file for the tool's output")?;
         let process = Process::spawn(ProcessSpec {
             name: program.to_owned(),
             program: PathBuf::from(program),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn child_that_ignores_sigterm_is_killed_after_the_grace() {
+    async fn child_that_ignores_sigterm_is_killed_after_grace_period() {
         let dir = tempfile::tempdir().unwrap();
         let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
         let mut process = Process::spawn(sleeper(dir.path(), script)).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_child_is_gone() {
+    fn dropping_a_process_ends_its_child() {
         let dir = tempfile::tempdir().unwrap();
         let process = Process::spawn(sleeper(dir.path(), "exec sleep 600")).unwrap();
         let record = process.record().unwrap();

@@ -1,4 +1,4 @@
-//! Identifies a process permanently, because process ids are reused.
+//! Identifies a process beyond its end, although process ids are reused.
 
 use std::fs;
 use std::time::Duration;
@@ -8,16 +8,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-/// The time limit for the end of a killed process.
+/// How long to wait until a killed process is gone.
 const GONE_BOUND: Duration = Duration::from_secs(10);
 
-/// A process by id, start time and boot. A run records it, so that the next run finds what a killed one has left.
+/// A process by id, start time and boot. A run records its processes, so that the next run finds those that a killed
+/// run has left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRecord {
-    /// The name in messages.
+    /// The name for messages.
     pub name: String,
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     pub start_ticks: u64,
     pub boot_id: String,
 }
@@ -28,14 +29,14 @@ impl ProcessRecord {
         Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })
     }
 
-    /// Returns whether this process is still running; a zombie is not.
+    /// Returns whether this process is still running. A zombie is not.
     pub fn is_running(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot_id)
             && start_ticks(self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
     }
 
-    /// Kills the process if it is still running, waits until it is gone, and returns whether it was running. The pidfd
-    /// is opened before the identity is compared, so no other process with the same id can be killed.
+    /// Kills the process if it is still running, waits until it is gone, and returns whether it was running. Opens the
+    /// pidfd before it compares the identity, so that it cannot kill another process with the same id.
     pub fn kill(&self) -> anyhow::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
@@ -44,7 +45,7 @@ impl ProcessRecord {
         }
         rustix::process::pidfd_send_signal(&pidfd, Signal::KILL)
             .with_context(|| format!("kill {} (process {})", self.name, self.pid))?;
-        let bound = Timespec::try_from(GONE_BOUND).context("a bound that the kernel knows")?;
+        let bound = Timespec::try_from(GONE_BOUND).context("convert the time limit for the kernel")?;
         let gone = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&bound));
         let gone = gone.with_context(|| format!("wait for {} (process {})", self.name, self.pid))?;
         ensure!(gone > 0, "{} (process {}) still exists {GONE_BOUND:?} after it was killed", self.name, self.pid);
@@ -52,11 +53,11 @@ impl ProcessRecord {
     }
 }
 
-/// Returns the children of a process, by id and program name: what a driver is running now.
+/// Returns the children of a process, by id and program name. For a driver, these are the tools that it is running.
 pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread or a child may end between the listing and the read.
+        // A thread or child may end between the listing and the read.
         let listed = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
         for child in listed.split_whitespace().filter_map(|id| id.parse().ok()) {
             let Ok(name) = fs::read_to_string(format!("/proc/{child}/comm")) else { continue };
@@ -77,7 +78,7 @@ fn start_ticks(pid: u32) -> anyhow::Result<u64> {
     parse_start_ticks(&text).with_context(|| format!("{path} is not from a running process: {text:?}"))
 }
 
-/// Returns the 22nd field. The second one is the program's name in brackets and may contain anything.
+/// Returns the 22nd field. The second one, the program's name in brackets, may contain anything.
 fn parse_start_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Replaces a system tool by another program, for tests of a tool's exit.
+//! Replaces a system tool with another program, for tests of how a tool ends.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -11,12 +11,13 @@ use crate::run_dir::RunDir;
 
 const TOOLS: &str = "/usr/sbin";
 
-/// The replacement, until drop. Requires the test's own mount namespace; otherwise all processes would see it.
+/// A replacement, which lasts until the drop. Requires the test's own mount namespace; otherwise all processes would
+/// see it.
 #[derive(Debug)]
 pub struct ReplacedTool {
     tool: PathBuf,
     _program: tempfile::TempPath,
-    /// Declared last: the directory that contains the program.
+    /// Declared last, so that it is dropped last: this directory contains the program.
     _run: Arc<RunDir>,
 }
 

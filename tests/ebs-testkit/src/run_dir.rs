@@ -19,7 +19,7 @@ use crate::record::ProcessRecord;
 const PREFIX: &str = "ebs-test-";
 const LOCK: &str = "lock";
 const PROCESSES: &str = "processes";
-/// A sweeper may hold the lock of a new directory; then another one is created.
+/// How often to try to lock a new directory. A sweeper may hold the lock; then the next try creates another directory.
 const CLAIMS: usize = 20;
 
 /// The locked directory of a process.
@@ -34,17 +34,17 @@ pub struct RunDir {
 pub struct OwnDir {
     _dir: TempDir,
     path: PathBuf,
-    /// Declared last: the run's directory is removed after the fixtures'.
+    /// Declared last, so that the run's directory is removed after this one.
     _run: Arc<RunDir>,
 }
 
-/// The result of sweeping the directory of an ended run.
+/// The result of sweeping the directory of a run that has ended.
 #[derive(Debug)]
 pub struct Swept {
     pub dir: PathBuf,
-    /// What was removed in addition to files, as text.
+    /// Descriptions of the removed objects other than files.
     pub removed: Vec<String>,
-    /// Why it could not be removed completely. The next run retries.
+    /// Why the directory could not be removed completely. The next run tries again.
     pub trouble: Option<anyhow::Error>,
 }
 
@@ -73,7 +73,7 @@ impl RunDir {
         for _ in 0..CLAIMS {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             let path = dir.path().canonicalize()?;
-            // A sweeper treats it as abandoned if it gets the lock first.
+            // Until it is locked, a sweeper treats the directory as abandoned.
             if let Some(lock) = Lock::free_of(&path) {
                 let _kept = dir.keep();
                 return Ok(Self { path, _lock: lock });
@@ -82,19 +82,20 @@ impl RunDir {
         Err(io::Error::other(format!("claim a directory below {}: none available", parent.display())))
     }
 
-    /// Returns its real path.
+    /// Returns the real path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Records a process that does not end with this one, like a container. The next run ends it.
+    /// Records a process that may outlive this one, like a container. The next run kills it.
     pub fn record_process(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');
         File::options().create(true).append(true).open(self.path.join(PROCESSES))?.write_all(&line)
     }
 
-    /// Removes what ended runs have left below `parent`. Does not wait: a device in use is detached with its last user.
+    /// Removes what ended runs have left below `parent`. Does not wait: the kernel detaches a device in use after its
+    /// last user has closed it.
     pub fn sweep(parent: &Path) -> Vec<Swept> {
         let uid = rustix::process::geteuid().as_raw();
         let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
@@ -108,7 +109,7 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // Leftovers of a fixture stay for the next run.
+        // If a fixture left anything, the directory stays for the next run.
         for name in [PROCESSES, LOCK] {
             let _ = fs::remove_file(self.path.join(name));
         }
@@ -122,7 +123,7 @@ impl OwnDir {
         Self::below(None, prefix)
     }
 
-    /// Creates one below a directory of the test.
+    /// Creates a directory below a directory of the test.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         Self::below(Some(parent), prefix)
     }
@@ -134,7 +135,7 @@ impl OwnDir {
         Ok(Self { _dir: dir, path, _run: run })
     }
 
-    /// Returns its real path.
+    /// Returns the real path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -153,14 +154,14 @@ impl fmt::Display for Swept {
     }
 }
 
-/// A locked directory whose process has ended. The lock keeps other sweepers out.
+/// A directory whose process has ended, locked to keep other sweepers out.
 struct Abandoned {
     dir: PathBuf,
     _lock: Lock,
 }
 
 impl Abandoned {
-    /// Locks the directory, unless its lock is held.
+    /// Locks the directory. Returns `None` if another process holds the lock.
     fn take(dir: &Path) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
         Some(Self { _lock: Lock::free_of(&dir)?, dir })
@@ -197,7 +198,7 @@ impl Abandoned {
 struct Lock(File);
 
 impl Lock {
-    /// Locks this directory if its lock is free.
+    /// Locks this directory. Returns `None` if the lock is not free.
     fn free_of(dir: &Path) -> Option<Self> {
         let path = dir.join(LOCK);
         let lock = File::options().create(true).truncate(false).write(true).open(&path).ok()?;
@@ -210,7 +211,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing alone would leave the lock with a child of another thread before its exec.
+        // If the file were only closed, a child that another thread has forked would hold the lock until its exec.
         let _ = self.0.unlock();
     }
 }

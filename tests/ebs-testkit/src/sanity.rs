@@ -10,30 +10,30 @@ use serde_json::Value;
 
 use crate::process::{Process, ProcessSpec};
 
-/// The variable with the path of the csi-sanity program.
+/// The environment variable with the path of the csi-sanity program.
 pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 
-/// The specs to run. Each spec is in one of the last four parts.
+/// The specs to run. Every spec is in exactly one of the last four parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
     /// CreateVolume.
     Creation,
-    /// Other calls for a volume, mostly attachments.
+    /// The controller's other calls for a volume, mostly attachments.
     Attachment,
-    /// Calls of the node service.
+    /// Specs of the node service.
     Node,
-    /// Snapshots, growth, modification, identity.
+    /// Snapshots, growth, modification and identity.
     Other,
 }
 
 const CONTROLLER_SPECS: &str = "Controller Service";
 const NODE_SPECS: &str = "Node Service";
-/// The pattern of CreateVolume within the controller's specs.
+/// The pattern that selects CreateVolume among the controller's specs.
 const CREATION_SPECS: &str = "CreateVolume";
 
 impl Part {
-    /// Returns whether the part includes this spec of [`SanityResult`].
+    /// Returns whether the part includes this spec, named as in [`SanityResult`].
     #[must_use]
     pub fn has(self, spec: &str) -> bool {
         match self {
@@ -66,10 +66,10 @@ pub struct SanitySpec {
     pub dir: PathBuf,
     pub volume_bytes: u64,
     pub expanded_bytes: u64,
-    /// `mount` or `block`.
+    /// The kind of access: `mount` or `block`.
     pub access: &'static str,
     pub part: Part,
-    /// Whether ids of missing volumes and nodes have the form of EC2 ids instead of words.
+    /// Whether the ids of missing volumes and nodes look like EC2 ids. Otherwise they are words.
     pub ec2_ids: bool,
     /// Whether to attach as many volumes as the node permits, and one more.
     pub attach_limit: bool,
@@ -84,10 +84,10 @@ pub struct SanityResult {
     pub skipped: BTreeMap<String, String>,
 }
 
-/// Part of each secret that the suite sends. No log of the driver may contain it.
+/// Part of every secret that the suite sends. No log of the driver may contain it.
 pub const SECRET: &str = "made-up-secret-of-csi-sanity";
 
-/// The calls that can have secrets, with their names in csi-sanity's file.
+/// The calls that may carry secrets, by their names in csi-sanity's file.
 const WITH_SECRETS: [&str; 13] = [
     "CreateVolumeSecret",
     "DeleteVolumeSecret",
@@ -108,7 +108,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
     crate::process::program(PROGRAM)
 }
 
-/// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
+/// Runs the suite for at most `bound`. Reports failed specs in the result, not as an error.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
     let report = spec.dir.join("report.json");
@@ -124,7 +124,7 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     let text = std::fs::read(&report)
         .with_context(|| format!("csi-sanity exited with {status} and without a report:\n{}", process.log_tail(40)))?;
     let mut result = parse(&text)?;
-    // Specs of other parts are also reported as skipped.
+    // The suite also reports the specs of other parts as skipped.
     result.skipped.retain(|name, _| spec.part.has(name));
     if status.success() != result.failed.is_empty() {
         bail!("csi-sanity exited with {status}, but reports {} failed specs", result.failed.len());

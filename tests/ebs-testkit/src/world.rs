@@ -27,19 +27,19 @@ use crate::run_dir::OwnDir;
 pub use builder::WorldBuilder;
 pub use ebs_sim::iam::Shipped;
 
-/// The time limit of the driver's start, on a busy machine.
+/// Time limit for the driver's start, on a busy machine.
 pub const READY_BOUND: Duration = Duration::from_secs(120);
-/// The time limit of the driver's drain and end. Its own limit is 20 s, and the machine may be busy.
+/// Time limit for the driver to drain and end. Its own limit is 20 s, but the machine may be busy.
 pub const STOP_BOUND: Duration = Duration::from_secs(120);
 
-/// Access key id of calls that a test makes itself and not through the driver: `Credential=EBSTESTSOWNCALLS0001/…`.
-/// They need no permissions. With any other key, or without one, a call counts as the driver's.
+/// Access key id of calls that the test itself makes instead of the driver: `Credential=EBSTESTSOWNCALLS0001/…`. They
+/// need no permissions. A call with any other key, or without one, counts as the driver's.
 pub const TESTS_OWN_KEY: &str = "EBSTESTSOWNCALLS0001";
 
 /// Runs a test with real devices and mounts: as root, in a private mount namespace.
 ///
 /// # Panics
-/// With the test's error and its causes, or if this process is not root.
+/// The test fails (the message has its error and the causes), or this process is not root.
 pub fn with_mounts<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -66,7 +66,7 @@ pub struct World {
     finished: bool,
 }
 
-/// The disks of the instances, which exist in EC2 before the test.
+/// The volumes and snapshots that exist in EC2 before the test, such as the root volumes of the instances.
 #[derive(Debug)]
 struct Baseline {
     volumes: BTreeSet<String>,
@@ -74,7 +74,8 @@ struct Baseline {
 }
 
 impl World {
-    /// Returns a builder of a world for the driver at `binary`: in a test, `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
+    /// Returns the builder of a world for the driver at `binary`. In a test, that is
+    /// `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
     pub fn builder(binary: impl Into<PathBuf>) -> WorldBuilder {
         WorldBuilder::new(binary.into())
     }
@@ -84,7 +85,7 @@ impl World {
         &self.path
     }
 
-    /// Returns the directory that is used as the kubelet's.
+    /// Returns the directory that serves as the kubelet's.
     pub fn kubelet_dir(&self) -> PathBuf {
         self.path.join("kubelet")
     }
@@ -93,7 +94,7 @@ impl World {
         self.client.socket()
     }
 
-    /// Returns the client, which survives restarts of the driver.
+    /// Returns the client, which keeps working after restarts of the driver.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
@@ -124,19 +125,19 @@ impl World {
         Ok(())
     }
 
-    /// Kills the driver with SIGKILL, as a crash does.
+    /// Kills the driver with SIGKILL, like a crash.
     pub fn kill_driver(&mut self) -> anyhow::Result<()> {
         self.driver()?.kill()
     }
 
-    /// Stops the driver and returns its end.
+    /// Stops the driver and returns how it ended.
     pub async fn stop_driver(&mut self) -> anyhow::Result<Ending> {
         let ending = self.driver()?.stop(STOP_BOUND).await?;
         self.driver = None;
         Ok(ending)
     }
 
-    /// Waits until the driver ends by itself. Returns its exit code and its output.
+    /// Waits until the driver ends on its own. Returns its exit code and its output.
     pub async fn driver_ended(&mut self, bound: Duration) -> anyhow::Result<(Option<i32>, String)> {
         let driver = self.driver()?;
         let status = driver.wait(bound).await?;
@@ -145,17 +146,18 @@ impl World {
         Ok((status.code(), output))
     }
 
-    /// Returns a volume on this machine's node, neither attached nor staged.
+    /// Returns a volume on this machine's node that is neither attached nor staged.
     pub async fn on_node(
         &self,
         volume: csi_proto::csi::Volume,
         access: &crate::csi_client::Access,
     ) -> anyhow::Result<VolumeOnNode> {
         let node = self.client.node_info().await.context("NodeGetInfo")?.node_id;
-        VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir()).context("the kubelet's directories")
+        VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir())
+            .context("create the kubelet's directories")
     }
 
-    /// Waits until `wanted` is true for the log, which all drivers of this world share.
+    /// Waits until `wanted` returns true for the log, which all drivers of this world share.
     pub async fn until_logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         let seen = async {
@@ -178,7 +180,7 @@ impl World {
         self.control.ledger(position).await
     }
 
-    /// Tags all instances, as their launcher would.
+    /// Tags all instances, as the program that launched them would.
     pub async fn tag_instances(&self, key: &str, value: &str) -> anyhow::Result<()> {
         let engine = self.sim.as_ref().context("the simulator has stopped")?.engine();
         let resources = engine.snapshot_of_state().await.instances.into_iter().map(|instance| instance.id).collect();
@@ -187,13 +189,13 @@ impl World {
         Ok(())
     }
 
-    /// Returns what the test has created in EC2 and not removed.
+    /// Returns the objects that the test has created in EC2 and not removed.
     pub async fn left_in_ec2(&self) -> anyhow::Result<Vec<String>> {
         Ok(self.baseline.new_in(&self.control.state().await?))
     }
 
-    /// Checks that nothing is left in EC2 and on the machine, stops the driver (exit code 0) and the simulator, and
-    /// checks that the policies allow all calls of the driver.
+    /// Checks that nothing is left in EC2 or on the machine, stops the driver (exit code 0) and the simulator, and
+    /// checks that the policies allow every call that the driver made.
     pub async fn finish(mut self) -> anyhow::Result<()> {
         let in_ec2 = self.left_in_ec2().await?;
         ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));

@@ -1,4 +1,4 @@
-//! Writes to a file system without pause while a test does something else to it.
+//! Writes to a file system continuously while a test changes it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::content;
 const CHUNK: u64 = 1 << 20;
 const CHUNK_BOUND: Duration = Duration::from_secs(180);
 
-/// Writes one file repeatedly, with a sync each time, until [`Self::end`] or drop.
+/// Writes one file repeatedly, with a sync after each write, until [`Self::end`] or drop.
 #[derive(Debug)]
 pub struct Writer {
     stop: Arc<AtomicBool>,
@@ -38,12 +38,12 @@ impl Writer {
         Self { stop, written, thread: Some(thread) }
     }
 
-    /// Returns how many MiB it has written.
+    /// Returns how many MiB were written so far.
     pub fn written_mib(&self) -> u64 {
         self.written.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has written more than at the call.
+    /// Waits until more was written than at the time of the call.
     pub async fn progress(&self) -> anyhow::Result<()> {
         let before = self.written_mib();
         let ended = || self.thread.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
@@ -58,7 +58,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Finishes the last chunk, and returns the hash of the file.
+    /// Finishes the last write, and returns the hash of the file.
     pub async fn end(mut self) -> anyhow::Result<String> {
         self.stop.store(true, Ordering::SeqCst);
         let thread = self.thread.take().context("a writer ends once")?;

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A rule forbids it in the present state (FailedPrecondition).
+    /// A rule forbids the call in the current state (FailedPrecondition).
     Rule,
     Failed,
     /// The request is invalid (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
@@ -24,7 +24,8 @@ pub(crate) enum Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Done,
-    /// The call failed. The kubelet treats the code as final: after a stage, that nothing is mounted.
+    /// The call failed with a code that the kubelet treats as final: after NodeStageVolume, it assumes that nothing is
+    /// mounted.
     Refused(Refusal, String),
     Unknown(String),
 }
@@ -37,9 +38,9 @@ impl Answer {
         };
         let text = status.message().to_owned();
         let code = status.code();
-        // The numbers of gRPC.
+        // gRPC status numbers.
         match i32::from(code) {
-            // Unknown: the code of a client whose service is killed in the middle of a call.
+            // Unknown is the code that a client gets when its service is killed in the middle of a call.
             2 => Self::Unknown(format!("{code:?}: {text}")),
             number if !is_final(number) => Self::Unknown(format!("{code:?}: {text}")),
             // FailedPrecondition and Internal.
@@ -50,7 +51,8 @@ impl Answer {
     }
 }
 
-/// Makes a call; the client may disconnect before its end. `keeper` watches the record of the volume's format.
+/// Makes a call. With `leave`, the client disconnects after that time. `keeper` watches the record of the volume's
+/// format.
 pub(crate) async fn call<T>(
     leave: Option<Duration>,
     keeper: &mut Keeper,

@@ -28,22 +28,22 @@ pub use server::serve;
 pub use store::Cut;
 
 const START_BOUND: Duration = Duration::from_secs(60);
-/// The time limit for the last user of a detached device to close it.
+/// How long the last user of a detached device may take to close it.
 const LET_GO: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The server process of the disks and its control connection.
+/// The server process of the disks, and the control connection to it.
 #[derive(Debug)]
 pub struct CutDisks {
     server: Process,
     control: BufReader<UnixStream>,
     mount: PathBuf,
-    /// The minor number of the mount, which is the kernel's name for the connection. `None` after the unmount, because
-    /// the number may then belong to another server's mount.
+    /// The minor device number of the mount, by which the kernel names the FUSE connection. `None` after the unmount,
+    /// because the number may then belong to another server's mount.
     connection: Option<u32>,
 }
 
-/// An attached disk, with an open handle of its device.
+/// An attached disk, with an open descriptor of its loop device.
 #[derive(Debug)]
 pub struct Attached {
     device: PathBuf,
@@ -52,12 +52,12 @@ pub struct Attached {
 }
 
 impl CutDisks {
-    /// Starts the server below the given directory: `program` with the arguments `disks --parent P --mount M --socket
-    /// S`. It mounts in the caller's mount namespace.
+    /// Starts the server below the given directory: `program disks --parent P --mount M --socket S`. The server mounts
+    /// its files in the caller's mount namespace.
     pub async fn start(program: &Path, place: &Path) -> anyhow::Result<Self> {
         clear_lost_devices(&place.join("thawed"));
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
-        fs::create_dir(&mount).context("the directory of the disks")?;
+        fs::create_dir(&mount).context("create the directory of the disks")?;
         let mut args: Vec<std::ffi::OsString> = vec!["disks".into()];
         args.extend(["--parent".into(), std::process::id().to_string().into()]);
         args.extend(["--mount".into(), mount.clone().into(), "--socket".into(), socket.clone().into()]);
@@ -102,7 +102,7 @@ impl CutDisks {
         self.mount.join(node.to_string())
     }
 
-    /// Creates a blank, detached disk. `can_zero`: it supports write-zeroes and discard.
+    /// Creates a blank, detached disk. `can_zero` is whether it supports write-zeroes and discard.
     pub fn add(&mut self, volume: &VolumeId, bytes: u64, can_zero: bool) -> anyhow::Result<()> {
         let can_zero = if can_zero { "zeros" } else { "plain" };
         self.ask(&format!("add {} {bytes} {can_zero}", Self::file(volume))).map(drop)
@@ -118,7 +118,7 @@ impl CutDisks {
         self.ask(&format!("arm {} {seed} {changes}", Self::file(volume))).map(drop)
     }
 
-    /// Cancels [`Self::arm`], and returns the cut if it has happened.
+    /// Cancels [`Self::arm`]. Returns the cut if it has already happened.
     pub fn disarm(&mut self, volume: &VolumeId) -> anyhow::Result<Option<Cut>> {
         self.ask(&format!("disarm {}", Self::file(volume))).map(|answer| cut_of(&answer))
     }
@@ -131,18 +131,18 @@ impl CutDisks {
         self.ask(&format!("power {}", Self::file(volume))).map(drop)
     }
 
-    /// Makes all writes durable, as after an orderly detach.
+    /// Makes all writes durable, as in an orderly detach.
     pub fn flush(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("flush {}", Self::file(volume))).map(drop)
     }
 
-    /// Pulls the disk from its machine, as EC2 does when it detaches a volume. The disk keeps all data that was written
-    /// to it, and loses what the machine still has in memory.
+    /// Removes the disk from its machine, like EC2 when it detaches a volume. The disk keeps all data that was written
+    /// to it; data that is still in the machine's memory is lost.
     pub fn pull(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("pull {}", Self::file(volume))).map(drop)
     }
 
-    /// Plugs a pulled disk in again.
+    /// Connects a removed disk again.
     pub fn plug(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("plug {}", Self::file(volume))).map(drop)
     }
@@ -151,19 +151,19 @@ impl CutDisks {
         self.ask(&format!("wipe {}", Self::file(volume))).map(drop)
     }
 
-    /// Returns the number of flushes, and the number of pages that are not flushed.
+    /// Returns the number of flushes, and the number of unflushed pages.
     pub fn flushes(&mut self, volume: &VolumeId) -> anyhow::Result<(u64, u64)> {
         let answer = self.ask(&format!("flushes {}", Self::file(volume)))?;
         let (flushes, unflushed) = answer.split_once(' ').context("two numbers")?;
         Ok((flushes.parse()?, unflushed.parse()?))
     }
 
-    /// Enlarges a disk. An attached device sees it after [`Attached::look_again`].
+    /// Enlarges a disk. An attached loop device has the new size after [`Attached::look_again`].
     pub fn resize(&mut self, volume: &VolumeId, bytes: u64) -> anyhow::Result<()> {
         self.ask(&format!("size {} {bytes}", Self::file(volume))).map(drop)
     }
 
-    /// Returns the file of a disk in the directory of a node.
+    /// Returns the path of a disk's file in the directory of a node.
     pub fn backing(&self, volume: &VolumeId, node: usize) -> PathBuf {
         self.directory_of_node(node).join(Self::file(volume))
     }
@@ -172,14 +172,14 @@ impl CutDisks {
         &self.server
     }
 
-    /// Aborts the connection to the server: every request fails from now on.
+    /// Aborts the FUSE connection to the server, so that every request fails from now on.
     pub fn abort(&self) {
         if let Some(connection) = self.connection {
             abort(connection, &self.mount);
         }
     }
 
-    /// Stops the server and all requests that wait for it, and unmounts the file system. A second call does nothing.
+    /// Ends the server and all requests that wait for it, and unmounts the file system. A second call does nothing.
     pub fn end(&mut self) -> anyhow::Result<()> {
         if self.connection.is_none() {
             return Ok(());
@@ -208,8 +208,8 @@ fn cut_of(answer: &str) -> Option<Cut> {
     Some(Cut { kept, lost, torn })
 }
 
-/// Detaches the loop devices over files whose mount and process are gone. The process was killed right after it had
-/// attached them, or had frozen their file systems. The id of a volume contains the process.
+/// Detaches the loop devices over files whose mount and process are gone. That process was killed right after it
+/// attached them, or it had frozen their file systems. The id of a volume contains the process id.
 fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let Some(process) = backing_of(&entry.path()).and_then(|file| owner_of_lost(file.to_str()?)) else { continue };
@@ -227,7 +227,8 @@ fn clear_lost_devices(place: &Path) {
     }
 }
 
-/// Returns the owner of a backing file whose mount is gone, which the kernel shows as `/1/vol-0<process><number>.img`.
+/// Returns the process that owned a backing file whose mount is gone. The kernel shows such a file as
+/// `/1/vol-0<process><number>.img`.
 fn owner_of_lost(backing: &str) -> Option<u32> {
     let (node, file) = backing.strip_prefix('/')?.split_once('/')?;
     node.parse::<usize>().ok()?;
@@ -235,7 +236,7 @@ fn owner_of_lost(backing: &str) -> Option<u32> {
     u32::from_str_radix(digits.get(..8)?, 16).ok()
 }
 
-/// Aborts a connection if its server cannot end it: the kernel fails every request from now on.
+/// Aborts a FUSE connection that its server cannot end, so that the kernel fails every request from now on.
 fn abort(connection: u32, mount: &Path) {
     let place = mount.with_file_name("connections");
     let aborted = with_connections(&place, || fs::write(place.join(connection.to_string()).join("abort"), "1"));
@@ -244,7 +245,7 @@ fn abort(connection: u32, mount: &Path) {
     }
 }
 
-/// Mounts the kernel's list of FUSE connections temporarily, because only distributions with systemd mount it.
+/// Mounts the kernel's list of FUSE connections temporarily. Only distributions with systemd mount it permanently.
 fn with_connections<T>(place: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     fs::create_dir_all(place)?;
     rustix::mount::mount("fusectl", place, "fusectl", MountFlags::empty(), None)?;
@@ -261,7 +262,8 @@ impl Attached {
         let device = PathBuf::from(output.trim());
         let held = File::open(&device).with_context(|| format!("open {}", device.display()))?;
         clear_read_only(&device)?;
-        // For a device in use, this sets autoclear: it is detached with its last user, even if that is killed.
+        // For a device in use, this sets autoclear: the kernel detaches it after its last user, even if that user is
+        // killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
         let is_there = backing_of(&attached.device).as_ref() == Some(&attached.backing);
@@ -269,7 +271,7 @@ impl Attached {
         Ok(attached)
     }
 
-    /// Makes the kernel read the disk's new size.
+    /// Makes the kernel read the new size of the disk.
     pub async fn look_again(&self) -> anyhow::Result<()> {
         tool(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }

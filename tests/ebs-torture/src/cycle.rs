@@ -1,4 +1,4 @@
-//! One cycle: rounds of steps, some with a fault, then the end of all faults and the final checks.
+//! One cycle: rounds of steps, some of them with a fault, then the end of all faults and the final checks.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,16 +24,16 @@ use crate::settle;
 use crate::shared::{Counts, Place, Shared};
 use crate::volume::Volume;
 
-/// A cycle takes a second or two. One that runs longer than this hangs.
+/// A cycle takes one or two seconds. A cycle that takes longer than this limit hangs.
 const CYCLE: Duration = Duration::from_secs(900);
 const NODES: usize = 2;
-/// Most disks get their file systems in this number of rounds.
+/// Number of early rounds, in which most disks get their file systems.
 const EARLY: u64 = 4;
 
 /// The options of a cycle.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program whose `serve` is the service and whose `disks` serves the disks: `ebs-torture` itself.
+    /// The program to start: `ebs-torture` itself, whose `serve` is the service and whose `disks` serves the disks.
     pub program: PathBuf,
     pub planted: Option<Planted>,
 }
@@ -43,7 +43,7 @@ pub struct Options {
 pub struct Failure {
     pub seed: u64,
     pub rule: String,
-    /// The steps, and the end of the services' logs.
+    /// The trace of the steps, and the end of the services' logs.
     pub trace: String,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Cycle {
     pub(crate) shared: Shared,
     pub(crate) volumes: Vec<Volume>,
     rng: SplitMix64,
-    /// The tool of a planted bug.
+    /// The replaced tool of a planted bug.
     _tool: Option<ReplacedTool>,
-    // The last field: the directory is removed after everything that uses it.
+    // The last field, so that the directory is removed after everything that uses it.
     place: OwnDir,
 }
 
@@ -186,7 +186,7 @@ impl Cycle {
         Ok(())
     }
 
-    /// Makes a step of every volume concurrently, and perhaps a fault.
+    /// Makes one step of each volume concurrently, perhaps with a fault.
     async fn round(&mut self, is_early: bool) -> anyhow::Result<()> {
         let volumes = self.volumes.len() as u64;
         let fault = match self.shared.planted {
@@ -213,7 +213,7 @@ impl Cycle {
         self.bring_back().await
     }
 
-    /// Boots nodes and restarts services after power cuts and kills.
+    /// Boots nodes again after power cuts, and restarts services that were killed.
     async fn bring_back(&mut self) -> anyhow::Result<()> {
         for node in 0..NODES {
             let has_booted = self.shared.nodes[node].is_down.get();
@@ -225,7 +225,7 @@ impl Cycle {
             }
             let shared = &self.shared;
             for volume in self.volumes.iter_mut().filter(|volume| has_booted && volume.at == node) {
-                // The pods from before are gone, and the orchestrator unpublishes their volumes.
+                // The boot has ended the pods, so the orchestrator unpublishes their volumes.
                 settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
                 settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, true, None).await).await?;
             }
@@ -274,13 +274,13 @@ impl Cycle {
         Ok(())
     }
 
-    /// Ends everything of this cycle, however it ended.
+    /// Ends everything that belongs to this cycle, whatever its outcome.
     fn sweep(mut self) -> anyhow::Result<()> {
         for node in &self.shared.nodes {
             node.stop()?;
         }
         let mut thawed = Ok(());
-        // First the disks, so that requests that wait for them end, and the next steps cannot hang.
+        // End the disks first. Requests that wait for them then fail, so that the next steps cannot hang.
         self.shared.disks.borrow_mut().abort();
         for volume in &mut self.volumes {
             volume.trouble.end();

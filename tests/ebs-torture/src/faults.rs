@@ -1,4 +1,4 @@
-//! Faults of a node or a disk during the work on volumes.
+//! Faults of a node or a disk while volumes are in use.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     After(Duration),
-    /// This long after the node's service has recorded that it formats.
+    /// This long after the node's service has written the record of a format.
     InFormat(Duration),
     /// This long after the service has started a tool that changes a disk.
     InTool(Duration),
@@ -24,27 +24,27 @@ pub(crate) enum Moment {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// `kill -9` of the service, optionally with its tools, which continue otherwise.
+    /// `kill -9` of the service. Its tools are killed too with `with_tools`; otherwise they continue.
     Kill {
         with_tools: bool,
     },
-    /// `kill -9` of a tool alone.
+    /// `kill -9` of a tool alone; its service continues.
     KillTool,
     CutNode,
-    /// A disk loses power while its node keeps it.
+    /// A disk loses power, but its node does not.
     CutDisk,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The fault affects the node or the disk of this volume.
+    /// The volume whose node or disk the fault affects.
     pub(crate) volume: usize,
     pub(crate) moment: Moment,
     pub(crate) blow: Blow,
 }
 
 impl Fault {
-    /// Draws a fault, or none in many rounds. Early in a cycle, formats are the most frequent target.
+    /// Draws a fault. In many rounds, returns `None`. Early in a cycle, most faults hit a format.
     pub(crate) fn any(rng: &mut SplitMix64, volumes: u64, is_early: bool) -> Option<Self> {
         let blow = match rng.below(100) {
             0..30 => return None,
@@ -74,12 +74,12 @@ impl Fault {
         Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow }
     }
 
-    /// Returns the affected node. The volume may move meanwhile.
+    /// Returns the affected node. The volume may move until the fault happens.
     fn node(self, shared: &Shared) -> usize {
         shared.places[self.volume].at.get().unwrap_or(0)
     }
 
-    /// Waits for the moment and causes the fault. The future can be dropped: it does nothing before the fault.
+    /// Waits for the moment and then causes the fault. Dropping the future before that moment cancels the fault.
     pub(crate) async fn strike(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
         let node = || &shared.nodes[self.node(shared)];
         match self.moment {
@@ -96,7 +96,7 @@ impl Fault {
                 }
                 tokio::time::sleep(after).await;
             }
-            // Nothing is written without power.
+            // Without power there are no writes, so the moment never comes.
             Moment::InWrites(_) if shared.places[self.volume].is_dead.get() => std::future::pending().await,
             Moment::InWrites(changes) => {
                 shared.arm(self.volume, seed, changes)?;
@@ -111,12 +111,12 @@ impl Fault {
         self.blow(shared, seed)
     }
 
-    /// At the end of a round, cancels a pending power cut, unless it has just happened.
+    /// Ends a round: cancels a pending power cut, or completes the fault if the cut has already happened.
     pub(crate) fn end(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
         if shared.has_struck() {
             self.blow(shared, seed)?;
         }
-        // It may have happened in between, because the kernel writes at any time.
+        // The power cut may have happened since the check, because the kernel writes at any time.
         if shared.disarm()?.is_some() { self.blow(shared, seed) } else { Ok(()) }
     }
 
@@ -152,7 +152,7 @@ impl Fault {
             }
             Blow::CutDisk => {
                 let place = &shared.places[self.volume];
-                // The disk of a volume that is moving is not written to, so the fault would never happen.
+                // Only a disk that has power can lose it.
                 if !node.is_down.get() && !place.is_dead.get() {
                     place.is_dead.set(true);
                     shared.cut(self.volume, seed)?;

@@ -11,12 +11,12 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);
-/// The kernel's error for a file system that is not frozen.
+/// The text of the kernel's error for a file system that is not frozen.
 const NOT_FROZEN: &str = "Invalid argument";
-/// The kernel finds an unmounted file system that it has kept only with the same type.
+/// The kernel reuses an unmounted file system that it keeps in memory only for a mount of the same type.
 const TYPES: [&str; 3] = ["ext4", "ext3", "xfs"];
 
-/// Freezes the file system that is mounted at a path. After an error, this call has not frozen it.
+/// Freezes the file system that is mounted at a path. If it returns an error, this call has not frozen it.
 pub(crate) async fn freeze(at: &Path) -> anyhow::Result<()> {
     tool(FSFREEZE, &["--freeze", &at.to_string_lossy()], BOUND).await.map(drop)
 }
@@ -26,8 +26,9 @@ pub(crate) async fn thaw(at: &Path) -> anyhow::Result<bool> {
     was_frozen(tool(FSFREEZE, &["--unfreeze", &at.to_string_lossy()], BOUND).await)
 }
 
-/// Thaws the file system of a device. If the device is not mounted in this thread's mount namespace, mounts it
-/// temporarily at `place`, which is created and removed. Returns whether it was frozen. Blocks while the tool runs.
+/// Thaws the file system of a device. If the device is not mounted in this thread's mount namespace, creates `place`,
+/// mounts the device there for the thaw, and removes `place`. Returns whether the file system was frozen. Blocks while
+/// the tool runs.
 pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read /proc/thread-self/mountinfo")?;
     let source = format!(" {} ", device.display());
@@ -37,7 +38,7 @@ pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     if let Some(at) = mount_points(&mounts).last() {
         return thaw_now(at);
     }
-    std::fs::create_dir_all(place).context("the place of a mount")?;
+    std::fs::create_dir_all(place).context("create the mount point")?;
     // Only a file system that the kernel has kept can be mounted for certain.
     let ways = [MountFlags::empty(), MountFlags::RDONLY].map(|flags| TYPES.map(|fs_type| (fs_type, flags)));
     let mut ways = ways.as_flattened().iter();

@@ -1,5 +1,5 @@
-//! `ebs-torture`: runs cycles of the node torture and prints the traces of failed ones. `serve` is the service that is
-//! killed. `vm` runs the tests in a virtual machine, and `guest` is its program inside.
+//! `ebs-torture`: runs cycles of the node torture and prints the traces of failed ones. `serve` is the service that
+//! cycles kill. `vm` runs the tests in a virtual machine, where `guest` is their program.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Fails if the parent has already ended: the kernel does not signal that for a parent that ended before the prctl.
+/// Fails if the parent process has already ended. The kernel sends no signal for a parent that ended before the prctl.
 fn lives(parent: u32) -> anyhow::Result<()> {
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the parent process has ended");

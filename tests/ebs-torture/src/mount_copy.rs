@@ -1,5 +1,5 @@
-//! A mount namespace with copies of mounts, as a container has that mounts the host's root without propagation: an
-//! unmount on the host leaves the copy mounted.
+//! A mount namespace with copies of mounts, as of a container that mounts the host's root without propagation: after an
+//! unmount on the host, the copy stays mounted.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use ebs_testkit::leftovers::mount_points;
 use ebs_testkit::mount_namespace::enter;
 use rustix::mount::UnmountFlags;
 
-/// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
+/// Copies of mounts, which last until the drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]
 pub(crate) struct MountCopy {
-    /// Closes the open file. Dropping it ends the thread.
+    /// The channel that makes the thread close the open file. Dropping it ends the thread.
     close: Option<Sender<()>>,
     closed: Receiver<()>,
     thread: Option<JoinHandle<()>>,
@@ -23,10 +23,10 @@ pub(crate) struct MountCopy {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
-    /// Of the mounts below this directory, the copy keeps only those at or below one of `kept`.
+    /// The directory whose mounts are filtered: the copy keeps only mounts at or below a path in `kept`.
     pub(crate) below: PathBuf,
     pub(crate) kept: Vec<PathBuf>,
-    /// A file or directory on a copied mount to hold open.
+    /// A file or directory on a copied mount that the thread keeps open.
     pub(crate) open: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl MountCopy {
                 Ok(open) => (open, Ok(())),
                 Err(error) => (None, Err(error)),
             };
-            // Each receive ends when the owner drops the copy.
+            // Each receive returns when the owner drops the copy.
             if ready.send(outcome).is_ok() && wait.recv().is_ok() {
                 drop(open);
                 let _gone = tell_closed.send(());
@@ -78,7 +78,7 @@ fn copy(what: &Copied) -> io::Result<Option<File>> {
     let table = std::fs::read("/proc/thread-self/mountinfo")?;
     let is_kept = |point: &Path| what.kept.iter().any(|kept| point.starts_with(kept));
     for point in mount_points(&table).iter().rev().filter(|point| point.starts_with(&what.below) && !is_kept(point)) {
-        // A mount below another detached one is already gone.
+        // Fails for a mount below another one that is already detached.
         let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     what.open.as_ref().map(File::open).transpose()

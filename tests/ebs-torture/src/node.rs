@@ -1,4 +1,4 @@
-//! A machine: its service, which is killed and restarted, its state directory, and its boot id.
+//! A simulated machine: its service, which is killed and restarted, its state directory, and its boot id.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 /// How long the service may take to start.
 const START: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(4);
-/// How long the unmount of a disk without power may take.
+/// How long unmounting a disk without power may take.
 const UNMOUNT: Duration = Duration::from_secs(60);
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
 
@@ -29,7 +29,7 @@ const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_grow
 pub(crate) struct Node {
     program: PathBuf,
     directory: PathBuf,
-    /// The directory of the files of the disks that are attached here.
+    /// The directory with the files of the disks that are attached to this node.
     devices: PathBuf,
     /// Whether the service may grow a mounted ext file system (CAP_SYS_RESOURCE).
     grows_mounted: bool,
@@ -50,7 +50,7 @@ impl Node {
         devices: PathBuf,
         grows_mounted: bool,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir(&directory).context("the directory of a node")?;
+        std::fs::create_dir(&directory).context("create the directory of a node")?;
         let node = Self {
             program: program.to_owned(),
             directory,
@@ -82,7 +82,7 @@ impl Node {
 
     fn name_this_boot(&self) -> anyhow::Result<()> {
         std::fs::write(self.boot_id(), format!("00000000-0000-4000-8000-{:012x}\n", self.cuts.get()))
-            .context("the boot id")
+            .context("write the boot id")
     }
 
     pub(crate) fn staging(&self, volume: &VolumeId) -> PathBuf {
@@ -144,7 +144,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns `None` while no service is running.
+    /// Returns a client of the service, or `None` while no service is running.
     pub(crate) fn client(&self) -> Option<NodeClient<Channel>> {
         Some(self.client.borrow().as_ref()?.node())
     }
@@ -158,7 +158,7 @@ impl Node {
 
     /// Kills the service with `kill -9`, optionally with its tools. Returns the number of tools.
     pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
-        // Before the kill, because nothing identifies orphans afterwards.
+        // Find the tools before the kill, because orphans cannot be identified afterwards.
         let tools = self.tools();
         self.kills.set(self.kills.get() + 1);
         self.client.replace(None);
@@ -187,7 +187,7 @@ impl Node {
     pub(crate) fn has_orphans(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut orphans = self.orphans.borrow_mut();
-        // The pidfd of an ended process is readable.
+        // The pidfd of a process becomes readable when the process ends.
         orphans.retain(|orphan| {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(orphan, PollFlags::IN)], Some(&now)).is_ok_and(|ended| ended == 0)
@@ -210,11 +210,12 @@ impl Node {
         Ok(())
     }
 
-    /// Unmounts everything that the stopped machine had mounted. The disks answer nothing, so nothing reaches them.
+    /// Unmounts everything that the stopped machine had mounted. The disks answer no request, so nothing is written to
+    /// them.
     pub(crate) async fn forget_mounts(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + UNMOUNT;
         loop {
-            let table = MountTable::read().await.context("the mount table")?;
+            let table = MountTable::read().await.context("read the mount table")?;
             let left = table.entries().iter().rev().find(|entry| entry.target.starts_with(&self.directory));
             let Some(left) = left.map(|entry| entry.target.clone()) else { return Ok(()) };
             let force = Instant::now() + LOOK > deadline;
@@ -240,7 +241,7 @@ impl Node {
 
     /// Returns the mounts at one path, oldest first.
     pub(crate) async fn mounts_at(&self, path: &Path) -> anyhow::Result<Vec<MountEntry>> {
-        let table = MountTable::read().await.context("the mount table")?;
+        let table = MountTable::read().await.context("read the mount table")?;
         Ok(table.entries().iter().filter(|entry| entry.target == path).cloned().collect())
     }
 
@@ -250,7 +251,7 @@ impl Node {
 }
 
 fn send_kill(process: &OwnedFd) {
-    // It may have ended by itself.
+    // The process may have ended on its own.
     let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
 }
 

@@ -1,5 +1,5 @@
-//! Bugs that are planted outside of the service, in its files on the disk or in its responses, to prove that the
-//! torture finds them. The service itself is the real one.
+//! Bugs that the torture plants outside of the service, in its files or in its responses, to prove that the torture
+//! finds them. The service itself is unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use ebs_ec2::VolumeId;
 pub enum Planted {
     /// The record of a format survives a failed call, and so permits a format in the next call.
     RecordOutlivesRefusal,
-    /// The record of a format survives the publication as a raw device, whose data is then overwritten by a format.
+    /// The record of a format survives a raw publish. A later format then overwrites the data of the raw device.
     RecordOutlivesRawPublish,
-    /// A mount remains after the volume is unstaged.
+    /// A mount stays after the volume is unstaged.
     MountStaysBehind,
     /// The record of a format is not durable when the service or its mkfs is killed.
     RecordNotKept,
-    /// Unstage reports success although the volume is still mounted or bound elsewhere.
+    /// NodeUnstageVolume reports success although the volume is still mounted or bound elsewhere.
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
     ForceWithoutRecord,
-    /// A stage whose file system cannot grow returns an error, and the volume stays mounted.
+    /// NodeStageVolume returns an error if the file system cannot grow, and the volume stays mounted.
     GrowthDecidesAccess,
-    /// A file system that a backup has frozen is still frozen when the volume is staged again.
+    /// A file system that a backup froze is still frozen when the volume is staged again.
     FrozenStaysFrozen,
-    /// An idle copy of a mount in another mount namespace holds the disk like one in use.
+    /// An unused copy of a mount in another mount namespace holds the disk like a used one.
     CopyHoldsVolume,
-    /// Unstage does not flush a pod's writes to a raw device.
+    /// NodeUnstageVolume does not flush a pod's writes to a raw device.
     FlushLeftOut,
     /// e2fsck repairs nothing, and reports that no repair was necessary.
     JournalErrorIgnored,
@@ -46,14 +46,15 @@ pub(crate) fn record_of(state: &Path, volume: &VolumeId) -> PathBuf {
     state.join(format!("format-{volume}"))
 }
 
-/// Keeps the service's record of a format, to restore it after it was correctly removed.
+/// Keeps a copy of the service's record of a format, so that a planted bug can restore it after the service has
+/// correctly removed it.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     kept: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Keeper {
-    /// Saves the record if it exists.
+    /// Copies the record if it exists.
     pub(crate) fn look(&mut self, record: &Path) {
         if let Ok(text) = fs::read(record)
             && !text.is_empty()
@@ -62,7 +63,7 @@ impl Keeper {
         }
     }
 
-    /// Restores a removed record. Returns true if there was one.
+    /// Restores the removed record. Returns true if there was one.
     pub(crate) fn put_back(&mut self) -> bool {
         match self.kept.take() {
             Some((path, text)) if !path.exists() => fs::write(path, text).is_ok(),
@@ -70,7 +71,7 @@ impl Keeper {
         }
     }
 
-    /// Forgets the record: after another attachment, it means nothing.
+    /// Forgets the record, which means nothing after another attachment.
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }

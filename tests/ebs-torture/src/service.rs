@@ -1,4 +1,4 @@
-//! The node service as a process that is killed.
+//! The node service, as a process that cycles kill.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct ServiceOptions {
     pub state: PathBuf,
     /// The directory of the simulated disks.
     pub devices: PathBuf,
-    /// The file with the boot id of this node. It changes with a power cut.
+    /// The file with the boot id of this node. A power cut changes its content.
     pub boot_id: PathBuf,
 }
 
@@ -41,10 +41,10 @@ pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
         boot_id: options.boot_id.clone(),
         ..MounterConfig::new(&options.state)
     };
-    let mounter = Mounter::new(config).context("the mounter")?;
+    let mounter = Mounter::new(config).context("create the mounter")?;
     let service = NodeService::new(node_options()?, mounter, Operations::new());
-    let endpoint = Endpoint::parse(&format!("unix://{}", options.socket.display())).context("the endpoint")?;
-    let bound = server::bind(&endpoint, 0o600).context("the socket")?;
+    let endpoint = Endpoint::parse(&format!("unix://{}", options.socket.display())).context("parse the endpoint")?;
+    let bound = server::bind(&endpoint, 0o600).context("bind the socket")?;
     let routes = Routes::new(NodeServer::new(service));
     let never = std::future::pending();
     server::serve(bound, routes, Arc::new(Unobserved), never, Duration::ZERO).await.context("serving")

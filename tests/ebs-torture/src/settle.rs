@@ -1,5 +1,6 @@
 //! The end of all faults: the driver alone stages each volume again, with all its data, or rejects it for a reason of a
-//! closed list ([`Exception`]). Each reason is proven: the manual repair in the documentation must then work.
+//! closed list ([`Exception`]). To prove the reason, the torture does the manual repair in the documentation, which
+//! must then work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::volume::Volume;
 /// How long the volume may take to reach its state after the faults.
 const SETTLE: Duration = Duration::from_secs(90);
 const RETRY: Duration = Duration::from_millis(40);
-/// How often a stage may fail before the torture checks whether an interrupted mkfs explains it.
+/// How often NodeStageVolume may fail before the torture checks whether an interrupted mkfs explains it.
 const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
@@ -56,8 +57,8 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
     end(volume, shared).await
 }
 
-/// Unstages the volume, whatever others have left on it. A pod does not get a file system that the kernel has made
-/// read-only, and the volume stays while a process in another mount namespace has a file open.
+/// Unstages the volume, whatever other programs have left on it. Also checks that a pod does not get a file system that
+/// the kernel has made read-only, and that the volume stays while a process in another mount namespace has a file open.
 async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     if volume.trouble.is_read_only && volume.is_staged(shared).await? {
         volume.publish(shared, false, None).await?;
@@ -75,7 +76,7 @@ async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await
 }
 
-/// Waits until no orphan works on the disk.
+/// Waits until no orphan uses the disk. Returns false if that takes too long.
 async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     let node = volume.node(shared);
     if node.is_file_system_at(&node.staging(&volume.id)).await? {
@@ -92,7 +93,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Stages it until that succeeds or is rejected. Returns the text of the rejection.
+/// Stages the volume until that succeeds or is rejected. Returns the text of the rejection.
 async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
     let deadline = Instant::now() + SETTLE;
     let mut failures = 0;
@@ -113,7 +114,7 @@ async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Resul
     }
 }
 
-/// Returns the exception that explains a rejection. Without one, a rule is violated.
+/// Returns the exception that explains a rejection. A rejection without an exception violates a rule.
 fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     let truth = &volume.truth;
     let names_what_it_found = why.contains("not blank") || why.contains("holds") || why.contains("blkid finds");
@@ -150,14 +151,14 @@ fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow
         }
         Exception::GrowthBrokenOff => {
             let device = volume.device()?.to_string_lossy().into_owned();
-            // Its exit code is a mask; the data afterwards counts.
+            // Only the data afterwards counts: the exit code is a bit mask.
             let _mask = run_tool(E2FSCK, &["-f", "-y", &device], SETTLE);
             Ok(())
         }
     }
 }
 
-/// Checks that a pod sees all data, and can write.
+/// Checks that a pod can read all data and can write.
 async fn use_it(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "publish", async |v, s| v.publish(s, false, None).await).await?;
     volume.write_file(shared, true).await?;
@@ -178,7 +179,7 @@ async fn end(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Repeats the call, as an orchestrator does, until it succeeds.
+/// Repeats the call until it succeeds, like an orchestrator.
 pub(crate) async fn until_done(
     volume: &mut Volume,
     shared: &Shared,

@@ -1,4 +1,4 @@
-//! State that the volumes of a cycle share: the nodes, the disks, the trace, and the counters.
+//! State that all volumes of a cycle share: the nodes, the disks, the trace and the counters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::planted::Planted;
 /// All reasons for which a volume may need a manual repair after the last fault, or be rejected for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exception {
-    /// The disk has data that the driver did not write: rejected, and the data stays.
+    /// The disk has data that the driver did not write. The driver rejects it, and the data stays.
     HoldsData,
-    /// The power was cut during the first mkfs: the disk has no file system, and a record is valid for one boot only.
+    /// A power cut interrupted the first mkfs. The disk has no file system, and the record is valid for one boot only.
     /// An administrator wipes the disk, which never had data.
     FormatCut,
-    /// The first mkfs was interrupted, and its record was removed by a later event: unstage, a raw publish, a growth of
-    /// the disk, an error. An administrator wipes the disk, which never had data.
+    /// The first mkfs was interrupted, and a later event removed its record: an unstage, a raw publish, a growth of the
+    /// disk, or an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
     /// An offline growth of ext was interrupted: `e2fsck -fy` by an administrator repairs it. The data is intact.
     GrowthBrokenOff,
@@ -39,7 +39,7 @@ impl Exception {
     }
 }
 
-/// The outcome of volumes without an exception.
+/// The outcome of a volume without an exception.
 pub const STAGED: &str = "staged by the driver alone";
 
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,7 @@ impl Counts {
         }
     }
 
-    /// Returns the outcomes of the volumes after the last fault, with their numbers.
+    /// Returns the outcomes of the volumes after the last fault, and how often each occurred.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let all = std::iter::once(STAGED).chain(Exception::ALL.map(Exception::as_str));
         all.map(|outcome| (outcome, self.of(outcome))).collect()
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// Formats the events; [`Counts::outcomes`] has the outcomes.
+/// Formats the events. [`Counts::outcomes`] returns the outcomes.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcomes = Exception::ALL.map(Exception::as_str);
@@ -81,13 +81,13 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The state of a disk outside of its volume, so that a fault can happen at any moment.
+/// The part of a disk's state that a fault can access at any moment, outside of its `Volume`.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: VolumeId,
     pub(crate) at: Cell<Option<usize>>,
     pub(crate) cuts: Cell<u64>,
-    /// It has no power although its node has.
+    /// True if the disk has no power although its node does.
     pub(crate) is_dead: Cell<bool>,
 }
 
@@ -98,9 +98,9 @@ pub(crate) struct Shared {
     pub(crate) places: Vec<Place>,
     pub(crate) planted: Option<Planted>,
     pub(crate) counts: RefCell<Counts>,
-    /// The volume whose disk loses power in the middle of a write.
+    /// The volume whose disk will lose power in the middle of a write.
     pub(crate) armed: Cell<Option<usize>>,
-    /// Number of operations that no power cut may interrupt.
+    /// Number of operations in progress that no power cut may interrupt.
     uncut: Cell<u32>,
     trace: RefCell<Vec<(String, usize)>>,
     broken: RefCell<Option<String>>,
@@ -118,13 +118,13 @@ impl Shared {
         let line = line.into();
         let mut trace = self.trace.borrow_mut();
         match trace.last_mut() {
-            // A repeated call with the same result each time.
+            // The same call with the same result again: only count it.
             Some((last, times)) if *last == line => *times += 1,
             _ => trace.push((line, 1)),
         }
     }
 
-    /// Records a violated rule. The first one counts.
+    /// Records a violated rule. Only the first one counts.
     pub(crate) fn broken(&self, rule: impl Into<String>) {
         let rule = rule.into();
         self.tell(format!("BROKEN: {rule}"));
@@ -150,7 +150,7 @@ impl Shared {
         self.trace.borrow().iter().map(times).collect::<Vec<_>>().join("\n  ")
     }
 
-    /// Cuts the power of one disk, unless that has happened in the middle of a write.
+    /// Cuts the power of one disk, unless that has already happened in the middle of a write.
     pub(crate) fn cut(&self, volume: usize, seed: u64) -> anyhow::Result<()> {
         let place = &self.places[volume];
         let struck = if self.armed.get() == Some(volume) { self.disarm()? } else { None };
@@ -166,7 +166,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs something that no power cut may interrupt.
+    /// Runs an operation that no power cut may interrupt.
     pub(crate) async fn without_cuts<T>(&self, work: impl Future<Output = T>) -> T {
         self.uncut.set(self.uncut.get() + 1);
         let done = work.await;
@@ -184,7 +184,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Cancels that, and returns the cut if it has happened.
+    /// Cancels [`Self::arm`]. Returns the cut if it has already happened.
     pub(crate) fn disarm(&self) -> anyhow::Result<Option<Cut>> {
         match self.armed.take() {
             Some(volume) => self.disks.borrow_mut().disarm(&self.places[volume].id),

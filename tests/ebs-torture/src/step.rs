@@ -11,7 +11,7 @@ pub(crate) enum Step {
         raw: bool,
     },
     WriteFile,
-    /// The data is safe only once the volume is unstaged.
+    /// Writes a file without a sync, so that its data is safe only once the volume is unstaged.
     WriteWithoutSync,
     WriteRaw {
         synced: bool,
@@ -23,22 +23,22 @@ pub(crate) enum Step {
     Unstage,
     Enlarge,
     Expand,
-    /// The disk grows, and the tools that grow the file system fail.
+    /// The disk grows, but the tools that grow the file system fail.
     StageWithoutGrowth,
-    /// A backup freezes the file system, and never thaws it.
+    /// A backup freezes the file system and never thaws it.
     Freeze,
-    /// Another mount namespace copies the volume's mounts.
+    /// Another mount namespace gets copies of the volume's mounts.
     CopyMounts {
         is_open: bool,
     },
-    /// Corrupts metadata of the unmounted file system.
+    /// Damages metadata of the unmounted file system.
     Damage,
     /// The kernel finds an error in the mounted file system.
     KernelError,
 }
 
 impl Step {
-    /// Draws a step. A raw volume is mostly used as a raw device.
+    /// Draws a step. Most steps of a raw volume use it as a raw device.
     pub(crate) fn any(rng: &mut SplitMix64, is_raw: bool, is_made: bool) -> Self {
         let more = |is_raw: bool| if is_raw { 12 } else { 0 };
         let all = [

@@ -1,22 +1,22 @@
-//! What pods, backups and agents have left behind on a volume, and damage on its disk.
+//! Leftovers of pods, backups and agents on a volume, and damage on its disk.
 
 use crate::mount_copy::MountCopy;
 
-/// What others have left on a volume. It ends when the volume is unstaged, or its node loses power.
+/// Leftovers of other programs on a volume. They end when the volume is unstaged or its node loses power.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// A backup has frozen the file system, and its pod was deleted before it could thaw it.
     pub(crate) is_frozen: bool,
-    /// It was frozen at some time, and may still be.
+    /// The file system was frozen at some time, and may still be.
     pub(crate) was_frozen: bool,
-    /// Another mount namespace has a copy of the volume's mounts.
+    /// Copies of the volume's mounts in another mount namespace.
     pub(crate) copy: Option<MountCopy>,
     pub(crate) copy_is_used: bool,
-    /// The kernel has found errors and rejects writes.
+    /// The kernel has found errors in the file system and rejects writes.
     pub(crate) is_read_only: bool,
-    /// Metadata on the disk is wrong, and `e2fsck -p` repairs it.
+    /// Metadata on the disk is damaged in a way that `e2fsck -p` repairs.
     pub(crate) is_damaged: bool,
-    /// The disk has grown and the file system may not have.
+    /// The disk has grown, and the file system perhaps has not.
     pub(crate) must_grow: bool,
 }
 
@@ -41,7 +41,7 @@ impl Trouble {
         self.is_frozen || self.copy.is_some() || self.is_read_only
     }
 
-    /// Forgets everything: the volume is unstaged, or its node has lost power.
+    /// Forgets all leftovers, because the volume is unstaged or its node has lost power.
     pub(crate) fn end(&mut self) {
         self.copy = None;
         (self.is_frozen, self.is_read_only) = (false, false);

@@ -1,4 +1,4 @@
-//! The known state of a disk, without a call of the driver.
+//! The torture's knowledge of a disk, gained without calls of the driver.
 
 use std::fs::File;
 use std::io;
@@ -29,42 +29,43 @@ impl Raw {
     }
 }
 
-/// What must hold, and what may.
+/// What must be on the disk, and what may be.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     pub(crate) files: Vec<Kept>,
     /// Acknowledged bytes on the device, from a raw user or another program.
     pub(crate) raw: Vec<Raw>,
-    /// Files that were written and not synced: safe once the volume is unstaged.
+    /// Files that were written but not synced. They are safe once the volume is unstaged.
     pub(crate) unsynced: Vec<Kept>,
-    /// Bytes that a raw user wrote to the device and did not sync: safe once the volume is unstaged.
+    /// Bytes that a raw user wrote to the device but did not sync. They are safe once the volume is unstaged.
     pub(crate) unflushed: Vec<Raw>,
-    /// The device may have bytes that were not acknowledged, which correctly cause a rejection.
+    /// True if the device may have bytes that were not acknowledged, which are a correct reason for a rejection.
     pub(crate) maybe_raw: bool,
-    /// The volume was staged once: it has a file system.
+    /// True once the volume was staged, so that it has a file system.
     pub(crate) has_file_system: bool,
-    /// A stage ended without a response or in a failure: an mkfs may have been interrupted, or may still be running.
+    /// True if a NodeStageVolume call ended without a response or in a failure: an mkfs may have been interrupted, or
+    /// may still be running.
     pub(crate) unclear: bool,
-    /// An mkfs may have been interrupted whose record was correctly removed since.
+    /// True if an mkfs may have been interrupted whose record was correctly removed afterwards.
     pub(crate) half: bool,
-    /// The power may have been cut in the middle of an mkfs.
+    /// True if a power cut may have interrupted an mkfs.
     pub(crate) half_by_cut: bool,
-    /// An offline growth may have been interrupted.
+    /// True if an offline growth may have been interrupted.
     pub(crate) half_grown: bool,
-    /// The last stage failed with a response.
+    /// True if the last NodeStageVolume call returned a final error.
     pub(crate) refused: bool,
     pub(crate) named: usize,
 }
 
 impl Truth {
-    /// Records that the record of an interrupted format, if any, is gone.
+    /// Records that any record of an interrupted format is gone.
     pub(crate) fn record_forgotten(&mut self) {
         self.half |= self.unclear;
         self.unclear = false;
     }
 
-    /// Records that the volume is unstaged and its disk always had power: all writes are safe. Returns the writes to
-    /// the device that are safe only since then.
+    /// Records that the volume is unstaged and its disk always had power, so that all writes are safe. Returns the
+    /// writes to the device that became safe only now.
     pub(crate) fn let_go(&mut self) -> Vec<Raw> {
         self.files.append(&mut self.unsynced);
         let flushed = std::mem::take(&mut self.unflushed);
@@ -72,7 +73,8 @@ impl Truth {
         flushed
     }
 
-    /// Records a power cut: an earlier record is no longer valid, and bytes that were being written are old or new.
+    /// Records a power cut. An earlier record of a format is no longer valid, and bytes that were being written are
+    /// either old or new.
     pub(crate) fn power_lost(&mut self) {
         self.half_by_cut |= !self.has_file_system && (self.unclear || self.half);
         self.unclear = false;
@@ -87,7 +89,7 @@ impl Truth {
     }
 }
 
-/// Returns the files below a mount of the volume that differ from what was written.
+/// Returns the files below a mount of the volume that differ from the written data.
 pub(crate) async fn missing_below(files: &[Kept], mount: PathBuf) -> Vec<String> {
     let files = files.to_vec();
     let look = move || {
@@ -97,7 +99,7 @@ pub(crate) async fn missing_below(files: &[Kept], mount: PathBuf) -> Vec<String>
     tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| vec!["all".to_owned()])
 }
 
-/// Returns the raw bytes that differ from what was written.
+/// Returns the offsets of raw bytes that differ from the written data.
 pub(crate) async fn missing_on(raw: &[Raw], device: PathBuf) -> io::Result<Vec<u64>> {
     let raw = raw.to_vec();
     let look = move || {
@@ -115,7 +117,7 @@ pub(crate) async fn missing_on(raw: &[Raw], device: PathBuf) -> io::Result<Vec<u
     tokio::task::spawn_blocking(look).await.map_err(io::Error::other)?
 }
 
-/// Returns whether the device is free: no mount anywhere, no mkfs.
+/// Returns whether the device is free, that is, not mounted anywhere and not in use by mkfs.
 pub(crate) fn is_free(device: &Path) -> io::Result<bool> {
     const O_EXCL: i32 = 0o200;
     match File::options().read(true).custom_flags(O_EXCL).open(device) {

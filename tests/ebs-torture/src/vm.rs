@@ -39,9 +39,9 @@ pub struct Arguments {
     console: bool,
 }
 
-/// Runs the tests. Returns whether all passed.
+/// Runs the tests. Returns whether all have passed.
 pub async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let dir = OwnDir::new("vm-").context("a directory for the machine")?;
+    let dir = OwnDir::new("vm-").context("create a directory for the machine")?;
     let deadline = Instant::now() + Duration::from_secs(arguments.limit);
     let (mut passed, mut failed) = (0, 0);
     for (place, kernel) in arguments.kernel.iter().enumerate() {
@@ -58,7 +58,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
                 directory: dir.path().to_owned(),
             };
             let disks = dir.path().join(format!("disks-{place}-{suite:?}"));
-            std::fs::create_dir(&disks).context("a directory for the disks")?;
+            std::fs::create_dir(&disks).context("create a directory for the disks")?;
             let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
             run.boots(boot, arguments.console, deadline).await?;
             (passed, failed) = (passed + run.passed, failed + run.failed);
@@ -75,7 +75,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Returns the name of the one kernel below a directory.
+/// Returns the name of the only kernel below a directory.
 fn release(kernel: &Path) -> anyhow::Result<String> {
     let missing = || format!("no kernel in {}", kernel.display());
     let entries = std::fs::read_dir(kernel.join("boot")).with_context(missing)?;
@@ -116,11 +116,11 @@ impl Run {
         let mut to = line;
         loop {
             let left = deadline.checked_duration_since(Instant::now()).context("time limit exceeded")?;
-            line.set_read_timeout(Some(left.max(Duration::from_millis(1)))).context("a bound for the line")?;
+            line.set_read_timeout(Some(left.max(Duration::from_millis(1)))).context("set a time limit for the line")?;
             let mut text = String::new();
             let read = from.read_line(&mut text).context("no message from the machine within the time limit")?;
             ensure!(read > 0, "the machine has stopped");
-            // The kernel may print something before the tests begin.
+            // Skip lines that the kernel prints before the tests begin.
             let Ok(said) = serde_json::from_str::<Said>(&text) else { continue };
             let outcome = match said {
                 Said::Passed { test, seconds } => {
@@ -142,7 +142,7 @@ impl Run {
                 asked => self.done(machine, asked).await,
             };
             let answer = Answer { error: outcome.err().map(|error| format!("{error:#}")) };
-            let mut text = serde_json::to_vec(&answer).context("an answer")?;
+            let mut text = serde_json::to_vec(&answer).context("format an answer")?;
             text.push(b'\n');
             to.write_all(&text).context("write to the line")?;
         }

@@ -1,4 +1,4 @@
-//! One volume of a cycle: the actions of an orchestrator, a pod and another program on it, and its known state
+//! One volume of a cycle: the actions of an orchestrator, a pod and another program on it, and its expected state
 //! afterwards.
 
 use std::os::unix::fs::MetadataExt;
@@ -36,14 +36,14 @@ pub(crate) struct Volume {
     pub(crate) fs_type: &'static str,
     pub(crate) bytes: u64,
     pub(crate) at: usize,
-    /// `None` only while it moves.
+    /// The attached disk; `None` only while it moves.
     pub(crate) disk: Option<Attached>,
-    /// Number of attachments, because each has a different attach time.
+    /// Number of attachments so far. Each has a different attach time.
     pub(crate) attachments: u32,
     pub(crate) truth: Truth,
     pub(crate) keeper: Keeper,
     pub(crate) trouble: Trouble,
-    /// The tools that grow file systems fail now.
+    /// True while the tools that grow file systems fail.
     pub(crate) growth_fails: bool,
     is_raw: bool,
     pub(crate) rng: SplitMix64,
@@ -95,7 +95,7 @@ impl Volume {
         shared.broken(format!("volume {} ({}): {rule}", self.index, self.fs_type));
     }
 
-    /// Returns whether its disk has had power since `cuts_before`. After a power cut, a read proves nothing.
+    /// Returns whether the disk has had power since `cuts_before`. If not, a read proves nothing.
     pub(crate) fn has_power(&self, shared: &Shared, cuts_before: u64) -> bool {
         let place = &shared.places[self.index];
         let has_struck = || shared.armed.get() == Some(self.index) && shared.has_struck();
@@ -115,7 +115,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Attaches it after a power cut. For EC2, it is the same attachment.
+    /// Attaches the disk after a power cut of its node. For EC2, it is still the same attachment.
     pub(crate) async fn attach_after_boot(&mut self, shared: &Shared) -> anyhow::Result<()> {
         self.attach(shared, self.at).await?;
         self.attachments -= 1;
@@ -130,7 +130,7 @@ impl Volume {
         }
     }
 
-    /// Makes a random step. In some steps, the client disconnects in the middle.
+    /// Makes a random step. In some steps, the client disconnects before the response.
     pub(crate) async fn step(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let mut step = Step::Stage { spoilt: false };
         for _ in 0..7 {
@@ -180,7 +180,7 @@ impl Volume {
         let node = self.node(shared);
         let (is_frozen, is_read_only) = (self.trouble.is_frozen, self.trouble.is_read_only);
         match step {
-            // A write to a frozen file system waits for its thaw, and no process would thaw it.
+            // A write to a frozen file system waits for the thaw, and no process would thaw it.
             Step::WriteFile | Step::WriteWithoutSync | Step::Expand | Step::Enlarge | Step::StageWithoutGrowth
                 if is_frozen =>
             {
@@ -236,13 +236,13 @@ impl Volume {
         answer
     }
 
-    /// What is mounted or bound at a path must be this volume's disk.
+    /// Checks that the mount or bind at a path is this volume's disk.
     async fn look_whose_disk_is_at(&self, shared: &Shared, at: &Path, cuts: u64) -> anyhow::Result<()> {
-        let own = self.device()?.metadata().context("the disk's number")?.rdev();
+        let own = self.device()?.metadata().context("read the disk's number")?.rdev();
         let shown = self.node(shared).mounts_at(at).await?.last().cloned();
         let number = match shown {
             Some(entry) if entry.device.major != 0 => Some(makedev(entry.device.major, entry.device.minor)),
-            // A device node is bound there.
+            // A device node is bound to the path.
             Some(_) => at.metadata().ok().map(|node| node.rdev()),
             None => None,
         };

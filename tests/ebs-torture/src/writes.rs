@@ -1,4 +1,4 @@
-//! Writes of pods and other programs, and which of them were acknowledged as safe.
+//! Writes of pods and other programs. Records which of them were acknowledged as safe.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::truth::{Kept, Raw, has_magic, is_free};
 use crate::volume::{MIB, Volume};
 
-/// The size of the ranges at both ends of a disk that a blank proof reads completely.
+/// Size of the ranges at both ends of a disk that every blank proof reads in full.
 const READ_WHOLE: u64 = MIB;
 const MOST_FILES: usize = 24;
 
@@ -52,8 +52,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes to the raw device as a pod. Without a sync, the data stays in memory after the pod has closed the device:
-    /// this process keeps a descriptor open, as an agent might, and only the last close writes the data out.
+    /// Writes to the raw device like a pod. Without a sync, the data stays in memory even after the pod has closed the
+    /// device: this process keeps a descriptor open, as an agent might, and the kernel writes the data only at the last
+    /// close.
     pub(crate) async fn write_raw(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         if !self.is_raw_published(shared).await? {
             return Ok(());
@@ -62,7 +63,7 @@ impl Volume {
         self.put(shared, target, "a pod", synced).await
     }
 
-    /// Writes to the disk as another program, after the driver has refused to use it.
+    /// Writes to the disk like another program, after the driver has rejected the disk.
     pub(crate) async fn write_foreign(&mut self, shared: &Shared) -> anyhow::Result<()> {
         if !self.truth.refused {
             return Ok(());
@@ -77,7 +78,7 @@ impl Volume {
         let device = self.device()?;
         let quiet =
             !self.truth.has_file_system && !self.truth.unclear && self.truth.raw.len() + self.truth.unflushed.len() < 8;
-        // A disk without power cannot be read.
+        // A disk without power cannot be read, so it counts as not writable.
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 

@@ -17,11 +17,12 @@ use ebs_torture::cut_disk::{Attached, CutDisks};
 use ebs_torture::{Counts, Exception, Failure, Options, Planted, STAGED, run_seeds};
 
 const CYCLES: u64 = 100;
-/// It takes less than a minute on an idle machine. A busy machine runs fewer cycles.
+/// Time limit of the run, which takes less than a minute on an idle machine. A busy machine runs fewer cycles.
 const BOUND: Duration = Duration::from_secs(240);
-/// Every planted bug must be found within this number of cycles.
+/// The number of cycles within which every planted bug must be found.
 const CYCLES_FOR_A_BUG: u64 = 400;
-/// It takes a minute at most on an idle machine. On two cores with a load of 40, one cycle takes twenty seconds.
+/// Time limit of the search for one bug, which takes at most a minute on an idle machine. On two cores with a load of
+/// 40, one cycle takes twenty seconds.
 const BOUND_FOR_A_BUG: Duration = Duration::from_secs(300);
 const THREADS: u64 = 2;
 
@@ -44,14 +45,14 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
     (failed, cycles, counts)
 }
 
-/// Nothing acknowledged is lost, nothing with data is formatted, and nothing is left behind.
+/// No acknowledged data is lost, no disk with data is formatted, and nothing is left behind.
 #[test]
-fn nodes_with_kills_and_power_cuts_keep_acknowledged_data() {
+fn acknowledged_data_survives_kills_and_power_cuts() {
     let (failed, cycles, counts) = failures(CYCLES, BOUND, None);
     let traces: Vec<String> = failed.iter().map(ToString::to_string).collect();
     assert!(failed.is_empty(), "{}", traces.join("\n"));
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
-    // A fault that never happens proves nothing.
+    // A fault that never happened would prove nothing.
     if cycles == CYCLES {
         for what in ["services killed", "nodes without power", "disks that lost unflushed data", "acknowledged files"] {
             assert!(counts.of(what) > 0, "no {what} in {cycles} cycles:\n{counts}");
@@ -60,8 +61,8 @@ fn nodes_with_kills_and_power_cuts_keep_acknowledged_data() {
     }
 }
 
-/// Returns the first seed of a search for a bug. Bugs that the first seeds do not find start where they were found
-/// before, so that a busy machine finds them within the time limit.
+/// Returns the first seed of a search for a bug. For a bug that only later seeds find, it is close to such a seed, so
+/// that a busy machine finds the bug within the time limit.
 fn first_seed(bug: Planted) -> u64 {
     match bug {
         Planted::RecordOutlivesRawPublish => 60,
@@ -115,7 +116,7 @@ async fn disks(place: &Path) -> CutDisks {
     CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the disk server")
 }
 
-/// A flush of the loop device is a flush of the disk. Data that was written after it does not survive every cut.
+/// A flush of the loop device flushes the disk. Data that was written after the flush does not survive every cut.
 #[test]
 fn only_flushed_data_survives_every_power_cut() {
     in_mount_namespace(|| async {

@@ -1,4 +1,4 @@
-//! The address of a gRPC server: a local socket, or for tests, loopback.
+//! The address of a gRPC server: a local socket, or loopback in tests.
 
 use std::fmt;
 use std::net::SocketAddr;

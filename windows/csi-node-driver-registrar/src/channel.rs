@@ -11,11 +11,11 @@ use crate::address::Address;
 use crate::local;
 use crate::stream::{LinkState, heard};
 
-/// The minimum that every HTTP/2 server sends: the header of a frame.
+/// The minimum number of bytes that every HTTP/2 server sends: a frame header.
 const FRAME_HEAD: usize = 9;
 
-/// Connects to `address`. The channel reconnects when it is used after the connection was lost. `state` follows the
-/// connection.
+/// Connects to `address`. If the connection is lost, the channel reconnects at its next use. `state` receives the state
+/// of the connection.
 pub(crate) async fn channel(address: &Address, state: watch::Sender<LinkState>) -> Result<Channel, Error> {
     let address = address.clone();
     let connector = service_fn(move |_uri| {

@@ -13,7 +13,7 @@ use crate::address::{Address, BadAddress};
 use crate::platform::Platform;
 use crate::version;
 
-/// The probe mode of earlier releases.
+/// The argument that selects the probe mode of earlier releases.
 const PROBE: &str = "kubelet-registration-probe";
 
 #[derive(Debug, Args)]
@@ -30,10 +30,10 @@ struct Flags {
     /// Timeout of the driver's GetPluginInfo and of a whole health check
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = value::positive_duration)]
     timeout: Duration,
-    /// Address of /healthz: HOST:PORT or :PORT; empty: none
+    /// Address of /healthz: HOST:PORT or :PORT; empty disables it
     #[arg(long, default_value = "", value_name = "ADDRESS")]
     http_endpoint: String,
-    /// Deprecated: use --http-endpoint=:PORT; 0: none
+    /// Deprecated: use --http-endpoint=:PORT; 0 disables it
     #[arg(long, default_value = "0", value_name = "PORT", value_parser = port)]
     health_port: u16,
     /// Serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, but no profiles
@@ -65,12 +65,12 @@ struct Flags {
     logging_format: LogFormat,
     #[command(flatten)]
     log: LogFlags,
-    /// Words that are not flags are ignored, with a warning.
+    /// Arguments that are not flags. They are ignored with a warning.
     #[arg(hide = true)]
     words: Vec<String>,
 }
 
-/// The official registrar treats a negative port as not set.
+/// Parses a port. Like the official registrar, treats a negative port as not set.
 fn port(text: &str) -> Result<u16, String> {
     u16::try_from(value::integer(text)?.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
 }
@@ -86,21 +86,21 @@ pub(crate) enum Job {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) driver: Address,
-    /// Sent to the kubelet, unchanged.
+    /// The endpoint that the kubelet receives, unchanged.
     pub(crate) endpoint: String,
     pub(crate) registration: Place,
-    /// Of a single call.
+    /// The timeout of a single call.
     pub(crate) timeout: Duration,
     pub(crate) http: Option<HttpEndpoint>,
-    /// Whether to serve `/debug/pprof/` too.
+    /// Whether to also serve `/debug/pprof/`.
     pub(crate) diagnostics: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// At a socket in this directory with the name of the driver.
+    /// On a socket in this directory that has the name of the driver.
     Directory(String),
-    /// For tests on systems without local sockets.
+    /// On loopback, for tests on systems without local sockets.
     Tcp(SocketAddr),
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Refused {
     Address {
         flag: &'static str,
         value: String,
-        /// The end of the sentence.
+        /// The problem, as the end of a sentence.
         cause: BadAddress,
     },
     #[error(
@@ -132,7 +132,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// Returns the exit code: 1 for the errors where the official registrar returns 1, else 2.
+    /// Returns the exit code: 1 for errors for which the official registrar returns 1, otherwise 2.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoEndpoint | Self::TwoHealthPorts => 1,
@@ -146,7 +146,8 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job
     let line = CommandLine::<Flags>::read(arguments)?;
     let flags = &line.flags;
     let log = flags.log.settings(flags.logging_format, flags.v, &flags.vmodule)?;
-    // Settings are also checked when the process ends early, so that a mistake is reported where it was made.
+    // Check the settings even if the process ends early, so that mistakes are reported in the command line that
+    // contains them.
     let job = match settings(flags) {
         _ if flags.help => Job::Help,
         _ if flags.version => Job::Version,
@@ -202,7 +203,7 @@ fn http(flags: &Flags) -> Result<Option<HttpEndpoint>, Refused> {
     }
 }
 
-/// Returns a line for each flag that is accepted but has no effect, or less than expected.
+/// Returns a note for each flag that is accepted but has no effect, or less effect than in the official registrar.
 fn without_effect(line: &CommandLine<Flags>) -> Vec<String> {
     let flags = &line.flags;
     let has_http = !flags.http_endpoint.is_empty() || flags.health_port != 0;

@@ -1,4 +1,4 @@
-//! `/debug/pprof/`: the pages of Go programs that this program can provide. Go's profiles are not available.
+//! `/debug/pprof/`: those pages of Go programs that this program can provide. Go's profiles are not available.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub(crate) fn page(path: &str) -> (StatusCode, String) {
     }
 }
 
-/// Returns the command line as Go does: arguments separated by zero bytes.
+/// Returns the command line as Go does, with arguments separated by zero bytes.
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     arguments.join("\0")

@@ -1,4 +1,4 @@
-//! The driver beside the registrar: waits for it, gets its name, and monitors the connection.
+//! The driver beside the registrar. The registrar waits for it, gets its name, and monitors the connection.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -17,10 +17,10 @@ use crate::driver_name::{BadDriverName, DriverName};
 use crate::stream::{Link, LinkState, link};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of GetPluginInfo calls at the start, if the driver does not answer in time.
+/// Maximum number of GetPluginInfo calls at the start while the driver does not answer in time.
 const FIRST_ASKS: u32 = 10;
 const RETRY: Duration = Duration::from_secs(1);
-/// Interval of the log line about the wait.
+/// How often the registrar logs that it is waiting.
 const TELL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Driver {
         let (state, mut link) = link();
         let channel = channel(address, state).await.map_err(Attempt::Connect)?;
         last.replace(Attempt::Silent);
-        // A listener whose program does not accept connections yet does not count as a driver.
+        // A listener does not count as a driver until its program accepts connections.
         let state = link.wait_for(|(_, link)| *link != Link::Open).await.map(|state| state.1);
         match state {
             Ok(Link::Heard) => Ok(Self { address: address.clone(), channel, link }),
@@ -125,13 +125,13 @@ impl Driver {
         DriverName::new(answer.into_inner().name).map_err(|cause| DriverError::Name { address: address(), cause })
     }
 
-    /// Monitors the connection forever. Logs when it is lost, reconnects without a limit of time, and gets the name
-    /// again. The kubelet is not informed, because the driver's endpoint stays the same. Errors:
-    /// [`DriverError::Another`]: another driver has replaced this one.
+    /// Monitors the connection forever. When the connection is lost, logs this, reconnects without a time limit, and
+    /// gets the name again. Does not inform the kubelet, because the driver's endpoint stays the same. Errors:
+    /// [`DriverError::Another`] if another driver has replaced this one.
     pub(crate) async fn watch(&mut self, name: &DriverName, bound: Duration) -> Result<Infallible, DriverError> {
         let bound = bound.max(RETRY);
         loop {
-            // The channel owns the sender, so this cannot fail.
+            // Waiting cannot fail, because the channel owns the sender.
             drop(self.link.wait_for(|(_, link)| *link == Link::Down).await);
             tracing::warn!(address = %self.address, "connection to the driver lost");
             let lost = Instant::now();

@@ -1,4 +1,4 @@
-//! The name of a CSI driver, which becomes part of a file name.
+//! The name of a CSI driver. It becomes part of a file name.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ pub(crate) enum BadDriverName {
 }
 
 impl DriverName {
-    /// Checks the driver's name: a socket with this name must be in the directory, and not hidden. CSI has more rules,
-    /// which the kubelet checks.
+    /// Checks that the name is valid as the name of a file that is not hidden and is directly in a directory. CSI has
+    /// more rules, which the kubelet checks.
     pub(crate) fn new(name: String) -> Result<Self, BadDriverName> {
         let is_in_no_file_name =
             |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '<' | '>' | '"' | '|' | '?' | '*');

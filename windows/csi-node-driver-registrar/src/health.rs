@@ -15,19 +15,20 @@ use crate::driver_name::DriverName;
 use crate::socket_file::is_socket;
 use crate::stream::link;
 
-/// The parameters of the check, which connects to the socket as the kubelet does.
+/// The parameters of the health check, which connects to the socket as the kubelet does.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
     pub(crate) address: Address,
     pub(crate) driver: DriverName,
-    /// Time limit of the whole check.
+    /// Timeout of the whole check.
     pub(crate) bound: Duration,
 }
 
 impl Check {
     pub(crate) async fn answer(&self) -> (StatusCode, String) {
         if let Address::Local(path) = &self.address {
-            // Windows cannot follow a link to a socket, so `metadata` fails there.
+            // Use `symlink_metadata`: Windows treats a socket as a link that cannot be followed, so `metadata` fails
+            // there.
             match std::fs::symlink_metadata(path) {
                 Ok(metadata) if cfg!(unix) && !is_socket(&metadata) => {
                     return failed(format!("{} is not a socket", path.display()));

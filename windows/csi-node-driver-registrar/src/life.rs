@@ -1,4 +1,5 @@
-//! The lifecycle of the registrar: wait for the driver, get its name, and serve the kubelet until a signal arrives.
+//! The lifecycle of the registrar. It waits for the driver, gets its name, and serves the kubelet until a signal
+//! arrives.
 
 use std::convert::Infallible;
 
@@ -25,13 +26,13 @@ pub(crate) enum LifeError {
     Driver(#[from] DriverError),
     #[error("serve the kubelet")]
     Serve(#[from] ServeError),
-    /// The kubelet's text is already in the log.
+    /// The kubelet rejected the driver. Its reason is already in the log.
     #[error("register the driver: the kubelet rejected it: {0:?}")]
     Refused(String),
     #[error("registration socket {path:?} {cause}")]
     Path {
         path: String,
-        /// The end of the sentence.
+        /// The problem, as the end of a sentence.
         cause: BadAddress,
     },
 }
@@ -63,7 +64,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
             Ok(never) => match never {},
             Err(error) => End::Failed(error.into()),
         },
-        // The server owns the sender.
+        // The receiver never closes, because the server owns the sender.
         Some(error) = refused.recv() => End::Refused(error),
         watched = driver.watch(&name, settings.timeout) => match watched {
             Ok(never) => match never {},
@@ -94,7 +95,7 @@ fn site(place: &Place, name: &DriverName) -> Result<Address, LifeError> {
     }
 }
 
-/// Returns `/healthz`, and `/debug/pprof/` if it is enabled.
+/// Returns the routes for `/healthz`, and for `/debug/pprof/` if it is enabled.
 fn pages(check: Check, diagnostics: bool) -> Router {
     let pages = Router::new().route("/healthz", get(async move || check.answer().await));
     if diagnostics { pages.fallback(async |uri: Uri| diagnostics::page(uri.path())) } else { pages }
@@ -107,8 +108,8 @@ async fn health(endpoint: Option<&HttpEndpoint>, pages: Router) -> Infallible {
     }
 }
 
-/// Finishes serving. A requested stop unregisters the driver. Any other end lets the kubelet receive its response
-/// first, and leaves the socket to the next process, which replaces it.
+/// Finishes serving. After a signal, unregisters the driver. In all other cases, lets the kubelet receive its response
+/// first, and leaves the socket for the next process, which replaces it.
 async fn finish(server: Server, end: End, mut signals: Signals) -> Result<(), LifeError> {
     let result = match end {
         End::Asked(signal) => {

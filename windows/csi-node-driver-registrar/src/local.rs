@@ -19,7 +19,7 @@ use crate::stream::Stream;
 
 const BACKLOG: i32 = 128;
 
-/// A failed step, whose text follows "cannot", and its error.
+/// The step that failed, as a text that follows "cannot", and its error.
 pub(crate) type Failed = (&'static str, io::Error);
 
 /// A listener. It does not remove the file of its local socket.
@@ -38,7 +38,7 @@ impl Listener {
     /// Listens on loopback with TCP. Returns the address with its actual port.
     pub(crate) async fn tcp(address: SocketAddr) -> Result<(Self, SocketAddr), Failed> {
         let listener = TcpListener::bind(address).await.map_err(|cause| ("listen", cause))?;
-        let real = listener.local_addr().map_err(|cause| ("ask for the port", cause))?;
+        let real = listener.local_addr().map_err(|cause| ("get the port", cause))?;
         Ok((Self::Tcp(listener), real))
     }
 

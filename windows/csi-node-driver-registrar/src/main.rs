@@ -1,4 +1,4 @@
-//! The node-driver-registrar: registers a CSI driver with the kubelet of its node, on Linux and Windows.
+//! The node-driver-registrar. It registers a CSI driver with the kubelet of its node, on Linux and Windows.
 //!
 //! It gets the name of the driver beside it, and serves the kubelet's plugin registration on a socket in the directory
 //! that the kubelet watches. It makes no other calls, needs no permissions, and stores nothing.
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match job {
         Job::Version => tell(&version::text()),
         Job::Help => tell(&cli::usage()),
-        // Earlier releases checked a file that the registrar wrote. `/healthz` has replaced that.
+        // Earlier releases checked a file that the registrar wrote. `/healthz` replaces this check.
         Job::Probe => ExitCode::SUCCESS,
         Job::Register(settings) => run(&settings),
     }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn prepare() -> Result<Job, Refused> {
     let (job, log, notes) = cli::read(std::env::args_os().skip(1))?;
     if let Job::Register(_) = job {
-        // A process has one logger.
+        // `init` fails only if the process already has a logger.
         drop(logs::init(&log, is_ours));
         logs::log_panics();
         for note in notes {
@@ -60,7 +60,7 @@ fn is_ours(target: &str) -> bool {
     ["csi_node_driver_registrar", "component_base", "grpc_authority"].iter().any(|name| target.starts_with(name))
 }
 
-/// Prints the error and returns the exit code. If standard error is closed, the text is lost.
+/// Prints the error and returns the exit code. If standard error is closed, the message is lost.
 fn report(refused: &Refused) -> u8 {
     drop(writeln!(std::io::stderr(), "{}: {refused}\n\nFor all flags: {} --help", version::NAME, version::NAME));
     refused.exit_code()
@@ -80,7 +80,7 @@ fn run(settings: &Settings) -> ExitCode {
             tracing::info!(version = version::text(), "starting");
             Ok(life::run(settings, Signals::listen()?).await)
         });
-        // A thread that waits for a connection must not keep the process running.
+        // Do not wait for threads: one that waits for a connection would keep the process running.
         runtime.shutdown_background();
         ended
     });

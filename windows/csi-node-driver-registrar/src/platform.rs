@@ -1,9 +1,9 @@
-//! Differences of paths between the systems, as values, so that both are tested on either.
+//! How paths differ between the systems. The system is a value, so that tests cover both on either system.
 
 use std::path::PathBuf;
 
-/// Maximum length of the path of a local socket in bytes: the size of the address without the final zero, on both
-/// systems.
+/// Maximum length of the path of a local socket in bytes. On both systems, it is the size of the address field minus
+/// the final zero.
 pub(crate) const MAX_SOCKET_PATH: usize = 107;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub(crate) enum Platform {
 impl Platform {
     pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
-    /// Returns a path for use. Values files may write Windows paths with doubled backslashes, with slashes, or with a
-    /// trailing one. The result has single backslashes.
+    /// Returns the path in native form. Windows paths in Helm values may have doubled backslashes, slashes, or a
+    /// trailing separator. The result has single backslashes.
     pub(crate) fn path(self, text: &str) -> PathBuf {
         PathBuf::from(match self {
             Self::Unix => text.to_owned(),
@@ -32,7 +32,7 @@ impl Platform {
         self.path(&format!("{}{separator}{file}", directory.trim_end_matches(separators)))
     }
 
-    /// Returns whether the text is a full path without a scheme. `C:\csi.sock` looks like the scheme `c`.
+    /// Returns whether the text is a full path without a scheme. `C:\csi.sock` looks as if it had the scheme `c`.
     pub(crate) fn is_full_path(self, text: &str) -> bool {
         let starts_at_a_drive = || {
             let mut characters = text.chars();
@@ -43,8 +43,7 @@ impl Platform {
     }
 }
 
-/// Converts all separators to single backslashes, except for two at the start, which begin the name of a machine or
-/// device.
+/// Converts all separators to single backslashes. Keeps two at the start, which begin the name of a machine or device.
 fn native(text: &str) -> String {
     let (prefix, rest) = match text.strip_prefix(r"\\") {
         Some(rest) => (r"\\", rest),

@@ -11,7 +11,7 @@ use crate::driver_name::DriverName;
 const CSI_PLUGIN: &str = "CSIPlugin";
 const SUPPORTED_VERSIONS: [&str; 1] = ["1.0.0"];
 
-/// Answers with the driver's name and endpoint, and forwards a rejection by the kubelet.
+/// Returns the driver's name and endpoint to the kubelet, and reports when the kubelet rejects the driver.
 #[derive(Debug, Clone)]
 struct OfDriver {
     info: PluginInfo,
@@ -49,7 +49,7 @@ impl Registration for OfDriver {
             );
         } else {
             tracing::error!(driver = self.info.name, %error, "the kubelet has not registered the driver");
-            // One rejection that is not handled yet is enough.
+            // The channel holds one rejection. Further rejections are not needed.
             drop(self.refusals.try_send(error));
         }
         Ok(Response::new(RegistrationStatusResponse {}))

@@ -1,4 +1,4 @@
-//! Serves the kubelet: accepts concurrent connections, and restores the socket file if it vanishes.
+//! Serves the kubelet. It accepts concurrent connections, and restores the socket file if it disappears.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,20 +20,20 @@ use crate::local::{Listener, is_of_one_client};
 use crate::socket_file::{SocketError, SocketFile, Standing};
 use crate::stream::{Link, Stream, heard, link};
 
-/// Maximum number of concurrent connections; others wait. The kubelet has one or two.
+/// Maximum number of concurrent connections. More connections wait. The kubelet has one or two.
 const CONNECTIONS: usize = 64;
 const STREAMS: u32 = 16;
 /// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
-/// A connection without a preface is closed after this time, as in grpc-go. Clients on Windows connect only to check
-/// that a file is a socket.
+/// The server closes a connection without a preface after this time, as grpc-go does. On Windows, clients connect only
+/// to check that a file is a socket.
 const SILENCE: Duration = Duration::from_secs(120);
-/// Time limit for requests in flight and their connections at the end.
+/// How long requests in flight and their connections may take when the server ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the server tries to restore a vanished socket.
+/// How long the server tries to restore a missing socket file.
 const PUT_BACK_WITHIN: Duration = Duration::from_secs(30);
-/// The pause between two attempts of a failed listener, and the maximum number of attempts.
+/// The pause after a failed accept, and the maximum number of consecutive failures.
 const PAUSE: Duration = Duration::from_secs(1);
 const FAILURES: u32 = 10;
 
@@ -60,16 +60,16 @@ pub(crate) enum ServeError {
     },
 }
 
-/// A listener and its connections. Dropping it closes them all and leaves the socket file, so that a kubelet that knows
+/// A listener and its connections. Dropping it closes all of them and leaves the socket file. So a kubelet that knows
 /// the driver does not unregister it when this process restarts.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: Listener,
     address: Address,
     file: Option<SocketFile>,
-    /// Since when the file cannot be restored.
+    /// When the server first found the file missing, if it has not been restored.
     gone: Option<Instant>,
-    /// Whether the file of another process at the path has been logged.
+    /// Whether the log already mentions that another process has replaced the file.
     displaced: bool,
     routes: Routes,
     connections: JoinSet<()>,
@@ -106,7 +106,7 @@ impl Server {
         })
     }
 
-    /// Returns the address. A TCP port of 0 is replaced by the actual one.
+    /// Returns the address. If the requested TCP port was 0, the address has the actual port.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
@@ -138,7 +138,8 @@ impl Server {
         }
     }
 
-    /// Restores a vanished socket file. A file of another process stays, because that process serves now.
+    /// Restores a missing socket file. Leaves a file of another process alone, because that process now serves the
+    /// kubelet.
     fn look_after_the_file(&mut self) -> Result<(), ServeError> {
         let Some(file) = &self.file else { return Ok(()) };
         let path = file.path().to_owned();
@@ -185,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Waits for at most a second until responses in flight have arrived.
+    /// Waits for at most a second until the kubelet has received all responses in flight.
     pub(crate) async fn drain(mut self) {
         self.stop.cancel();
         let all = async { while self.connections.join_next().await.is_some() {} };
@@ -195,7 +196,7 @@ impl Server {
     }
 }
 
-/// Serves one connection until its end. After `stop`, allows a short time to finish.
+/// Serves one connection until it ends. After `stop` is cancelled, gives it a short time to finish.
 async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
     let (state, mut seen) = link();
     let io = LenientStream::new(heard(stream, PREFACE, state));

@@ -1,4 +1,4 @@
-//! The file of the registration socket: replaces a stale one, checks that it still exists, and removes it.
+//! The file of the registration socket. This module replaces a stale one, checks that it still exists, and removes it.
 
 use std::fs::Metadata;
 use std::io;
@@ -22,13 +22,13 @@ pub(crate) enum SocketError {
     },
 }
 
-/// A socket at the path belongs to a previous process, or to one that this process replaces. Windows does not report
-/// which files are sockets.
+/// Returns whether a file at the path of the socket may be replaced. A socket there belongs to a previous process, or
+/// to one that this process replaces. Windows does not report which files are sockets.
 fn may_replace(is_socket: bool, platform: Platform) -> bool {
     is_socket || platform == Platform::Windows
 }
 
-/// Identifies a file: while the socket is held, another file at its path has another identity.
+/// Identifies a file. While this process holds the socket, any other file at the same path has a different identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     volume: u64,
@@ -39,7 +39,7 @@ struct Identity {
 pub(crate) enum Standing {
     Ours,
     Gone,
-    /// Another file is in its place: another registrar has taken over.
+    /// Another file, because another registrar has taken over.
     Another,
 }
 
@@ -79,7 +79,7 @@ impl SocketFile {
         }
     }
 
-    /// Removes the file, if this process still owns it. The kubelet then unregisters the driver.
+    /// Removes the file if it still belongs to this process. The kubelet then unregisters the driver.
     pub(crate) fn remove(&self) {
         let removed = match self.standing() {
             Ok(Standing::Ours) => remove(&self.path),
@@ -112,13 +112,14 @@ pub(crate) fn is_socket(metadata: &Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
 }
 
-/// Always true: Windows does not report it.
+/// Always returns true, because Windows does not report which files are sockets.
 #[cfg(windows)]
 pub(crate) fn is_socket(_metadata: &Metadata) -> bool {
     false
 }
 
-/// The kernel keeps the inode of a held socket, so no other file gets its number.
+/// Identifies a file by its inode. While the socket is held, the kernel keeps its inode, so no other file gets the same
+/// number.
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
@@ -126,12 +127,12 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok(Identity { volume: metadata.dev(), file: metadata.ino() })
 }
 
-/// On NTFS, the file number contains a count of its reuses. The creation time would not identify a file: one that
-/// replaces another file within 15 s inherits its creation time (Microsoft, KB 172190).
+/// Identifies a file by its number, which on NTFS includes a count of reuses. The creation time would not identify it:
+/// a file that replaces another one within 15 s inherits its creation time (Microsoft, KB 172190).
 #[cfg(windows)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::windows::fs::OpenOptionsExt;
-    /// A socket is a reparse point that cannot be followed; directories need the other flag.
+    /// Open the socket itself: it is a reparse point that cannot be followed. The second flag allows directories.
     const ITSELF: u32 = 0x0020_0000 | 0x0200_0000;
     let file = std::fs::File::options().access_mode(0).custom_flags(ITSELF).open(path)?;
     let information = winapi_util::file::information(&file)?;
@@ -148,11 +149,11 @@ mod tests {
         assert_eq!((replaces(true), replaces(false)), ([true, true], [false, true]));
     }
 
-    /// Windows gives a file that replaces another one its creation time (KB 172190), so a time cannot distinguish them.
-    /// Wine sets no creation times, so the test covers only files of different times there.
+    /// On Windows, a file that replaces another one inherits its creation time (KB 172190), so the creation time cannot
+    /// distinguish them. Wine sets no creation times, so under Wine the test only covers files with different times.
     #[cfg(windows)]
     #[test]
-    fn files_of_equal_creation_time_are_different_files() {
+    fn files_with_equal_creation_times_are_distinguished() {
         use std::os::windows::fs::FileTimesExt;
         let dir = tempfile::tempdir().unwrap();
         let paths = ["first", "second"].map(|name| dir.path().join(name));
@@ -163,7 +164,7 @@ mod tests {
             SocketFile { path: path.clone(), identity: identity(path).unwrap() }
         });
         assert_eq!(standing[0].standing().unwrap(), Standing::Ours);
-        // The second registrar's socket in place of the first one's.
+        // Let the second registrar's socket replace the first one's.
         let taken = SocketFile { path: paths[1].clone(), identity: standing[0].identity };
         assert_eq!(taken.standing().unwrap(), Standing::Another);
     }
@@ -202,7 +203,7 @@ mod tests {
             let (_listener, _file) = SocketFile::bind(&path).unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700);
-            // The mode of a new file shows the bits that the umask removes.
+            // The mode of a new file shows which bits the umask removes.
             let other = dir.path().join("other");
             std::fs::write(&other, "").unwrap();
             let before = std::fs::metadata(&other).unwrap().permissions().mode();

@@ -1,4 +1,4 @@
-//! Connections of either kind, and their state, as the bytes that they have received show it.
+//! Connections of either kind. The bytes that they have received determine their state.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -12,9 +12,9 @@ pub(crate) type Stream = Box<dyn Io>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// No connection, or it has ended.
+    /// There is no connection, or it has ended.
     Down,
-    /// Connected, but the server has sent too few bytes or none.
+    /// The connection exists, but the server has not sent enough bytes yet.
     Open,
     Heard,
 }

@@ -1,6 +1,6 @@
-//! csi-proxy with a fake machine, for tests of the whole program. `--host=fake:FILE` names the machine's description.
-//! Other processes control the machine over loopback, with the port in `FILE.port`. The product does not have this
-//! flag.
+//! csi-proxy with a fake machine, for tests of the whole program. `--host=fake:FILE` names the description of the
+//! machine. Other processes control the machine over loopback, through the port in `FILE.port`. The product does not
+//! have this flag.
 
 use std::ffi::OsString;
 use std::path::Path;

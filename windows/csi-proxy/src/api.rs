@@ -1,7 +1,7 @@
-//! All calls of all versions: one table of conversions, with a file for each group.
+//! All calls of all versions: a table of conversions, with one file for each group.
 //!
-//! A row is a method of some versions. It converts the request to the arguments of one operation, and the result to the
-//! response. Methods that versions share have one row. The operations are in `winstorage`.
+//! A row is a method of one or more versions. It converts the request to the arguments of an operation, and the result
+//! to the response. Versions that have the same method share a row. The operations are in `winstorage`.
 
 mod contents;
 mod disk;
@@ -30,12 +30,12 @@ pub(crate) struct Around<'a> {
     pub(crate) patience: Duration,
 }
 
-/// An operation with its arguments, ready to run on a thread that may block, and to run again if its disk was busy. It
+/// An operation with its arguments. It runs on a thread that may block, and may run again if its disk was busy. It
 /// returns the encoded response.
 pub(crate) type Work = Arc<dyn Fn(&Around<'_>) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 pub(crate) struct Understood {
-    /// Its fields, for records; secrets are hidden.
+    /// The request's fields for audit records. Secrets are hidden.
     pub(crate) fields: Value,
     pub(crate) work: Result<Work, Failure>,
 }
@@ -43,9 +43,9 @@ pub(crate) struct Understood {
 /// A method of one version of a group.
 pub(crate) struct Method {
     pub(crate) name: &'static str,
-    /// Its service, if it is not the group's.
+    /// The service of the method, if it differs from the service of the group.
     pub(crate) service: Option<&'static str>,
-    /// Whether it changes the machine.
+    /// Whether the method changes the machine.
     pub(crate) writes: bool,
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
     methods
 }
 
-/// The three steps of a method: arguments from the request, operation, response.
+/// The three steps of a method: get the arguments from the request, run the operation, create the response.
 struct Steps<Q, I, A, E, R> {
     take: fn(Q) -> Result<I, Failure>,
     run: fn(&Around<'_>, I) -> Result<A, E>,
@@ -92,7 +92,7 @@ where
 }
 
 /// Rows of a group for some of its versions: `Method reads|writes: Request, arguments, operation, response`. A response
-/// without fields is `=> Response`. `m` is the module of the version's messages.
+/// without fields is `=> Response`. `m` is the module with the messages of the version.
 macro_rules! rows {
     (@version $table:ident, $group:ident, $version:ident, { $(
         $name:ident $kind:ident: $request:ident, $take:expr, $run:expr $(, $give:expr)? $(=> $response:ident)?;

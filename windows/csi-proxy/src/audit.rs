@@ -1,7 +1,7 @@
 //! Audit records of calls: the client, the request and the outcome.
 //!
 //! Each call has exactly one record with its outcome, `"event":"call"`. A mutating call also has a record before it
-//! begins, `"event":"begin"` with the same `id`, so that the calls that a crash interrupts are known.
+//! begins, `"event":"begin"` with the same `id`. It shows which calls a crash has interrupted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::peer::Peer;
 
-/// A destination of records. A failed write must not fail the call.
+/// A destination of audit records. A failed write must not fail the call.
 pub trait AuditSink: Send + Sync {
     fn record(&self, line: &str);
 }
@@ -26,7 +26,7 @@ pub(crate) struct Asked {
     pub(crate) group: &'static str,
     pub(crate) version: String,
     pub(crate) method: String,
-    /// The request's fields with hidden secrets; null if the request could not be decoded.
+    /// The fields of the request with secrets hidden, or null if the request could not be decoded.
     pub(crate) request: Value,
     #[serde(serialize_with = "peer")]
     pub(crate) client: Arc<Peer>,

@@ -1,8 +1,8 @@
 //! A client's connection for the gRPC server.
 //!
-//! Closes silent connections. Go clients open each pipe only to check that it exists, and keep that connection as long as
-//! they run. A connection without an HTTP/2 preface is closed after a limit, and uses neither a task nor a thread until
-//! then.
+//! The proxy closes silent connections. Go clients open each pipe once just to check that it exists, and keep that
+//! connection as long as they run. A connection without an HTTP/2 preface is closed after a time limit. Until then it
+//! uses neither a task nor a thread.
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::peer::Peer;
 /// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
 
-/// How long a client may take for its preface. It is grpc-go's own limit for a server's preface.
+/// How long a client may take to send its preface. grpc-go uses the same limit for a server's preface.
 pub const PREFACE_LIMIT: Duration = Duration::from_secs(120);
 
 /// State that all calls of a connection share.
@@ -32,7 +32,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) pace: Arc<Pace>,
 }
 
-/// A connection whose invalid authorities are replaced. It reads as closed by the client if no preface has arrived in
+/// A connection that replaces invalid authorities. It reports that the client has closed it if no preface arrives in
 /// time, or before the proxy stops.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
@@ -49,7 +49,7 @@ struct Waiting {
 }
 
 impl<S> Connection<S> {
-    /// Starts the limit now. Must be called within a runtime.
+    /// Starts the time limit of the preface now. Must be called within a runtime.
     pub(crate) fn new(stream: S, peer: Peer, stop: CancellationToken) -> Self {
         let waiting =
             Waiting { missing: PREFACE, limit: Box::pin(sleep(PREFACE_LIMIT)), stop: Box::pin(stop.cancelled_owned()) };

@@ -1,6 +1,6 @@
 //! Resource usage of this process.
 
-/// The current values. Values that the system does not report are missing.
+/// The current values. A value that the system does not report is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
     pub cpu_seconds: Option<f64>,

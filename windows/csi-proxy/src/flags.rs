@@ -17,9 +17,9 @@ use crate::groups::ApiGroups;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PathChecks {
-    /// Checks each component, in all calls that take a path.
+    /// Checks each component of a path, in all calls that take a path.
     Strict,
-    /// Checks as the Go proxy does: five checks of the text, in some calls. Insecure.
+    /// Checks as the Go proxy does: five checks of the text, in some calls. This is insecure.
     Legacy,
 }
 
@@ -30,13 +30,13 @@ pub enum AuditTo {
     Off,
 }
 
-/// The default access rights of the pipes: only the system and administrators may open them, and administrators may not
+/// The default permissions of the pipes. Only the system and administrators may open them, and administrators may not
 /// serve them.
 pub const DEFAULT_PIPE_SECURITY: &str = "D:P(A;;GA;;;SY)(A;;0x12019b;;;BA)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Directories that contain all allowed paths; the kubelet's is the last.
+    /// The directories in which all paths must be. The last one is the kubelet's directory.
     pub working_dirs: Vec<String>,
     pub windows_service: bool,
     /// Whether new SMB mappings are encrypted.
@@ -44,7 +44,7 @@ pub struct Settings {
     /// The address of the metrics endpoint, if enabled.
     pub metrics_bind_address: Option<HttpEndpoint>,
     pub api_groups: ApiGroups,
-    /// The access rights of the pipes, in SDDL.
+    /// The permissions of the pipes, in SDDL.
     pub pipe_security: String,
     /// Whether large groups such as Everyone may have write access to the pipes.
     pub insecure_pipe_acl: bool,
@@ -53,7 +53,7 @@ pub struct Settings {
     /// Whether PartitionDisk and FormatVolume overwrite existing contents.
     pub allow_reformat: bool,
     pub log: FileLogFlags,
-    /// Warnings about the command line, for when the log exists.
+    /// Warnings about the command line. They are logged as soon as the log exists.
     pub warnings: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ pub enum BadCommandLine {
     Disk(String),
 }
 
-/// Parses the command line without the program's name. If a flag is repeated, the last value counts, except that
+/// Parses the command line, without the program name. If a flag is repeated, the last value counts, except that
 /// `working-dir` accumulates.
 pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
     let mut arguments = arguments.into_iter().map(Into::into).peekable();

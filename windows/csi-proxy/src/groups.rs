@@ -1,4 +1,4 @@
-//! The enabled groups and versions: all, unless `--api-groups` lists some.
+//! The groups and versions to serve: all, unless `--api-groups` lists some.
 
 use csi_proto::csi_proxy::{Group, Version, served};
 
@@ -16,7 +16,7 @@ pub enum BadApiGroups {
 }
 
 impl ApiGroups {
-    /// Parses `disk,volume/v1,…`; an empty text enables everything.
+    /// Parses `disk,volume/v1,…`. An empty text selects everything.
     pub fn parse(text: &str) -> Result<Self, BadApiGroups> {
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {

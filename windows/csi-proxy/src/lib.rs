@@ -1,4 +1,4 @@
-//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no access to it.
+//! csi-proxy gives CSI drivers in containers access to the storage of their Windows node.
 //!
 //! ```text
 //! pipes ─ connection (preface in time, lenient authority) ─ tonic ─ serve: method, pace, record, count

@@ -1,4 +1,4 @@
-//! csi-proxy: see the library.
+//! The csi-proxy program. The library contains its code.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ impl MakeHost for ThisMachine {
     }
 }
 
-/// Returns whether COM uses packet privacy. As in the Go proxy, `WMI_COM_SECURITY` can disable it.
+/// Returns whether COM uses packet privacy. As in the Go proxy, the environment variable `WMI_COM_SECURITY` can disable
+/// it.
 #[cfg(windows)]
 fn encrypts() -> bool {
     let said = std::env::var("WMI_COM_SECURITY").unwrap_or_default().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Pipes in memory, for tests of this crate and of clients.
+//! Pipes in memory, for tests of this crate and of its clients.
 
 use std::collections::BTreeMap;
 use std::io;

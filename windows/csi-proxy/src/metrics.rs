@@ -1,4 +1,4 @@
-//! Counters of calls, with the names and format of Prometheus' Go library for gRPC.
+//! Counters of calls. Their names and format are those of Prometheus' Go library for gRPC.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ static RESIDENT: Desc = Desc::gauge("process_resident_memory_bytes", "Resident m
 static START: Desc =
     Desc::gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
 
-/// The calls of this process since its start. A series appears with the first call of its method.
+/// The calls that this process has received. A series appears with the first call of its method.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     started: Numbers,
@@ -49,7 +49,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Creates the counters at zero. `figures` queries the system for the resource usage of this process.
+    /// Creates the counters at zero. `figures` queries the resource usage of this process.
     pub(crate) fn new(figures: fn() -> Figures) -> Self {
         Self {
             started: Numbers::new(&STARTED),
@@ -61,7 +61,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a new call. `service` is `v1.Disk`, `method` is `ListDiskIDs`.
+    /// Counts a new call, for example with the `service` `v1.Disk` and the `method` `ListDiskIDs`.
     pub(crate) fn started(&self, service: &str, method: &'static str) {
         let labels = [method, service, "unary"];
         self.started.add(&labels, 1.0);
@@ -74,7 +74,7 @@ impl Metrics {
         self.received.add(&[method, service, "unary"], 1.0);
     }
 
-    /// Counts the end of a call. A success sends a message.
+    /// Counts the end of a call. A successful call also counts as a sent message.
     pub(crate) fn handled(&self, service: &str, method: &'static str, code: &'static str, took: Duration) {
         let labels = [method, service, "unary"];
         self.handled.add(&[code, method, service, "unary"], 1.0);

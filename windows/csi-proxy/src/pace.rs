@@ -1,13 +1,13 @@
-//! Limits the rate of calls of one connection. Bursts are allowed.
+//! Limits the rate of calls of one connection, and allows bursts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// The burst. A node plugin that stages a hundred volumes stays below it.
+/// The number of calls in a burst. A node plugin that stages a hundred volumes stays below it.
 const BURST: u32 = 500;
-/// The time per call beyond the burst: 100 calls a second.
+/// The time that each call beyond the burst takes: 100 calls a second.
 const EACH: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Pace {
         sleep_until(self.reserve()).await;
     }
 
-    /// Reserves the next call and returns its start time. The burst is the time that the connection has saved up.
+    /// Reserves the next call and returns when it may start. An idle connection saves up time for a burst.
     fn reserve(&self) -> Instant {
         let now = Instant::now();
         let mut paid = self.0.lock().unwrap_or_else(PoisonError::into_inner);

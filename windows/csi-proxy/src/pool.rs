@@ -1,7 +1,7 @@
-//! A bounded set of threads on which operations may block, and a bounded queue in front of them.
+//! A limited number of threads on which operations may block, and a bounded queue for waiting operations.
 //!
-//! WMI connections belong to their thread, so operations never run on a worker of the runtime. A running operation is
-//! never cancelled. A waiting one is dropped when its client's deadline has passed.
+//! A WMI connection belongs to its thread, so operations never run on a worker of the runtime. The pool never cancels a
+//! running operation. It drops a waiting operation when its client's deadline has passed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout};
 
-/// The longest wait of a call without a deadline.
+/// The maximum wait of a call without a deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl Pool {
         Self { threads, queue, places: Arc::new(Semaphore::new(threads)), waiting: Semaphore::new(queue) }
     }
 
-    /// Runs `work` when a thread is free, and passes it the time that it has waited. `deadline` limits the wait but not
-    /// the work.
+    /// Runs `work` when a thread is free, and passes it how long it has waited. `deadline` limits the wait but not the
+    /// work.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Option<Duration>,
@@ -47,7 +47,7 @@ impl Pool {
         let place = self.place(deadline.unwrap_or(LONGEST_WAIT)).await?;
         let waited = began.elapsed();
         let done = spawn_blocking(move || {
-            // Released when the work has ended, even if no caller waits for it.
+            // Release the place when the work has ended, even if no caller waits for it.
             let _place = place;
             work(waited)
         });

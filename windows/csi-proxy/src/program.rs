@@ -1,4 +1,4 @@
-//! The program: command line, log, machine, services, and shutdown.
+//! The program: its command line, log, machine, services, and shutdown.
 
 #[cfg(any(windows, test))]
 mod end;
@@ -25,9 +25,9 @@ use crate::proxy::{Parts, Proxy, Transport};
 use crate::selftest;
 use crate::serve::OPERATIONS;
 
-/// Creates the machine of the operations: Windows in the product, a fake in test programs.
+/// Creates the machine on which operations act: Windows in the product, a fake in test programs.
 ///
-/// It is a type and not a value because the service control manager's callback has no argument for it.
+/// This is a type rather than a value, because the callback of the service control manager has no argument for it.
 pub trait MakeHost: 'static {
     fn make() -> Result<Arc<dyn Host>, String>;
 
@@ -36,15 +36,15 @@ pub trait MakeHost: 'static {
     }
 }
 
-/// Worker threads, which only forward bytes.
+/// Number of worker threads, which only forward bytes.
 const WORKERS: usize = 2;
-/// Idle time of an operation thread. A thread keeps its connections to WMI, so it should live long.
+/// How long an idle operation thread stays. It keeps its WMI connections, so it should stay long.
 const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
-/// The name of the log file if the command line sets no file.
+/// The name of the log file if the command line does not specify one.
 const NAME: &str = "csi-proxy";
 const USAGE: u8 = 2;
 
-/// Runs the program to its end. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
+/// Runs the program until it ends. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
 pub fn main<M: MakeHost>() -> ExitCode {
     let settings = match command::<M>() {
         Ok(Command::Run(settings)) => *settings,
@@ -86,13 +86,13 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
     Started::new::<M>(settings)?.run(stop.clone(), || (), Some(until_asked_to_end(stop)))
 }
 
-/// Cancels `stop` when a person who has started the proxy by hand, or the end of its container, requests the end.
+/// Cancels `stop` when a user presses Ctrl-C, or when the program's container ends.
 async fn until_asked_to_end(stop: CancellationToken) {
-    // Without a console, no person can request the end.
+    // Without a console, the program receives no such signals.
     if let Ok(mut signals) = Signals::listen() {
         signals.next().await;
         stop.cancel();
-        // Keeps listening: a second request without a listener would end the process in the middle of the drain.
+        // Keep listening: without a listener, a second signal would end the process while it drains calls.
         std::future::pending().await
     }
 }
@@ -122,7 +122,7 @@ impl Started {
         Ok(Self { settings, log, storage })
     }
 
-    /// Opens the pipes, calls `opened`, and serves until `stop`. Runs `signals` concurrently.
+    /// Opens the pipes, calls `opened`, and serves until `stop` is cancelled. Runs `signals` concurrently.
     fn run(
         self,
         stop: CancellationToken,
@@ -143,7 +143,7 @@ impl Started {
             signals.map(|signals| beside.spawn(signals));
             self.serve(stop, opened).await
         });
-        // Operations within Windows cannot be cancelled, but the process ends.
+        // Do not wait for operations in Windows, which cannot be cancelled: the process ends now.
         runtime.shutdown_background();
         match &result {
             Ok(()) => tracing::info!("csi-proxy has stopped"),
@@ -168,7 +168,7 @@ impl Started {
         self.serve_on(&transport, stop, opened).await
     }
 
-    /// Only Windows has pipes with a machine-wide name.
+    /// Fails: only Windows has named pipes that the whole machine can open.
     #[cfg(not(windows))]
     async fn serve(self, _: CancellationToken, _: impl FnOnce()) -> Result<(), String> {
         Err("csi-proxy requires Windows".to_owned())
@@ -235,8 +235,8 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
     })
 }
 
-/// Returns the descriptor of the pipes. The default one includes the process's own user, so that any administrator can
-/// start the program.
+/// Returns the security descriptor of the pipes. The default descriptor includes the user of the process, so that any
+/// administrator can start the program.
 #[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
 fn pipe_security(given: &str, user: Option<&str>) -> String {
     match user {
@@ -257,7 +257,7 @@ fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, S
     #[cfg(windows)]
     match crate::windows::EventLog::open() {
         Ok(events) => sinks.push(Box::new(events)),
-        Err(error) => tracing::warn!(%error, "failed to open the event log, records of calls are missing there"),
+        Err(error) => tracing::warn!(%error, "failed to open the event log, so it lacks the records of calls"),
     }
     sinks.shrink_to_fit();
     Ok(sinks)
@@ -269,7 +269,8 @@ fn version() -> String {
     commit.map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
 }
 
-/// Returns whether a log target is this project's code. Lines of other crates may contain headers and requests.
+/// Returns whether a log target belongs to this project's code. Log lines of other crates may contain headers and
+/// requests.
 fn is_ours(target: &str) -> bool {
     ["csi_proxy", "winstorage", "grpc_authority", "component_base"].iter().any(|name| target.starts_with(name))
 }
@@ -282,6 +283,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // An error here cannot be reported anywhere.
+    // There is no other place to report an error of this write.
     let _ignored = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! All services of the process: opens them together, stops them together, and drains them.
+//! All services of the process. They are opened together and stopped together, and their calls are drained.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::serve::{GroupService, OPERATIONS, QUEUE, Shared};
 
-/// How long running calls may take after a stop.
+/// How long running calls may continue after a stop is requested.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
-/// How long finished responses may take to reach their clients.
+/// How long clients may take to receive finished responses.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
-/// Concurrent calls of one connection; more wait.
+/// Maximum number of concurrent calls of one connection. More calls wait.
 const CALLS_OF_A_CONNECTION: usize = 16;
-/// Concurrent streams of one connection, including calls that wait.
+/// Maximum number of concurrent streams of one connection, including waiting calls.
 const STREAMS_OF_A_CONNECTION: u32 = 100;
 
-/// The source of clients: Windows' pipes, or memory in tests.
+/// Where clients come from: pipes of Windows, or memory in tests.
 pub trait Transport {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it.
+    /// Opens a pipe. Clients can connect when this returns. Dropping the result closes the pipe.
     fn listen(
         &self,
         pipe: &str,
@@ -88,7 +88,7 @@ fn lines<E: std::fmt::Display>(errors: &[E]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// A proxy whose pipes all exist.
+/// A proxy whose pipes are all open.
 pub struct Proxy {
     shared: Arc<Shared>,
     services: JoinSet<Result<(), ServeError>>,
@@ -142,14 +142,14 @@ impl Proxy {
         Ok(Self { shared, services, pages, stop, metrics_address })
     }
 
-    /// Returns the address of the metrics endpoint with its actual port.
+    /// Returns the address of the metrics endpoint, with the actual port.
     pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
         self.metrics_address
     }
 
-    /// Serves until the stop, and then until running calls have ended, but at most [`DRAIN_LIMIT`]. Errors:
-    /// [`ProxyError::Serve`] if a service has ended unexpectedly; the others are stopped too. [`ProxyError::Drain`] if
-    /// calls have not ended in time: those within Windows cannot be cancelled.
+    /// Serves until `stop` is cancelled, and then until running calls have ended, but at most [`DRAIN_LIMIT`]. Errors:
+    /// [`ProxyError::Serve`] if a service has ended unexpectedly, which also stops the others; [`ProxyError::Drain`] if
+    /// calls have not ended in time, because a call within Windows cannot be cancelled.
     pub async fn run(mut self) -> Result<(), ProxyError> {
         let mut errors = Vec::new();
         while !self.stop.is_cancelled() {
@@ -177,7 +177,8 @@ impl Proxy {
                 errors.extend(ended.unwrap_or_else(|error| Err(panicked(&error))).err());
             }
         };
-        // Clients that keep their connections open have received all of their responses.
+        // A service that has not ended has clients that keep their connections open. They have received all of their
+        // responses.
         let _ignored = timeout(FLUSH_LIMIT, answers).await;
         self.services.abort_all();
         self.pages.abort_all();
@@ -212,7 +213,7 @@ where
     let mut failed = Some(failed);
     let connections = {
         let stop = stop.clone();
-        // An error of the listener ends the service; tonic alone would continue.
+        // Let an error of the listener end the service. tonic alone would ignore it.
         incoming.map(move |accepted| match accepted {
             Ok((stream, peer)) => Ok(Connection::new(stream, peer, stop.clone())),
             Err(error) => {

@@ -1,5 +1,5 @@
-//! Checks the security descriptor of the pipes. One that gives write access to a large group gives the node's storage
-//! to every pod.
+//! Checks the security descriptor of the pipes. A descriptor that gives write access to a large group gives every pod
+//! access to the node's storage.
 
 use crate::flags::DEFAULT_PIPE_SECURITY;
 
@@ -19,7 +19,7 @@ pub enum SddlError {
     Insecure { entry: String, who: &'static str },
 }
 
-/// Groups to which Windows adds accounts by itself, by alias and SID. The groups of containers have no alias.
+/// Groups to which Windows adds accounts by itself, by alias and SID. The groups for containers have no alias.
 const CROWDS: [(&str, &str, &str); 10] = [
     ("WD", "S-1-1-0", "Everyone"),
     ("AN", "S-1-5-7", "Anonymous"),
@@ -41,32 +41,33 @@ const RIGHTS: [(&str, u32); 24] = [
     ("FR", 0x0012_0089), ("FW", 0x0012_0116), ("FX", 0x0012_00a0), ("KA", 0x000f_003f), ("KR", 0x0002_0019), ("KW", 0x0002_0006),
 ];
 
-/// Write data, add instances, write both kinds of attributes, delete, change rights or owner; generic write and all.
+/// The rights that count as write access: write data, add instances, write both kinds of attributes, delete, change the
+/// rights or the owner, generic write and generic all.
 const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 /// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor. An account
-/// with one of them can take clients from the proxy.
+/// with one of these rights can serve clients in place of the proxy.
 const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 const SYSTEM: &str = "S-1-5-18";
 
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
-    // The owner may always change the rights (WRITE_DAC).
+    // The owner may always change the rights, even without WRITE_DAC.
     if let Some(who) = owner(descriptor).as_deref().and_then(crowd) {
         return Err(SddlError::Owner { who });
     }
     entries.into_iter().try_for_each(entry)
 }
 
-/// Returns the default descriptor for a proxy that runs as `user`, a SID. Each further instance of a pipe needs a right
-/// to the first one (Microsoft, "Named Pipe Security and Access Rights"), and the default descriptor gives it to the
-/// system alone.
+/// Returns the default descriptor for a proxy that runs as `user`, a SID. Windows requires a right on the first
+/// instance of a pipe to create more (Microsoft, "Named Pipe Security and Access Rights"), and the default descriptor
+/// gives this right to the system only.
 pub(crate) fn for_user(user: &str) -> String {
     let own = if user.eq_ignore_ascii_case(SYSTEM) { String::new() } else { format!("(A;;GA;;;{user})") };
     DEFAULT_PIPE_SECURITY.replacen("(A;;GA;;;SY)", &format!("(A;;GA;;;SY){own}"), 1)
 }
 
-/// Returns the entries that let accounts other than the system and `user` add instances of the pipes, and so take
-/// clients from the proxy.
+/// Returns the entries that let accounts other than the system and `user` add instances of the pipes. Such an account
+/// can serve clients in place of the proxy.
 #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
 pub(crate) fn that_add_instances<'a>(descriptor: &'a str, user: Option<&str>) -> Vec<&'a str> {
     let adds = |entry: &&str| {
@@ -92,7 +93,7 @@ fn owner(descriptor: &str) -> Option<String> {
     };
     let outside: String = descriptor.chars().filter(is_outside).collect();
     let (_, rest) = outside.split_once("O:")?;
-    // The next part begins with one letter before a colon.
+    // The name of the next part is the letter before its colon.
     let end = rest.find(':').map_or(rest.len(), |colon| colon.saturating_sub(1));
     rest.get(..end).map(str::to_owned)
 }
@@ -103,7 +104,7 @@ fn crowd(who: &str) -> Option<&'static str> {
     CROWDS.iter().find(is_it).map(|(_, _, name)| *name)
 }
 
-/// Returns the entries of the part `D:`, or `None` if it is missing or malformed.
+/// Returns the entries of the `D:` part, or `None` if it is missing or malformed.
 fn rights_list(descriptor: &str) -> Option<Vec<&str>> {
     let (mut entries, mut depth, mut begin, mut part) = (Vec::new(), 0_u32, 0, None);
     let mut has_list = false;
@@ -131,7 +132,7 @@ fn rights_list(descriptor: &str) -> Option<Vec<&str>> {
     (has_list && depth == 0 && !descriptor.contains("NO_ACCESS_CONTROL")).then_some(entries)
 }
 
-/// `type;flags;rights;object;inherited object;who`
+/// Checks an entry, `type;flags;rights;object;inherited object;who`.
 fn entry(text: &str) -> Result<(), SddlError> {
     let unknown = || SddlError::Entry(text.to_owned());
     let parts: Vec<&str> = text.split(';').map(str::trim).collect();
@@ -190,7 +191,8 @@ mod tests {
     fn administrators_may_by_default_use_but_not_serve_pipes() {
         let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();
         let rights = u32::from_str_radix(rights.strip_suffix(";;;BA)").unwrap(), 16).unwrap();
-        // FILE_READ_DATA, FILE_WRITE_DATA, FILE_CREATE_PIPE_INSTANCE, WRITE_DAC and WRITE_OWNER.
+        // The rights include FILE_READ_DATA and FILE_WRITE_DATA, but not FILE_CREATE_PIPE_INSTANCE, WRITE_DAC or
+        // WRITE_OWNER.
         assert_eq!((rights & 1, rights & 2, rights & 4, rights & 0xc_0000), (1, 2, 0, 0));
     }
 

@@ -1,5 +1,5 @@
-//! `csi-proxy selftest`: compares Windows with the assumptions of the tests, on a machine with a spare disk. **It
-//! formats that disk.**
+//! `csi-proxy selftest` checks on a machine with a spare disk that Windows behaves as the tests assume. **It formats
+//! that disk.**
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use crate::flags::Selftest;
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
     let directory = directory.ok_or_else(|| format!("directory {:?} is not an absolute path", asked.directory))?;
-    // The siblings of the directory must be out of reach, so a drive cannot be the working directory.
+    // The working directory must have siblings, which the steps must not reach, so it cannot be a drive.
     let parent = directory.parent().filter(|parent| !parent.components().is_empty());
     let parent = parent.ok_or_else(|| format!("directory {directory} must be below another directory"))?;
     let storage = Storage::new(host, Policy::new(vec![parent]));
@@ -28,7 +28,7 @@ pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write
     let (mut steps, mut written) = (0_usize, Ok(()));
     let mut report = |outcome: &Outcome| {
         steps += 1;
-        // The reader is gone, but the steps on the disk still run to their end.
+        // If the reader of the output is gone, complete the steps on the disk anyway.
         written = std::mem::replace(&mut written, Ok(())).and_then(|()| tell(out, outcome));
     };
     let failures = run(&storage, &spare, &mut report).map_err(|error| format!("nothing was done: {}", error.text()))?;

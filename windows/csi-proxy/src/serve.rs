@@ -1,4 +1,4 @@
-//! One version of one group as a gRPC service. Finds the method, runs its operation on a thread that may block, and
+//! One version of one group as a gRPC service. It finds the method, runs its operation on a thread that may block, and
 //! counts and records each call.
 
 mod body;
@@ -34,19 +34,20 @@ use crate::pool::{NotRun, Pool};
 use crate::status::{Failure, MALFORMED, OK, name_of};
 pub use body::Bare;
 
-/// Concurrent operations, each on a thread; more wait.
+/// Maximum number of concurrent operations. Each has its own thread, and more operations wait.
 pub(crate) const OPERATIONS: usize = 32;
-/// Waiting operations; more are rejected.
+/// Maximum number of waiting operations. More operations are rejected.
 pub(crate) const QUEUE: usize = 256;
 
-/// The longest wait for a disk of a call without a deadline. It is the kubelet's own limit for a call of a node plugin.
+/// The maximum time that a call without a deadline waits for a disk. The kubelet uses the same limit for a call of a
+/// node plugin.
 const LONGEST_DISK_WAIT: Duration = Duration::from_secs(2 * 60);
 
 pub(crate) struct Shared {
     pub(crate) storage: Arc<Storage>,
     pub(crate) audit: Audit,
     pub(crate) metrics: Arc<Metrics>,
-    /// Running operations. They continue after their client has disconnected.
+    /// Running operations. They continue when their clients disconnect.
     pub(crate) running: TaskTracker,
     pub(crate) pool: Pool,
 }
@@ -68,7 +69,7 @@ struct Call {
     service: Arc<Inner>,
     method: &'static str,
     client: Arc<Peer>,
-    /// Set when the whole message has arrived; then `understand` counts and records the call.
+    /// Whether the whole message has arrived. If so, `understand` counts and records the call.
     understood: Arc<AtomicBool>,
 }
 
@@ -111,7 +112,7 @@ impl Inner {
         let began = Instant::now();
         let response = Grpc::new(Bare).unary(call.clone(), request).await;
         if !understood.load(Ordering::Acquire) {
-            // The request was truncated, too large, compressed, or not gRPC.
+            // Without a message, the request was truncated, too large, compressed, or not gRPC.
             let status = response.extensions().get::<Status>();
             let outcome = Outcome {
                 code: status.map_or(MALFORMED, name_of),
@@ -160,7 +161,8 @@ impl UnaryService<Bytes> for Call {
 }
 
 impl Call {
-    /// The operation is a separate task. A client that disconnects, or whose deadline passes, ends only its own wait.
+    /// Runs the operation as a separate task. A client that disconnects, or whose deadline passes, ends only its own
+    /// wait.
     async fn run(self, request: Request<Bytes>) -> Result<Vec<u8>, Failure> {
         let began = Instant::now();
         let deadline = deadline::given(request.metadata());
@@ -195,7 +197,7 @@ impl Call {
         Ok((self.asked(fields), work))
     }
 
-    /// Runs the work when it has a thread and its disk. Never occupies a thread while it waits for the disk.
+    /// Runs the work when a thread and its disk are free. Occupies no thread while it waits for the disk.
     async fn operate(&self, work: Work, deadline: Option<Duration>) -> Result<Vec<u8>, Failure> {
         let began = Instant::now();
         let end = began + deadline.unwrap_or(LONGEST_DISK_WAIT);
@@ -207,7 +209,7 @@ impl Call {
             let Some(busy) = failure.busy() else { return Err(failure) };
             let (released, wait) = oneshot::channel();
             let wake = move || {
-                // The receiver is gone if the deadline has passed.
+                // Sending fails if the deadline has passed, because the receiver is gone then.
                 let _ignored = released.send(());
             };
             let Some(_waiting) = self.service.shared.storage.on_release(busy.disk, wake) else {

@@ -1,4 +1,4 @@
-//! The failures of calls. This module alone converts them to gRPC statuses.
+//! Why calls fail. Only this module converts failures to gRPC statuses.
 
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
@@ -8,7 +8,7 @@ use winstorage::service::DiskBusy;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An invalid argument, or a call that is newer than its version.
+    /// An argument is invalid, or this version does not have the call.
     Refused(String),
     /// A required message is missing. The Go proxy crashes in this case.
     Missing(String),
@@ -20,13 +20,13 @@ pub(crate) enum Failure {
     Unimplemented(String),
     Busy(String),
     Late(String),
-    /// A panic, which is a bug of this program.
+    /// The operation panicked, which is a bug of this program.
     Panicked,
 }
 
-/// Windows' error number, for clients that do not want to compare text.
+/// The metadata key for Windows' error number, for clients that do not compare texts.
 const WIN32: &str = "csi-proxy-win32-error";
-/// The return code of a WMI method, or WMI's own error.
+/// The metadata key for the return code of a WMI method, or WMI's own error.
 const WMI: &str = "csi-proxy-wmi-code";
 
 impl From<StorageError> for Failure {
@@ -36,7 +36,7 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// Returns the operation that holds the disk, if that is why this one did nothing.
+    /// Returns the operation that holds the disk, if this operation did nothing for that reason.
     pub(crate) fn busy(&self) -> Option<DiskBusy> {
         match self {
             Self::Storage { error: StorageError::DiskBusy(busy), .. } => Some(*busy),
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Returns this failure with the name of the newer call to which the old one was forwarded.
+    /// Returns this failure with the name of the newer call in front. The proxy forwarded the old call to it.
     pub(crate) fn forwarded_to(self, name: &str) -> Self {
         let forward = format!("Forward to {name} failed, err=");
         match self {
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// Returns the gRPC status. Clients compare text, so errors of the host and of arguments have the code Unknown, as
+    /// Returns the gRPC status. Clients compare texts, so errors of the host and of arguments have the code Unknown, as
     /// in the Go proxy.
     pub(crate) fn status(&self) -> Status {
         let status = |code| Status::with_metadata(code, self.text(), self.metadata());
@@ -103,7 +103,7 @@ impl Failure {
     }
 }
 
-/// The code of a success, and of requests that are not calls.
+/// The code for a success, and for requests that are not calls.
 pub(crate) const OK: &str = "OK";
 pub(crate) const MALFORMED: &str = "Internal";
 

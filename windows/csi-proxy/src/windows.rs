@@ -1,6 +1,6 @@
-//! Windows only: named pipes, the process of a client, the event log, and resource usage of this process.
+//! Windows only: named pipes, the process of a client, the event log, and the resource usage of this process.
 //!
-//! All `unsafe` code of this crate is in this module, and each block has a SAFETY comment. Types own the handles and
+//! This module contains all `unsafe` code of the crate. Each block has a SAFETY comment. Types own the handles and
 //! allocations of Windows and release them on drop.
 
 mod client;

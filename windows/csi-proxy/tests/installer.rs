@@ -1,5 +1,5 @@
-//! Tests of the installer's text, because no test here can run PowerShell on Windows. Each fails if its line is
-//! missing, or is in another order.
+//! Tests of the installer's text, because these tests cannot run PowerShell on Windows. Each test fails if its lines
+//! are missing or in another order.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,13 +36,15 @@ fn installer_does_its_steps_in_order() {
     let code = code();
     let install = after(&code, "$old = ");
     for (text, steps) in [
-        // Failures that the service reports itself need a flag in addition to the action.
+        // Windows applies the action to failures that the service itself reports only if a flag is also set.
         (&*code, "sc.exe failure $name reset= 0 actions= restart/10000|sc.exe failureflag $name 1|Start-Proxy"),
-        // The program's file is in use until the process has ended, which is after the service has reported its stop.
+        // The program file is in use until the process has ended. The process ends after the service has reported that
+        // it has stopped.
         (block(&code, "function Stop-Proxy"), ".ProcessId|.Stop()|WaitForStatus('Stopped'|Wait-Process -Id $id|throw"),
         (install, "Stop-Proxy|Copy-Program $installed $old|Copy-Program $Program $installed"),
         (block(&code, "function Copy-Program"), "try|Copy-Item|throw|Start-Sleep"),
-        // If any step of an upgrade fails, the previous program and its command line are restored, and the service runs.
+        // If any step of an upgrade fails, the installer restores the previous program and its command line, and starts
+        // the service.
         (block(install, "try"), "Copy-Program $Program|ImagePath -Value $command|Start-Proxy"),
         (
             block(install, "catch"),
@@ -51,7 +53,7 @@ fn installer_does_its_steps_in_order() {
         (block(&code, "if ($Uninstall)"), "Stop-Proxy|sc.exe delete|Remove-Item -Force $installed|is removed"),
         // A backslash would escape the closing quote, and the next flag would be part of the path.
         (&code, "$KubeletPath.TrimEnd('\\')|-kubelet-path=`\"$kubelet`\""),
-        // LocalSystem renames files in this directory, so it inherits no access rights.
+        // LocalSystem renames files in this directory, so the directory must not inherit permissions.
         (&code, "icacls.exe $logs /inheritance:r|S-1-5-18|S-1-5-32-544|Start-Proxy"),
     ] {
         let mut rest = text;
@@ -62,9 +64,9 @@ fn installer_does_its_steps_in_order() {
     assert!(!block(&code, "if ($Uninstall)").contains("SilentlyContinue"), "a failed removal must fail");
 }
 
-/// At a shutdown Windows waits longer for the service than the service takes to finish its calls.
+/// At a shutdown, Windows must wait longer for the service than the service takes to finish its calls.
 #[test]
-fn installer_sets_the_time_that_a_shutdown_waits() {
+fn installer_makes_shutdown_wait_longer_than_the_drain() {
     let value = after(SCRIPT, "-Name PreshutdownTimeout -Type DWord -Value ");
     let milliseconds: u128 = value.split_whitespace().next().unwrap().parse().unwrap();
     assert!(milliseconds > csi_proxy::DRAIN_LIMIT.as_millis() + 2_000, "{milliseconds}");

@@ -1,4 +1,4 @@
-//! All 23 services over pipes in memory, with a fake machine.
+//! Tests of all 23 services over in-memory pipes, with a fake machine.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -25,7 +25,7 @@ use tonic::Code;
 use winstorage::fake::Effect;
 use winstorage::host::Answer;
 
-/// `ERROR_IO_DEVICE`, for which no code has a special case.
+/// `ERROR_IO_DEVICE`, an error that no code treats specially.
 const IO_DEVICE: u32 = 1117;
 
 struct Case {
@@ -117,7 +117,8 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
     }
 }
 
-/// Old calls of the group volume and the calls to which they were forwarded, whose names their errors have.
+/// The old calls of the group `volume`, and the calls to which the proxy forwards them. Errors of the old calls contain
+/// these names.
 const FORWARDS: [(&str, &str); 4] = [
     ("DismountVolume", "UnmountVolume"),
     ("VolumeStats", "GetVolumeStats"),

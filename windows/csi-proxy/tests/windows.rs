@@ -1,7 +1,7 @@
-//! The whole program over Windows' pipes and under its service control manager, with a fake machine. Here it runs under
+//! Tests of the whole program with Windows' pipes and service control manager, and a fake machine. Here they run under
 //! Wine.
 //!
-//! No test covers the differences of Wine: it accepts any security descriptor and enforces none, it permits a second
+//! No test covers what Wine does differently: it accepts any security descriptor and enforces none, it permits a second
 //! first instance of a pipe, and it has no containers.
 #![cfg(windows)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -93,7 +93,7 @@ async fn service_stop_lets_a_format_end() {
     let service = Installed::new(arguments);
     service.0.start::<OsString>(&[]).unwrap();
     eventually(|| (service.state() == ServiceState::Running).then_some(())).await;
-    // Without a wait: all pipes exist once the service is running.
+    // Do not wait: all pipes exist as soon as the service is running.
     let found = connect(&pipes(), Group::Volume, &[version("v1")]).await.expect("the pipe exists");
     let mut client = volume::v1::volume_client::VolumeClient::new(found.channel);
     let mut format = JoinSet::new();
@@ -129,7 +129,7 @@ async fn service_that_cannot_start_reports_no_stop() {
     let metrics = format!("--metrics-bind-address={address}");
     let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1", &metrics]);
     let service = Installed::new(arguments);
-    // The service manager decides whether the start itself fails.
+    // It depends on the service manager whether the start itself fails.
     let started = service.0.start::<OsString>(&[]);
     let end = tokio::time::Instant::now() + program::LIMIT;
     while !files.log().contains("service failed") {
@@ -138,8 +138,8 @@ async fn service_that_cannot_start_reports_no_stop() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(files.log().contains(&address), "{}", files.log());
-    // The status that Wine's service manager reports for a process that has ended. A status from the program would
-    // differ.
+    // Wine's service manager reports this status for a process that has ended. If the program had reported a status, it
+    // would differ.
     let status = service.0.query_status().unwrap();
     assert_ne!(status.exit_code, ServiceExitCode::ServiceSpecific(1), "{status:?}");
     assert_ne!(status.current_state, ServiceState::Running, "{status:?}");

@@ -1,4 +1,4 @@
-//! Identifies the owners of disks. This comes before every write, mount and unmount.
+//! Determines to which volume a disk belongs. The node service does so before every write, mount and unmount.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use crate::storage::{NodeStorage, Role};
 
 pub(crate) struct Disks {
     pub(crate) storage: Arc<dyn NodeStorage>,
-    /// Whether this is an instance without Nitro. There, and only there, disks have no serial number of EBS, so the
-    /// location from EC2's device name counts.
+    /// Whether this is an instance without Nitro. Only on such instances do disks have no EBS serial number, so the
+    /// driver identifies a disk by its location, which EC2's device name determines.
     pub(crate) xen: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The EBS volume, with the current number of its disk.
+    /// It belongs to the EBS volume, whose disk has this number now.
     Volume(DiskNumber),
-    /// Unknown: its disk is detached or offline.
+    /// The owner is unknown, because the disk is detached or offline.
     Vanished,
     Other(DiskNumber),
 }
 
 impl Disks {
-    /// Returns the disk of the volume. Waits some seconds for a disk that is not visible yet.
+    /// Returns the disk of the volume. Waits some seconds if Windows does not show it yet.
     pub(crate) fn disk_of(&self, volume: &VolumeId, device: Option<&str>) -> Result<DiskNumber, Cause> {
         self.storage.disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
-    /// Returns the disk of the volume, if it is visible now.
+    /// Returns the disk of the volume, if Windows shows it now.
     pub(crate) fn present(&self, volume: &VolumeId, device: Option<&str>) -> Result<Option<DiskNumber>, Cause> {
         self.storage.present_disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
-    /// Fails if the number belongs to another disk now, because Windows reuses numbers.
+    /// Fails if the disk number now belongs to another disk. Windows reuses numbers.
     pub(crate) fn ensure_unchanged(
         &self,
         disk: DiskNumber,
@@ -63,7 +63,8 @@ impl Disks {
         Ok(if self.xen && is_silent { Owner::Volume(disk) } else { Owner::Other(disk) })
     }
 
-    /// Returns the Windows volume of a path, through a link, or `None` without a volume.
+    /// Returns the Windows volume to which a path leads, directly or through a link. Returns `None` if it leads to no
+    /// volume.
     pub(crate) fn volume_at(&self, path: &str) -> Result<Option<VolumeGuid>, Cause> {
         match self.storage.volume_of_path(path) {
             Err(Cause::Storage(StorageError::NotMounted { .. } | StorageError::Missing { .. })) => Ok(None),
@@ -71,7 +72,7 @@ impl Disks {
         }
     }
 
-    /// Returns the Windows volume and the disk of a path that must lead to `volume`.
+    /// Returns the Windows volume and the disk of a path. Fails unless the path leads to `volume`.
     pub(crate) fn published(&self, path: &str, volume: &VolumeId) -> Result<(VolumeGuid, DiskNumber), Cause> {
         let refuse = |found: String| Cause::Refused(NodeRefusal::NotPublished { found });
         let found = || Ok::<_, Cause>(self.storage.look(path, Role::Target)?.to_string());
@@ -83,7 +84,7 @@ impl Disks {
         }
     }
 
-    /// Returns the device name for the search; empty on Nitro, where disks identify themselves.
+    /// Returns the device name for the search for a disk. It is empty on Nitro, where disks have serial numbers.
     fn place<'a>(&self, device: Option<&'a str>) -> &'a str {
         device.filter(|_| self.xen).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Errors of the node RPCs, and their meaning for the caller.
+//! Errors of the node RPCs, and what they mean for the caller.
 
 use ebs_driver::context::VolumeOrigin;
 use ebs_driver::rpc::Rpc;
@@ -57,7 +57,7 @@ impl Cause {
     }
 }
 
-/// Stops before a change if all callers have disconnected.
+/// Fails before a change if all callers have disconnected.
 pub(crate) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
@@ -137,7 +137,7 @@ fn of_storage(error: &StorageError) -> Meaning {
         | StorageError::NotMounted { .. }
         | StorageError::Missing { .. }
         | StorageError::MountedElsewhere { .. } => Meaning::FailedPrecondition,
-        // Disks and volumes can appear and vanish during a check.
+        // Disks and volumes can appear and disappear during a check.
         StorageError::DiskNotFound(_)
         | StorageError::VolumeNotFound(_)
         | StorageError::NoPartition(_)
@@ -153,7 +153,7 @@ fn of_storage(error: &StorageError) -> Meaning {
     }
 }
 
-/// The proxy has no error codes. After a call without a reply, its outcome is unknown.
+/// Returns the meaning of a proxy error. The proxy has no error codes. If a call has no reply, its outcome is unknown.
 fn of_proxy(error: &ProxyError) -> Meaning {
     match error {
         ProxyError::Unreachable { .. } | ProxyError::Late { .. } | ProxyError::Busy { .. } => Meaning::Unavailable,

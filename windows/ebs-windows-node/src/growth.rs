@@ -1,5 +1,5 @@
-//! Growth of file systems to their disks. It never decides whether a volume can be used: a stage logs a failure, and
-//! NodeExpandVolume returns it.
+//! Growth of file systems to the size of their disks. A failed growth never prevents the use of a volume:
+//! NodeStageVolume only logs it, and NodeExpandVolume returns it.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
@@ -13,11 +13,11 @@ use crate::disks::Disks;
 use crate::error::{Cause, NodeRefusal, ensure_wanted};
 use crate::request::{Expand, Stage};
 
-/// How long a stage retries the growth while another service of Windows holds the volume.
+/// How long NodeStageVolume retries the growth while another service of Windows holds the volume.
 const RETRIES_AT_STAGE: Duration = Duration::from_secs(10);
 const RETRIES: Duration = Duration::from_secs(60);
 
-/// Grows the file system of a staged volume, which is already mounted at its current size.
+/// Grows the file system of a staged volume. The volume is already mounted at its current size.
 pub(crate) fn after_mount(disks: &Disks, plan: &Stage, (disk, volume): (DiskNumber, &VolumeGuid), waiters: &Waiters) {
     if let Err(error) = grow(disks, disk, volume, RETRIES_AT_STAGE, waiters) {
         let error = ebs_driver::status::chain(&error);
@@ -25,8 +25,8 @@ pub(crate) fn after_mount(disks: &Disks, plan: &Stage, (disk, volume): (DiskNumb
     }
 }
 
-/// Grows the file system at a path. Returns the size of the volume afterwards in bytes: the disk's, or the file system's if Windows skipped a small
-/// growth.
+/// Grows the file system at a path. Returns the new size of the volume in bytes. This is the size of the disk, or of
+/// the file system if Windows skipped a small growth.
 pub(crate) fn expand(disks: &Disks, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let (volume, disk) = disks.published(&plan.at.path.to_string(), &plan.at.volume)?;
     let grown = grow(disks, disk, &volume, RETRIES, waiters)?;
@@ -45,8 +45,8 @@ pub(crate) fn expand(disks: &Disks, plan: &Expand, waiters: &Waiters) -> Result<
     Ok(Bytes(size))
 }
 
-/// Grows the file system to its disk if more than Windows' own tables is left over. Returns the usable size of the
-/// volume in bytes, or `None` if no growth was necessary.
+/// Grows the file system to its disk, unless only the space for Windows' own tables is left over. Returns the usable
+/// size of the volume in bytes, or `None` if no growth was necessary.
 ///
 /// Retries for `patience` while another service of Windows holds the volume.
 fn grow(

@@ -1,9 +1,9 @@
-//! The CSI node service of Windows: stages, publishes, expands and measures volumes through [`winstorage`].
+//! The CSI node service for Windows. It stages, publishes, expands and measures volumes through [`winstorage`].
 //!
-//! It has the same layers as the node service of Linux. `request` turns a request into a typed plan. Mutations run as
-//! operations that outlive the request, with the same keys. The steps below differ: disks are identified by their
-//! serial numbers, file systems are NTFS, a staged volume is a mount point, and a published one is a link to it. Each
-//! call can continue a flow that another process has left incomplete.
+//! It has the same layers as the node service for Linux. `request` turns a request into a typed plan. Mutations run as
+//! operations that outlive the request, with the same keys. The steps differ: disks are identified by their serial
+//! numbers, file systems are NTFS, a staged volume is a mount point, and a published volume is a link to it. Each call
+//! can continue what another process has left incomplete.
 //!
 //! This crate compiles on every system. The caller selects the machine of [`winstorage::Storage`], which may also be
 //! behind csi-proxy ([`OverProxy`]).
@@ -37,15 +37,16 @@ pub use storage::{NodeStorage, Role, Seen};
 
 use disks::Disks;
 
-/// Concurrent operations that block a thread. Each thread that has used WMI keeps its own connections.
+/// Maximum number of concurrent operations that block a thread. Each thread that has used WMI keeps its own
+/// connections.
 const PLACES: usize = 16;
 
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     pub driver: DriverName,
-    /// The properties of this machine, queried again for each request of the orchestrator.
+    /// The properties of this machine. They are queried for each request that needs them.
     pub machine: Arc<Machine>,
-    /// `--volume-attach-limit` and `--reserved-volume-attachments`.
+    /// The values of `--volume-attach-limit` and `--reserved-volume-attachments`.
     pub limits: LimitFlags,
 }
 
@@ -65,7 +66,7 @@ impl WindowsNode {
 
     /// Runs blocking work to its end, also if the future is dropped. A panic there propagates.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disks) -> T + Send + 'static) -> T {
-        // The semaphore is never closed.
+        // `acquire` cannot fail, because the semaphore is never closed.
         let _place = self.places.acquire().await;
         let (disks, span) = (Arc::clone(&self.disks), tracing::Span::current());
         let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&disks))).await;
@@ -73,7 +74,7 @@ impl WindowsNode {
     }
 }
 
-// The files that unit tests share with `tests/` name the crate.
+// The files that unit tests share with `tests/` refer to the crate by this name.
 #[cfg(test)]
 extern crate self as ebs_windows_node;
 

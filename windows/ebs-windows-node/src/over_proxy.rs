@@ -1,11 +1,12 @@
-//! The storage of a node behind csi-proxy, with any proxy that serves version 1 of the interface, including the Go one.
+//! The storage of a node behind csi-proxy. It works with any proxy that serves version 1 of the interface, including
+//! the Go proxy.
 //!
 //! The interface reports less than Windows. It does not report the target of a link, so a target path counts as correct
 //! if it leads to the same volume as the staging path. It also does not report the contents of a disk without a file
 //! system that Windows recognises. This project's csi-proxy has an additional call that reads such a disk. The driver
-//! makes this call every time and does not cache which proxy serves the pipes, because another project's proxy may take
-//! them over at any moment. Without the call, the disk is not proven blank, and is formatted only if the operator has
-//! allowed that ([`Unproven`]). Directories are never removed with their contents.
+//! makes this call every time and does not cache which proxy serves the pipes, because another project's proxy may
+//! replace it at any time. Without the call, the disk is not proven blank, and the driver formats it only if the
+//! operator has allowed that ([`Unproven`]). The driver never removes a directory together with its contents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,15 +32,15 @@ use crate::storage::{NodeStorage, Role, Seen};
 
 /// The version of each group that all proxies since 1.0 serve.
 const VERSION: &str = "v1";
-/// The deadline of reads and small changes.
+/// The deadline for reads and small changes.
 const QUICKLY: Duration = Duration::from_secs(120);
-/// The deadline of the format of a large volume, or the flush of a full cache.
+/// The deadline for formatting a large volume or flushing a full cache.
 const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What to do with a disk without a recognised file system if another project's csi-proxy cannot read it. The disk may
-/// be blank, or contain a file system of Linux, a damaged NTFS, a locked BitLocker volume, or data without a file
+/// What the driver does with a disk without a recognised file system if another project's csi-proxy cannot read it. The
+/// disk may be blank, or contain a Linux file system, a damaged NTFS, a locked BitLocker volume, or data without a file
 /// system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
@@ -53,7 +54,7 @@ pub struct OverProxy {
     contents: DiskContentsClient<Channel>,
     volumes: VolumeClient<Channel>,
     files: FilesystemClient<Channel>,
-    /// Measures space in this process's own view of a path, because the proxy does not report it.
+    /// Measures the space at a path as this process sees it, because the proxy does not report it.
     own: Arc<dyn SpaceHost>,
     unproven: Unproven,
 }
@@ -61,7 +62,7 @@ pub struct OverProxy {
 impl OverProxy {
     /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
-        let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
+        let versions: [Version; 1] = [VERSION.parse().expect("a valid version")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
         let disks = channel(Group::Disk).await?;
         Ok(Self {
@@ -98,7 +99,7 @@ impl OverProxy {
         }
     }
 
-    /// Returns what Windows recognises on the disk, with the calls that every proxy has.
+    /// Returns what Windows recognises on the disk. Uses only calls that every proxy has.
     fn recognised(&self, disk: DiskNumber) -> Result<Seen, Cause> {
         let unread = |contents| Seen::Unread { contents, may_format: self.unproven == Unproven::Format };
         let all = self.volumes_on(disk)?;
@@ -125,7 +126,8 @@ impl OverProxy {
         Ok(self.wait("PathExists", QUICKLY, files.path_exists(request))?.exists)
     }
 
-    /// Returns the volume of a path, or `None` if the error of any proxy means that nothing is mounted.
+    /// Returns the volume at a path, or `None` if the proxy's error means that nothing is mounted there. The errors of
+    /// all proxies are recognised.
     fn shown(&self, path: &str) -> Result<Option<VolumeGuid>, ProxyError> {
         let call = "GetVolumeIDFromTargetPath";
         let mut volumes = self.volumes.clone();
@@ -154,12 +156,12 @@ impl OverProxy {
 }
 
 fn failed(call: &'static str, status: Status) -> ProxyError {
-    // A status with a source is an error of the connection.
+    // If a status has a source, it is an error of the connection.
     let is_connection = std::error::Error::source(&status).is_some();
     if is_connection {
         return ProxyError::Unreachable { call, status: Box::new(status) };
     }
-    // Errors of Windows and of the proxy's rules have one code. The others are the gRPC server's own.
+    // All errors of Windows and of the proxy's rules have the same code. Other codes come from the gRPC server itself.
     let is = |other: Status| status.code() == other.code();
     let message = status.message().to_owned();
     if is(Status::unimplemented("")) {
@@ -171,7 +173,7 @@ fn failed(call: &'static str, status: Status) -> ProxyError {
     }
 }
 
-/// Converts the reply. An invalid one is an error, and so never a blank disk.
+/// Converts the reply. An invalid reply is an error, so that it never counts as a blank disk.
 fn contents_of(call: &'static str, found: contents::GetDiskContentsResponse) -> Result<Contents, ProxyError> {
     Ok(match found.contents() {
         contents::Contents::Blank => Contents::Blank,
@@ -203,7 +205,7 @@ impl NodeStorage for OverProxy {
         if !self.exists(path)? {
             return Ok(Found::Missing);
         }
-        // The proxy does not report whether a directory is empty. The calls that need an empty one fail.
+        // The proxy does not report whether a directory is empty. Calls that need an empty directory will fail.
         Ok(match (self.shown(path)?, role) {
             (None, _) => Found::Directory { empty: true },
             (Some(volume), Role::Staging) => Found::MountPoint(volume),
@@ -293,7 +295,7 @@ impl NodeStorage for OverProxy {
         Ok(VolumeStats { total: bytes(call, stats.total_bytes)?, used: bytes(call, stats.used_bytes)? })
     }
 
-    /// The code 4 of StorageWMI does not reach the client either, so any error is retried for a while.
+    /// The client does not receive code 4 of StorageWMI either, so retry after any error for a while.
     fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, Cause> {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {
@@ -352,7 +354,7 @@ impl NodeStorage for OverProxy {
             Ok(space) => return Ok(space),
             Err(error) => error,
         };
-        // A container may not see the volume through the link.
+        // A container may not see the volume through the link. Ask the proxy then.
         let Some(volume) = self.shown(path)? else { return Err(StorageError::from(error).into()) };
         tracing::debug!(path, %error, "failed to read the volume's space, asking csi-proxy");
         let VolumeStats { total, used } = self.volume_stats(&volume.to_string())?;

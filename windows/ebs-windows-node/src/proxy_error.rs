@@ -1,4 +1,4 @@
-//! Errors of csi-proxy calls.
+//! Errors of calls to csi-proxy.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! NodePublishVolume and NodeUnpublishVolume: a link from the target to the staging path. The link of a running pod is
-//! never removed and created again.
+//! NodePublishVolume and NodeUnpublishVolume. A published volume is a link from the target path to the staging path.
+//! The link of a running pod is never removed and created again.
 
 use ebs_ec2::Waiters;
 use winstorage::service::Found;
@@ -52,7 +52,7 @@ pub(crate) fn unpublish(disks: &Disks, plan: &At, _waiters: &Waiters) -> Result<
     match disks.storage.look(&path, Role::Target)? {
         Found::Missing => Ok(()),
         Found::Link { .. } | Found::Directory { empty: true } => match disks.storage.rmdir(&path, false) {
-            // Another process was faster.
+            // Another process has already removed it.
             Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
             removed => removed,
         },

@@ -1,5 +1,5 @@
-//! Parses requests into typed plans. Each `parse` does all validation in the order of the Linux node service; the code
-//! below it sees no string maps. Secrets are never read.
+//! Parses requests into typed plans. Each `parse` does all validation, in the same order as the node service for Linux.
+//! The code that follows uses no string maps. Secrets are never read.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
@@ -102,7 +102,7 @@ impl Publish {
     }
 }
 
-/// The path of NodeUnstageVolume, NodeUnpublishVolume, NodeExpandVolume or NodeGetVolumeStats.
+/// The volume and path of NodeUnstageVolume, NodeUnpublishVolume, NodeExpandVolume or NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) volume: VolumeId,
@@ -144,7 +144,7 @@ pub(crate) struct Expand {
 }
 
 impl Expand {
-    /// Returns `None` for a raw block volume, which has no file system to grow.
+    /// Parses the request. Returns `None` for a raw block volume, which has no file system to grow.
     pub(crate) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Option<Self>, RequestError> {
         let at = At::to_find(&request.volume_id, &request.volume_path)?;
         let capability = request.volume_capability.as_ref().map(Capability::try_from).transpose()?;
@@ -165,8 +165,7 @@ fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError>
     }
 }
 
-/// Accepts NTFS. Storage classes without a file system often arrive with the default of Linux, so that is accepted as
-/// well.
+/// Accepts NTFS. Also accepts the default of Linux, because storage classes without a file system often arrive with it.
 fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     match asked.to_ascii_lowercase().as_str() {
         "" | "ntfs" => Ok(()),
@@ -178,8 +177,8 @@ fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     }
 }
 
-/// Warns of mount flags. The kubelet itself makes a container's mount read-only, and other flags have no meaning for
-/// NTFS behind a link.
+/// Logs a warning about mount flags, which have no effect. The kubelet itself makes a container's mount read-only, and
+/// other flags have no meaning for NTFS behind a link.
 fn warn_of_flags(wire: Option<&csi::VolumeCapability>, volume: &VolumeId, read_only: bool) {
     let flags = match wire.and_then(|wire| wire.access_type.as_ref()) {
         Some(AccessType::Mount(mount)) => mount.mount_flags.join(","),
@@ -206,7 +205,7 @@ pub(crate) fn device(attachment: &PublishContext) -> Option<String> {
     attachment.device.as_ref().map(|device| device.display().to_string())
 }
 
-/// Returns the path for logs and keys. Paths of Windows that differ only in case are equal.
+/// Returns the path in the form that logs and keys use. Windows paths that differ only in case are equal.
 pub(crate) fn key_of(path: &WinPath) -> std::path::PathBuf {
     path.to_string().to_lowercase().into()
 }

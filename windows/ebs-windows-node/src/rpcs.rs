@@ -1,5 +1,5 @@
-//! The node RPCs. A mutating RPC parses its request, and runs its work as an operation that outlives the request, with
-//! the keys of every node.
+//! The node RPCs. A mutating RPC parses its request and runs its work as an operation that outlives the request. Its
+//! keys are the same as on Linux.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ struct Mutation<P, T> {
     rpc: Rpc,
     key: Key,
     at: (VolumeId, WinPath),
-    /// Asks another operation that holds the key to end.
+    /// Whether it asks another operation that holds the key to end.
     supersedes: bool,
     work: fn(&Disks, &P, &Waiters) -> Result<T, Cause>,
 }
@@ -125,7 +125,8 @@ fn volume_key(volume: &VolumeId) -> Key {
     Key::NodeVolume(VolumeHandle::Volume(volume.clone()))
 }
 
-/// Returns the key of publish and unpublish. A volume may be published at several targets concurrently.
+/// Returns the key of NodePublishVolume and NodeUnpublishVolume. A volume may be published at several targets
+/// concurrently.
 fn target_key(volume: &VolumeId, target: &WinPath) -> Key {
     Key::NodeTarget { volume: VolumeHandle::Volume(volume.clone()), target: key_of(target) }
 }

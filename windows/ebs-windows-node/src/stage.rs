@@ -1,5 +1,5 @@
 //! NodeStageVolume: finds the disk, brings it online, reads its contents, formats it only if that is proven safe,
-//! mounts it, and grows the file system to its disk. A previous call may have done any of the steps.
+//! mounts it, and grows the file system to its disk. A previous call may have completed any of these steps.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::growth;
 use crate::request::{Stage, device};
 use crate::storage::{Role, Seen};
 
-/// Steps from a raw disk to a file system: a partition, its volume and its format, with a check after each. More would
-/// mean no progress.
+/// Maximum number of reads of the disk on the way from a raw disk to a file system: one after each step (partition,
+/// volume, format). If more are needed, the work makes no progress.
 const LOOKS: usize = 5;
 /// How long Windows may take to show the contents of a disk that has gone online. PowerShell's storage modules wait 3
-/// to 30 s there (dsccommunity/StorageDsc#183).
+/// to 30 s (dsccommunity/StorageDsc#183).
 const SETTLING: Duration = Duration::from_secs(10);
-/// How long the state of a disk that cannot be read must be stable before the disk is formatted.
+/// How long the state of a disk that cannot be read must stay the same before the driver formats it.
 const UNCHANGED: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -42,8 +42,8 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     if !was_online {
         ensure_wanted(waiters, "bringing the disk online")?;
     }
-    // First of all, because an offline disk can be neither partitioned nor read. The same call makes a read-only disk
-    // writable.
+    // Bring the disk online first, because an offline disk can be neither partitioned nor read. The same call makes a
+    // read-only disk writable.
     storage.set_disk_state(disk, true)?;
     match mounted(disks, plan, disk, waiters) {
         Ok(volume) => {
@@ -51,7 +51,7 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
             Ok(())
         }
         Err(error) => {
-            // The disk stays online while Windows is still discovering its contents.
+            // Leave the disk online while Windows may still discover its contents.
             if !was_online && error.meaning() != Meaning::Unavailable {
                 take_offline(disks, plan, disk);
             }
@@ -60,7 +60,8 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     }
 }
 
-/// Checks the size. A disk smaller than in EC2 is not the whole volume; a larger one is normal after an expansion.
+/// Checks the size of the disk. If it is smaller than in EC2, it is not the whole volume. A larger disk is normal after
+/// an expansion.
 fn ensure_large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cause> {
     let Some(promised) = plan.attachment.size else { return Ok(()) };
     let found = Bytes(disks.storage.disk_size(disk)?);
@@ -73,7 +74,7 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
     match storage.look(&path, Role::Staging)? {
         Found::MountPoint(there) if there == volume => return Ok(volume),
         Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
-            // Its disk was detached or is offline, so the mount point leads nowhere.
+            // The disk was detached or is offline, so the mount point leads to no volume.
             Owner::Vanished => {
                 ensure_wanted(waiters, "removing a stale mount point")?;
                 tracing::warn!(volume = %plan.volume, path, mounted = %there, "removing the mount point of a missing volume");
@@ -102,7 +103,7 @@ fn format_if_blank(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wait
                 may_write(disks, plan, disk, waiters)?;
                 storage.partition_disk(disk)?;
             }
-            // Nothing is written: the partition of a previous call goes online.
+            // Write nothing: bring the partition online that a previous call created.
             Contents::Offline => {
                 ensure_wanted(waiters, "bringing a partition online")?;
                 disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())?;
@@ -121,8 +122,8 @@ fn format_if_blank(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wait
 }
 
 /// Waits until Windows shows all contents of the disk, and returns them. Partitions, volumes and file systems appear
-/// some time after a disk has gone online or was partitioned. Until then, a disk with data may look like one with
-/// unknown contents, or blank if no call can read it.
+/// some time after a disk goes online or is partitioned. Until then, a disk with data may look like a disk with unknown
+/// contents, or like a blank one if no call can read it.
 fn settled_contents(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Cause> {
     let storage = &disks.storage;
     let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
@@ -151,7 +152,7 @@ fn settled_contents(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Con
     }
 }
 
-/// Checks that a blank disk may be written: the volume was created empty, and the disk still belongs to it.
+/// Checks that the driver may write to a blank disk: the volume was created empty, and the disk still belongs to it.
 fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
     if let Some(origin) = plan.attachment.restored_from().filter(|_| !plan.may_format_restored) {
         return Err(NodeRefusal::BlankRestore { origin: origin.clone() }.into());
@@ -160,7 +161,7 @@ fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -
     disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())
 }
 
-/// Takes a disk offline that this call has brought online and not mounted, because it may be detached next.
+/// Takes a disk offline that this call has brought online but not mounted, because EC2 may detach it next.
 fn take_offline(disks: &Disks, plan: &Stage, disk: DiskNumber) {
     let offline = || {
         let is_mounted = disks.volume_at(&plan.staging.to_string())?.is_some();

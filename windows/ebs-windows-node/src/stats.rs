@@ -1,4 +1,4 @@
-//! NodeGetVolumeStats: bytes, as Windows reports them at the path. NTFS has no limit of inodes.
+//! NodeGetVolumeStats returns bytes, as Windows reports them at the path. NTFS has no limit on the number of inodes.
 
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
@@ -10,7 +10,7 @@ use crate::disks::Disks;
 use crate::error::{Cause, NodeError};
 use crate::request::At;
 
-/// Returns the usage of the volume at a path. A path that does not lead to the volume is not found.
+/// Returns the usage of the volume at a path. Reports "not found" if the path does not lead to the volume.
 pub(crate) async fn run(
     node: &WindowsNode,
     request: NodeGetVolumeStatsRequest,

@@ -1,4 +1,4 @@
-//! The storage operations of the node service, implemented by Windows itself or by csi-proxy.
+//! The storage operations that the node service needs. Windows itself or csi-proxy implements them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use winstorage::{Storage, StorageError};
 
 use crate::error::Cause;
 
-/// The purpose of a path, because some implementations cannot distinguish a link from a mount point.
+/// What a path is used for. Some implementations cannot distinguish a link from a mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Staging,
@@ -22,7 +22,7 @@ pub enum Role {
 pub enum Seen {
     /// The disk was read, or Windows itself recognises its contents.
     Read(Contents),
-    /// Windows recognises nothing, and the proxy cannot read the disk, so it may contain anything.
+    /// Windows recognises nothing and the proxy cannot read the disk, so the disk may contain anything.
     Unread { contents: Contents, may_format: bool },
 }
 
@@ -36,14 +36,15 @@ fn look<S: NodeStorage + ?Sized>(storage: &S, search: &mut DiskSearch) -> Result
 
 macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
-        /// The operations, as in [`Storage`]. All of them **block**: call them from a thread that may block.
+        /// The operations, as in [`Storage`]. All of them **block**: call them only from a thread that may block.
         pub trait NodeStorage: Send + Sync {
-            /// Returns the entry at the path, without following it.
+            /// Returns what is at the path, without following a link.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
-            /// Returns the contents of a disk that is online. The same seed reads the same places.
+            /// Returns the contents of a disk that is online. Calls with the same seed read the same places.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
             fn pause(&self, time: Duration);
-            /// Returns the disk of an EBS volume, which EC2 has attached as `device`. Waits some seconds for a late one.
+            /// Returns the disk of an EBS volume that EC2 has attached as `device`. Waits some seconds for a disk that
+            /// appears late.
             fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
                 let mut search = DiskSearch::new(volume, device);
                 loop {
@@ -91,30 +92,30 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Returns the location of every disk. Only disks without a serial number of EBS are identified by it.
+    /// Returns the location of every disk. Only disks without an EBS serial number are identified by their location.
     list_disk_locations() -> BTreeMap<DiskNumber, DiskLocation>;
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
     disk_number_of_volume(volume: &str) -> DiskNumber;
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
-    /// Creates a partition on an empty disk, and brings it online.
+    /// Creates a partition on an empty disk and brings it online.
     partition_disk(disk: DiskNumber) -> ();
     format_volume(volume: &str) -> ();
     disk_state(disk: DiskNumber) -> bool;
     set_disk_state(disk: DiskNumber, online: bool) -> ();
     disk_size(disk: DiskNumber) -> u64;
-    /// Rescans for disks that were attached, detached or resized.
+    /// Rescans the machine for disks that were attached, detached or resized.
     rescan() -> ();
     volume_stats(volume: &str) -> VolumeStats;
-    /// Grows a volume, to its maximum if `size` is 0, and returns its size in bytes.
+    /// Grows a volume to `size`, or to its maximum if `size` is 0. Returns the new size in bytes.
     resize_volume(volume: &str, size: i64, patience: Duration) -> u64;
     mkdir(path: &str) -> ();
-    /// Removes an entry without following it. Without `force`, a directory must be empty.
+    /// Removes the entry at a path without following a link. Without `force`, a directory must be empty.
     rmdir(path: &str, force: bool) -> ();
     /// Makes an empty directory a mount point.
     mount_volume(volume: &str, path: &str) -> ();
-    /// Flushes the volume, and makes the mount point an empty directory.
+    /// Flushes the volume, and turns the mount point into an empty directory.
     unmount_volume(volume: &str, path: &str) -> ();
-    /// Creates a link at `link` to `source`. Succeeds if it exists.
+    /// Creates a link from `link` to `source`. Succeeds if the link exists.
     create_symlink(source: &str, link: &str) -> ();
     space(path: &str) -> Space;
 }

@@ -1,4 +1,4 @@
-//! The node service on a fake Windows machine.
+//! Tests of the node service with a fake Windows machine.
 
 mod crashes;
 mod expands;
@@ -34,17 +34,17 @@ const TARGET: &str = r"C:\var\lib\kubelet\pods\6a\volumes\kubernetes.io~csi\pv-1
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// A machine with Windows on disk 0, and a node service on it.
+/// A machine with Windows on disk 0, and a node service that uses it.
 #[derive(Clone)]
 struct World {
     host: FakeHost,
     node: CsiNode<WindowsNode>,
-    /// Of the csi-proxy between the two, if there is one.
+    /// The tasks of the csi-proxy between the two, if there is one.
     _proxy: Arc<JoinSet<()>>,
 }
 
 impl World {
-    /// Creates the world with an empty, offline disk 1 of 10 GiB, which is the volume.
+    /// Creates a world whose volume is disk 1: blank, offline, 10 GiB.
     fn new() -> Self {
         let world = Self::without_disk();
         world.host.add_disk(1, SERIAL, 10 * GIB, false);
@@ -59,7 +59,7 @@ impl World {
         Self { node: service(&host, instance_type), host, _proxy: Arc::default() }
     }
 
-    /// Replaces the driver's process; the machine stays.
+    /// Replaces the driver's process. The machine stays the same.
     fn replace_driver(&mut self) {
         self.host.restart();
         self.node = service(&self.host, "m5.large");

@@ -1,6 +1,6 @@
 //! NodeUnstageVolume: flushes and unmounts the volume, removes the staging path, and takes the disk offline, because
-//! EC2 detaches it next. The next call can continue after each step: the disk is identified before the unmount, or by
-//! its serial number if nothing is mounted.
+//! EC2 detaches it next. A later call can continue after any step. It identifies the disk before the unmount, or by its
+//! serial number if nothing is mounted.
 
 use ebs_ec2::Waiters;
 use winstorage::StorageError;
@@ -21,9 +21,9 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
                 storage.unmount_volume(&guid.to_string(), &path)?;
                 Some(disk)
             }
-            // An offline disk shows no volume, and a detached one does not exist.
+            // The volume of an offline disk is not visible, and a detached disk does not exist.
             Owner::Vanished => {
-                tracing::warn!(volume = %plan.volume, path, mounted = %guid, "the mounted volume is missing, unflushed data is lost");
+                tracing::warn!(volume = %plan.volume, path, mounted = %guid, "the mounted volume is missing, so its unflushed data is lost");
                 disks.present(&plan.volume, None)?
             }
             Owner::Other(disk) => {
@@ -40,7 +40,7 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
     }
 }
 
-/// Removes the staging path. A nonempty directory is not from the driver, and stays.
+/// Removes the staging path. Leaves a directory with content alone, because the driver did not create the content.
 fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
     match disks.storage.look(path, Role::Staging)? {
         Found::Directory { empty: true } | Found::MountPoint(_) => match disks.storage.rmdir(path, false) {
@@ -61,7 +61,7 @@ fn offline(disks: &Disks, plan: &At, disk: DiskNumber, waiters: &Waiters) -> Res
     if !disks.xen {
         match disks.present(&plan.volume, None)? {
             Some(now) if now == disk => {}
-            // It was detached meanwhile.
+            // The disk has been detached in the meantime.
             None => return Ok(()),
             Some(now) => return Err(NodeRefusal::DiskChanged { was: disk, now: Some(now) }.into()),
         }

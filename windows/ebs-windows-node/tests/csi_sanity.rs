@@ -1,6 +1,6 @@
-//! csi-sanity with all of its applicable optional arguments, against this node service on a fake Windows machine and a
-//! controller on the simulated EC2. Disks that are attached in EC2 exist on the machine. All specs pass, except those
-//! that `csi_sanity_skips.txt` lists as skipped.
+//! Runs csi-sanity with all applicable optional arguments. It tests this node service with a fake Windows machine, and
+//! a controller with the simulated EC2. The machine has the disks that are attached in EC2. All specs pass, except
+//! those that `csi_sanity_skips.txt` lists as skipped.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -33,7 +33,8 @@ use attached::Attached;
 use proxied::over_proxy;
 use suite::{directory, holds, ran_all};
 
-/// Creates an EC2 with one availability zone: csi-sanity requests no zone, and publishes every volume on this machine.
+/// Creates an EC2 with one availability zone, because csi-sanity requests no zone and publishes every volume on this
+/// machine.
 async fn ec2() -> anyhow::Result<SimEc2> {
     let mut config = EngineConfig::default();
     config.zones.retain(|zone| zone.name == config.zone || zone.zone_type != "availability-zone");

@@ -1,5 +1,6 @@
-//! The programs of a Windows node, under Wine with a fake machine, controlled from Linux. Runs csi-sanity as
-//! `csi_sanity.rs` does for the node service in this process, and sends console events.
+//! Tests of the programs of a Windows node. They run under Wine with a fake machine, which the tests control from
+//! Linux. The tests run csi-sanity, as `csi_sanity.rs` does for the node service in its own process, and send console
+//! events.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -50,8 +51,8 @@ fn server_config(dir: &Path) -> ServerConfig {
 const PARTS: [(Part, u32); 4] =
     [(Part::Creation, 0), (Part::Attachment, 1_000), (Part::Node, 2_000), (Part::Other, 3_000)];
 
-/// Runs a part of csi-sanity concurrently with the others. It has its own driver, as a host process or over the
-/// csi-proxy of `proxied`, and its own controller and EC2. Returns the result.
+/// Runs a part of csi-sanity. It has its own controller, EC2 and driver, which runs as a host process or uses the
+/// csi-proxy of `proxied`. Returns the result.
 async fn part_holds(
     windows: Arc<Windows>,
     (part, last_disk): (Part, u32),
@@ -149,7 +150,7 @@ async fn ctrl_c_lets_a_running_format_finish() -> anyhow::Result<()> {
 
     let driver = Driver::over_csi_proxy(&windows, &machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
-    // After the format, the driver's proxy accepts no more calls.
+    // While csi-proxy finishes the format, it accepts no more calls.
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", &staging("two")));
     let (_refused, asked) = tokio::join!(staged, async {
         is_formatting(&machine, 2).await?;
@@ -192,8 +193,8 @@ async fn hung_format_delays_the_end_of_csi_proxy_by_20_seconds() -> anyhow::Resu
     Ok(server.shutdown().await?)
 }
 
-/// Wine has no local sockets. Driver and registrar exit with status 1 and name the requirement. The entry at the
-/// driver's socket path stays.
+/// Wine has no local sockets. The driver and the registrar exit with status 1 and name the requirement. They leave the
+/// entry at the driver's socket path alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_without_local_sockets_exit_with_the_reason() -> anyhow::Result<()> {
     const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";

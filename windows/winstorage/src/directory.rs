@@ -1,9 +1,10 @@
-//! Parses a directory listing of Windows: a chain of `FILE_FULL_DIR_INFO` records.
+//! Parses a directory listing of Windows, which is a chain of `FILE_FULL_DIR_INFO` records.
 
 const NAME_LENGTH: usize = 60;
 const NAME: usize = 68;
 
-/// Returns the names in a buffer that Windows has filled, without `.` and `..`, or `None` for an invalid list.
+/// Returns the names in a buffer that Windows has filled, except `.` and `..`. Returns `None` if the listing is
+/// invalid.
 pub fn names(buffer: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -12,7 +13,7 @@ pub fn names(buffer: &[u8]) -> Option<Vec<String>> {
         let length = number(entry, NAME_LENGTH)?;
         let bytes = entry.get(NAME..NAME.checked_add(length)?)?;
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-        // Invalid UTF-16 becomes a replacement character, so opening such a name fails with "not found".
+        // A replacement character stands for invalid UTF-16, so opening such a name fails with "not found".
         let name = String::from_utf16_lossy(&units);
         if name != "." && name != ".." {
             found.push(name);

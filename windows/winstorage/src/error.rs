@@ -1,4 +1,4 @@
-//! Errors of the operations. Clients parse some of the texts: windows.md lists them, and tests compare them.
+//! Errors of the operations. Clients parse some of the texts. windows.md lists those, and tests compare them.
 
 use crate::host::{Answer, HostError, OfflineReason};
 use crate::locate::SearchError;
@@ -55,17 +55,17 @@ pub enum StorageError {
     },
     #[error("FormatVolume refused: volume {0} is already formatted, and formatting destroys its data")]
     AlreadyFormatted(VolumeGuid),
-    /// A directory that is not a mount point. Drivers of the PowerShell era match this text.
+    /// The directory is not a mount point. Drivers of the PowerShell era compare this text.
     #[error(
         "error getting the volume of {path}: not a mounted folder. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"
     )]
     NotMounted { path: String },
-    /// The path does not exist. Drivers of the PowerShell era match this text.
+    /// The path does not exist. Drivers of the PowerShell era compare this text.
     #[error("cannot find path '{path}' because it does not exist")]
     Missing { path: String },
     #[error("{path} is a mount point of another volume, {mounted}, not of {wanted}")]
     MountedElsewhere { path: String, mounted: VolumeGuid, wanted: VolumeGuid },
-    /// The lookup of the closest volume failed. Clients know the text with its cause.
+    /// The search for the closest volume failed. Clients expect this text, with its cause.
     #[error("error getting the closest volume for the path={path}, err={}", .cause.text())]
     Closest { path: String, cause: Box<StorageError> },
     #[error("failed to find the closest volume for path={0}")]
@@ -85,7 +85,7 @@ pub enum StorageError {
     #[error("failed to get service {name}. error: {}", .cause.as_ref().map_or_else(|| "not found".to_owned(), ToString::to_string))]
     Service {
         name: ServiceName,
-        /// The error of the query; `None` if the service does not exist.
+        /// The error of the query, or `None` if the service does not exist.
         cause: Option<HostError>,
     },
     #[error("{operation} of service {name} failed: result {result}{}", dependents_hint(*.result))]
@@ -117,7 +117,7 @@ pub enum WayError {
 }
 
 impl StorageError {
-    /// Returns the error and its causes in one line, as clients receive it.
+    /// Returns the error and its causes in one line, as clients receive them.
     pub fn text(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
@@ -128,7 +128,7 @@ impl StorageError {
         text
     }
 
-    /// Returns Windows' own error code, if a step of Windows failed. Clients can compare it.
+    /// Returns Windows' own error code, if a step failed in Windows. Clients can compare it.
     pub fn answer(&self) -> Option<&Answer> {
         match self {
             Self::Host(error) | Self::NotOnline { cause: error, .. } => Some(&error.answer),
@@ -138,7 +138,7 @@ impl StorageError {
         }
     }
 
-    /// Returns whether the arguments were rejected before any step of the host.
+    /// Returns whether the operation rejected its arguments before any step of the host.
     pub fn is_refused_argument(&self) -> bool {
         matches!(
             self,

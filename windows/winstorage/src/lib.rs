@@ -5,8 +5,8 @@
 //! arguments, decides the steps, and protects Windows' own disks. Below it, [`host`] is the machine with one method per
 //! step. Below that, on Windows, [`wmi`] turns steps into queries and calls, and `real` sends them.
 //!
-//! Everything except `real` compiles and is tested on any system. `unsafe` is in `real` alone. This crate starts no
-//! programs.
+//! Everything except `real` compiles and is tested on any system. Only `real` contains `unsafe` code. This crate starts
+//! no programs.
 #![deny(unsafe_code)]
 
 pub mod directory;
@@ -18,7 +18,7 @@ pub mod locate;
 pub mod page83;
 pub mod path;
 #[cfg(windows)]
-#[expect(unsafe_code, reason = "Win32 has no other form; each block says why it is sound")]
+#[expect(unsafe_code, reason = "Win32 has no safe form; each block states why it is sound")]
 pub mod real;
 pub mod reparse;
 pub mod selftest;

@@ -1,4 +1,4 @@
-//! Identifies disks: the location of a disk in the machine, and the disk of an EBS volume by its serial number.
+//! Identifies disks: the location of a disk in the machine, and the disk of an EBS volume.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub enum SearchError {
     Ambiguous { volume: String, first: DiskNumber, second: DiskNumber },
 }
 
-/// A search for the disk of an EBS volume. It makes no calls: the caller, in this process or behind a proxy, passes the
+/// A search for the disk of an EBS volume. It makes no calls. The caller, in this process or behind a proxy, passes the
 /// disks to [`Self::look`] and acts on the result.
 #[derive(Debug, Clone)]
 pub struct DiskSearch {
@@ -52,26 +52,26 @@ pub struct DiskSearch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     Found(DiskNumber),
-    /// Rescan, wait this long, and check again: the attachment may not be visible yet.
+    /// The attachment may not be visible yet. Rescan, wait this long, and check again.
     RescanAndWait(Duration),
 }
 
-/// The evidence that identifies a disk, strongest first.
+/// What identifies a disk, strongest proof first.
 #[derive(Debug, Clone, Copy)]
 enum Proof {
     Serial,
     Page83,
-    /// The location, on instances without Nitro.
+    /// The location of the disk, on instances without Nitro.
     Place,
 }
 
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// A volume that EC2 calls attached is visible within a second or two.
+/// How long a search may take. A volume that EC2 reports as attached is usually visible within a second or two.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl DiskSearch {
-    /// Creates a search for `volume` (`vol-…`), which EC2 has attached as `device`.
+    /// Creates a search for the volume `volume` (`vol-…`), which EC2 has attached as `device`.
     pub fn new(volume: &str, device: &str) -> Self {
         Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
     }
@@ -99,7 +99,7 @@ impl DiskSearch {
         match proof {
             Proof::Serial => is_volume(&ids.serial_number, &self.volume),
             Proof::Page83 => is_volume(&page83_text(&ids.page83), &self.volume),
-            // A disk with the id of an EBS volume belongs to that volume and to no other.
+            // A disk with the id of an EBS volume can only belong to that volume.
             Proof::Place => {
                 let is_there =
                     |(place, target): (&DiskLocation, u32)| place.target == target.to_string() && is_first(place);
@@ -119,8 +119,8 @@ impl DiskSearch {
     }
 }
 
-/// Returns whether a serial number is that of `volume`. It has the form `vol0123456789abcdef0_00000001.`, sometimes
-/// with blanks around it.
+/// Returns whether a serial number belongs to `volume`. A serial number has the form `vol0123456789abcdef0_00000001.`,
+/// sometimes with blanks around it.
 fn is_volume(serial: &str, volume: &str) -> bool {
     let plain: String = serial.chars().filter(|char| !char.is_whitespace()).collect();
     let name = plain.split('_').next().unwrap_or_default();
@@ -137,13 +137,14 @@ fn names_a_volume(serial: &str) -> bool {
     plain.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("vol"))
 }
 
-/// Decodes page 83 to text. It is hex if the disk reports binary data, else already ASCII.
+/// Decodes page 83 to text. It is hexadecimal if the disk reports binary data, and otherwise already text.
 fn page83_text(page83: &str) -> String {
     let bytes = hex::decode(page83).ok();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| page83.to_owned())
 }
 
-/// Returns the SCSI target of a Xen disk from the letter of its device name: `/dev/sda1` 0, `xvdb` 1, … `xvdz` 25.
+/// Returns the SCSI target of a Xen disk, which the letter in its device name determines: `/dev/sda1` 0, `xvdb` 1, …
+/// `xvdz` 25.
 fn xen_target(device: &str) -> Option<u32> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let letters = name

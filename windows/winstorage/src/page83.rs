@@ -1,16 +1,17 @@
 //! Parses the identifiers that a disk reports (`STORAGE_DEVICE_ID_DESCRIPTOR`). The bytes come from a device, so the
 //! parser trusts no field.
 
-/// Identifiers of the device itself, not of a port or target.
+/// The association of an identifier of the device itself, not of a port or target.
 const ASSOCIATION_DEVICE: u32 = 0;
 const CODE_SET_BINARY: u32 = 1;
 const CODE_SET_ASCII: u32 = 2;
-/// Version, size and count of the descriptor; code set, type, sizes and association of an identifier.
+/// Sizes of the headers in bytes. The header of a descriptor has its version, size and count. The header of an
+/// identifier has its code set, type, sizes and association.
 const HEAD: usize = 12;
 const IDENTIFIER_HEAD: usize = 16;
 
-/// Returns the first identifier of the device itself: lower-case hex if it is binary, unchanged if it is ASCII, and
-/// empty if it is missing. Identifiers beyond the end of the bytes are ignored.
+/// Returns the first identifier of the device itself: in lower-case hexadecimal if it is binary, unchanged if it is
+/// ASCII, and empty if it is missing. Ignores identifiers beyond the end of the bytes.
 pub fn identifier(descriptor: &[u8]) -> String {
     let count = number(descriptor, 8).unwrap_or(0);
     let size = number(descriptor, 4).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
@@ -21,7 +22,7 @@ pub fn identifier(descriptor: &[u8]) -> String {
         if let Some(text) = found.text() {
             return text;
         }
-        // An offset that is smaller than the header would loop forever.
+        // Stop at an offset that does not advance past the header. It could loop forever.
         if found.next < IDENTIFIER_HEAD {
             break;
         }

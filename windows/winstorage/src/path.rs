@@ -1,4 +1,5 @@
-//! Checks the paths that clients send: the checks of the reference with the same order and texts, and additional ones.
+//! Checks the paths that clients send. It makes the checks of the reference, with the same order and texts, and
+//! additional ones.
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub enum PathError {
     Component { path: String, component: String, reason: &'static str },
 }
 
-/// Working directories, printed as the reference prints them.
+/// The working directories. They are printed as the reference prints them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories(Vec<WinPath>);
 
@@ -44,10 +45,10 @@ pub struct PathRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     pub path: WinPath,
-    /// The working directory of the path. If several contain it, this is the outermost, so that most components are
-    /// checked. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
+    /// The working directory that contains the path. If several contain it, this is the outermost, so that most
+    /// components are checked. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
     pub root: WinPath,
-    /// The components from `root` to the last one; empty if the path is the working directory itself.
+    /// The components of the path below `root`. It is empty if the path is the working directory itself.
     pub below: Vec<Component>,
 }
 
@@ -56,7 +57,7 @@ const FORBIDDEN: [char; 6] = ['"', '/', ':', '?', '*', '|'];
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
 impl PathRules {
-    /// Creates rules for `directories`: every `--working-dir`, and the kubelet's directory.
+    /// Creates rules for `directories`, which are every `--working-dir` and the kubelet's directory.
     pub fn new(directories: Vec<WinPath>, validation: Validation) -> Self {
         Self { directories, validation }
     }
@@ -69,8 +70,8 @@ impl PathRules {
         &self.directories
     }
 
-    /// Checks whether a client may name `text`, for a path that the reference checks too. Errors: the first failed
-    /// check, in the order of the first five variants of [`PathError`].
+    /// Checks whether a client may use the path `text`. This is for paths that the reference checks too. Errors: the
+    /// first failed check, in the order of the first five variants of [`PathError`].
     pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
         let path = absolute(text)?;
         match self.validation {
@@ -83,7 +84,7 @@ impl PathRules {
     }
 
     /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`). Errors: as
-    /// [`Self::check`]. With [`Validation::Legacy`], only a path that is not absolute.
+    /// [`Self::check`]. With [`Validation::Legacy`], rejects only a path that is not absolute.
     pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
         match self.validation {
             Validation::Strict => self.check(text),
@@ -128,7 +129,7 @@ fn absolute(text: &str) -> Result<WinPath, PathError> {
         return Err(PathError::Beginning(text.to_owned()));
     }
     let path = WinPath::split(text);
-    // Drive, colon and backslash are one byte each.
+    // The drive letter, colon and backslash have one byte each.
     let rest = if path.is_some() { &text[3..] } else { text };
     if rest.contains(FORBIDDEN) || rest.contains("..") {
         return Err(PathError::Characters(text.to_owned()));
@@ -136,7 +137,7 @@ fn absolute(text: &str) -> Result<WinPath, PathError> {
     path.ok_or_else(|| PathError::NotAbsolute(text.to_owned()))
 }
 
-/// What the reference lets pass: names that Windows changes or takes for a device.
+/// Rejects names that the reference accepts although Windows changes them or uses them for a device.
 fn plain(path: &str, component: &Component) -> Result<(), PathError> {
     let name = component.as_str();
     let refuse = |reason| Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason });
@@ -151,7 +152,7 @@ fn plain(path: &str, component: &Component) -> Result<(), PathError> {
     }
 }
 
-/// `NUL`, `nul.txt`, `NUL .x`, `COM1`, `LPT²`, …
+/// Returns whether Windows treats the name as a device: `NUL`, `nul.txt`, `NUL .x`, `COM1`, `LPT²`, …
 fn is_device(name: &str) -> bool {
     let base = name.split('.').next().unwrap_or(name).trim_end_matches(' ').to_ascii_uppercase();
     let numbered = ["COM", "LPT"].iter().find_map(|port| base.strip_prefix(port));

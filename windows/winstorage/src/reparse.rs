@@ -1,20 +1,20 @@
-//! Parses `REPARSE_DATA_BUFFER`: links, junctions and mount points. Tags are compared as a whole.
+//! Parses and builds `REPARSE_DATA_BUFFER`: links, junctions and mount points. Complete tags are compared.
 
 use crate::host::EntryKind;
 use crate::types::VolumeGuid;
 
-/// `IO_REPARSE_TAG_MOUNT_POINT`: a volume or a junction.
+/// `IO_REPARSE_TAG_MOUNT_POINT`: the mount point of a volume, or a junction.
 pub const TAG_MOUNT_POINT: u32 = 0xA000_0003;
 /// `IO_REPARSE_TAG_SYMLINK`
 pub const TAG_SYMLINK: u32 = 0xA000_000C;
 
-/// Tag, length of the data and two bytes that mean nothing.
+/// Size of the header: the tag, the length of the data, and two reserved bytes.
 const HEAD: usize = 8;
-/// Offset and length of both names; links have four bytes of flags after them.
+/// End of the offsets and lengths of both names. For links, four bytes of flags follow.
 const MOUNT_POINT_NAMES: usize = HEAD + 8;
 const SYMLINK_NAMES: usize = HEAD + 12;
 const RELATIVE: u32 = 1;
-/// What the object manager calls the Win32 names.
+/// The prefix of Win32 names in the object manager.
 const NT_PREFIX: &str = r"\??\";
 
 /// Returns the kind of an entry with this reparse data, or `None` for an invalid buffer.
@@ -23,7 +23,7 @@ pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
     match tag {
         TAG_MOUNT_POINT => {
             let name = substitute_name(buffer, MOUNT_POINT_NAMES)?;
-            // Only the complete name of a volume is a mount point. A path below a volume is a junction.
+            // Only the complete name of a volume makes a mount point. A path below a volume makes a junction.
             let volume = name.ends_with(r"}\").then(|| VolumeGuid::parse(&name).ok()).flatten();
             Some(volume.map_or_else(|| EntryKind::Junction { target: plain(&name) }, EntryKind::MountPoint))
         }
@@ -35,8 +35,8 @@ pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
     }
 }
 
-/// Builds the buffer that makes an empty directory or file a symbolic link to `target`, a Win32 name. Returns `None` if
-/// the target is too long.
+/// Builds the buffer that turns an empty directory or file into a symbolic link to `target`, a Win32 name. Returns
+/// `None` if the target is too long.
 pub fn symbolic_link(target: &str) -> Option<Vec<u8>> {
     let is_absolute = target.get(1..3) == Some(r":\") || target.starts_with(r"\\");
     let substitute = if is_absolute { nt_name(target) } else { target.to_owned() };
@@ -72,7 +72,7 @@ fn substitute_name(buffer: &[u8], names: usize) -> Option<String> {
     String::from_utf16(&units.collect::<Vec<u16>>()).ok()
 }
 
-/// Returns a target without the object manager's prefix, and a share in its `\\host\share` form.
+/// Returns a target without the object manager's prefix. A share has the form `\\host\share`.
 fn plain(name: &str) -> String {
     match name.strip_prefix(NT_PREFIX) {
         None => name.to_owned(),

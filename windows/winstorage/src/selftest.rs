@@ -1,5 +1,5 @@
-//! What only Windows can prove, as steps on a spare disk: the same that the tests run over [`crate::fake`], so that the machine
-//! in memory and a real one are held against each other. **It formats the disk.**
+//! Steps on a spare disk that check what only Windows can prove. The tests run the same steps on [`crate::fake`], so
+//! that the machine in memory is compared with a real one. **It formats the disk.**
 
 mod model;
 mod steps;
@@ -9,12 +9,12 @@ use std::cell::RefCell;
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// What may be used up.
+/// The disk and the directory that the steps may use.
 #[derive(Debug, Clone)]
 pub struct Spare {
-    /// A disk without any partition, of 1 GiB at least.
+    /// A disk of at least 1 GiB without any partition. The steps overwrite it.
     pub disk: DiskNumber,
-    /// A path below a working directory where nothing is yet. It is made, and removed at the end.
+    /// A path below a working directory. It must not exist. The steps create it and remove it at the end.
     pub directory: String,
 }
 
@@ -32,9 +32,9 @@ struct Bench<'a> {
 
 type Step = (&'static str, fn(&Bench<'_>) -> Result<(), String>);
 
-/// Runs all steps in order, reports each result to `report`, and returns the number of failed steps. After a failure
-/// the other steps still run, and those that depend on it fail too. Errors: the disk already has partitions, does not
-/// exist, or belongs to Windows. Nothing was changed.
+/// Runs all steps in order, passes each result to `report`, and returns the number of failed steps. After a failure the
+/// other steps still run, and those that depend on it fail too. Errors: the disk already has partitions, does not
+/// exist, or belongs to Windows. Nothing has changed then.
 pub fn run(storage: &Storage, spare: &Spare, report: &mut dyn FnMut(&Outcome)) -> Result<usize, StorageError> {
     storage.unused_disk(spare.disk)?;
     let bench = Bench { storage, spare, volume: RefCell::new(None) };

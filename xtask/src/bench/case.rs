@@ -24,25 +24,25 @@ pub(crate) enum CaseName {
     Day,
 }
 
-/// Lives that begin one after the other, in open loop.
+/// Lives that begin at a fixed rate, whether or not earlier ones have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) lives: u32,
-    /// The time between the starts of two lives; zero: all at once.
+    /// The time between the starts of two lives; zero starts all at once.
     pub(super) every: Duration,
     pub(super) judged: Judged,
 }
 
-/// The latency targets of a phase.
+/// The latency targets that apply to a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Judged {
     /// Nothing
     No,
-    /// The case's latency targets.
+    /// The latency targets of the case.
     Targets,
-    /// The latencies of the phase with this name, plus the case's targets.
+    /// The latencies of the phase with this name, plus the targets of the case.
     Like(&'static str),
 }
 
@@ -50,13 +50,14 @@ pub(super) enum Judged {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
     pub(super) name: CaseName,
-    /// In order.
+    /// The phases of the load, in order.
     pub(super) phases: Vec<Phase>,
-    /// Times since the start of the case between which EC2 throttles every call, whatever its buckets hold.
+    /// The start and end of a period in which EC2 throttles every call, whatever tokens its buckets hold. Both count
+    /// from the start of the case.
     pub(super) storm: Option<(Duration, Duration)>,
-    /// The fraction of every budget that another client uses, 0 to 1.
+    /// The fraction of every rate budget that another client uses, 0 to 1.
     pub(super) eaten: f64,
-    /// Maximum number of concurrent calls of a kind, like the sidecars' `--worker-threads`; `None`: no limit.
+    /// Maximum number of concurrent calls of each kind, like the sidecars' `--worker-threads`; `None` means no limit.
     pub(super) workers: Option<usize>,
     pub(super) targets: Targets,
 }
@@ -64,13 +65,13 @@ pub(super) struct Case {
 /// Maximum values; `None` if the case does not check the value.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Targets {
-    /// Mutating calls per life, including dry runs and throttled ones, without spare ones.
+    /// Number of mutating calls per life, including dry runs and throttled calls but not spare ones.
     pub(super) mutating_per_life: Option<f64>,
     pub(super) spare_per_life: Option<f64>,
-    /// Throttled fraction of the mutating calls, and of all calls, 0 to 1.
+    /// Throttled fraction, 0 to 1, both of the mutating calls and of all calls.
     pub(super) throttled: Option<f64>,
     pub(super) describes_per_life: Option<f64>,
-    /// Median and 99th percentile of the added latency of every RPC, in seconds.
+    /// Median here and 99th percentile below of the added latency of every RPC, in seconds.
     pub(super) median_added: Option<f64>,
     pub(super) p99_added: Option<f64>,
     /// Peak resident memory of the driver, in MiB.
@@ -99,7 +100,7 @@ impl CaseName {
                 let targets = Targets { mutating_per_life: Some(4.3), throttled: Some(0.05), ..memory };
                 (at_rate(), 0.5, Some(100), targets)
             }
-            // A thousand concurrent calls, which no sidecar makes.
+            // A thousand concurrent calls. No sidecar makes so many.
             Self::Burst => {
                 let targets = Targets { peak_memory: Some(64.0), ..Targets::default() };
                 (whole(args.burst, Duration::ZERO), 0.0, None, targets)
@@ -116,15 +117,16 @@ fn per_second(lives: f64) -> Duration {
     Duration::from_secs_f64(1.0 / lives)
 }
 
-/// Returns the phases of a day with this number of lives. Noon and evening are equal. With the usual 2,000 lives, the
-/// quiet time before the evening is 10 minutes, the maximum time in which a believed rate drifts back.
+/// Returns the phases of a day with this number of lives. Noon and evening have the same load. With the usual 2,000
+/// lives, the quiet time before the evening is 10 minutes. That is the maximum time in which the rate that the driver
+/// assumes drifts back.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };
     vec![
         phase("night", 20, 0.2, Judged::Targets),
         phase("morning", 200, 2.0, Judged::Targets),
-        // More than EC2 permits: the simulator determines the length of the queue as much as our driver.
+        // More than EC2 permits, so that the length of the queue depends on the simulator as much as on our driver.
         phase("noon", 630, 8.0, Judged::No),
         phase("afternoon", 400, 2.0, Judged::No),
         phase("quiet", 120, 0.2, Judged::No),
@@ -132,7 +134,7 @@ fn day(lives: u32) -> Vec<Phase> {
     ]
 }
 
-/// Returns the last quarter of the afternoon, when the lives of the noon have ended.
+/// Returns the last quarter of the afternoon. By then the lives of the noon have ended.
 fn afternoon_storm(phases: &[Phase]) -> (Duration, Duration) {
     let lasts = |phase: &Phase| phase.every * phase.lives;
     let afternoon = phases.iter().position(|phase| phase.name == "afternoon").unwrap_or(0);
@@ -145,12 +147,12 @@ impl Case {
         self.phases.iter().all(|phase| phase.every.is_zero())
     }
 
-    /// Returns the total number of lives.
+    /// Returns the number of lives over all phases.
     pub(super) fn lives(&self) -> u32 {
         self.phases.iter().map(|phase| phase.lives).sum()
     }
 
-    /// Returns the name as in arguments.
+    /// Returns the name as it appears in arguments.
     pub(super) fn slug(&self) -> String {
         self.name.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

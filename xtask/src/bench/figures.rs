@@ -1,7 +1,8 @@
-//! Computes the results from samples and ledger.
+//! Computes the results from the samples and the ledger.
 //!
-//! Added latency of a call = the caller's wait − EC2's own service time (the API call that did the work, and the
-//! transition that it began) − the wait for a token that an ideal client would also have had ([`super::ideal`]).
+//! The added latency of a call is the caller's wait minus two parts. One is EC2's own service time: of the API call
+//! that did the work, and of the transition that it began. The other is the wait for a token that even an ideal client
+//! would have had ([`super::ideal`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,12 +17,12 @@ use super::process_stat::to_f64;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct RpcFigures {
     pub(super) calls: usize,
-    /// Calls with more than one attempt.
+    /// Number of calls that needed more than one attempt.
     pub(super) retried: usize,
     /// Seconds from the first attempt to the success.
     pub(super) whole_p50: f64,
     pub(super) whole_p99: f64,
-    /// Seconds beyond the time that EC2 and an ideal client need.
+    /// Seconds in addition to the time that EC2 and an ideal client need.
     pub(super) added_p50: f64,
     pub(super) added_p99: f64,
     pub(super) added_max: f64,
@@ -29,18 +30,18 @@ pub(super) struct RpcFigures {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct TrafficFigures {
-    /// By action: the number of calls, and of throttled ones.
+    /// The number of calls and of throttled calls, by action.
     pub(super) calls: BTreeMap<String, (u64, u64)>,
-    /// Without the spare ones.
+    /// Number of mutating calls per life, without spare ones.
     pub(super) mutating_per_life: f64,
     pub(super) spare_per_life: f64,
     pub(super) describes_per_life: f64,
-    /// Throttled part of the mutating calls and of all calls, 0 to 1.
+    /// Throttled fraction of the mutating calls here, and of all calls below, 0 to 1.
     pub(super) throttled_mutating: f64,
     pub(super) throttled_all: f64,
 }
 
-/// Computes the driver's EC2 calls, for this number of lives.
+/// Computes the results about the driver's calls to EC2, for this number of lives.
 pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     let mut by_action: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for call in calls {
@@ -66,8 +67,9 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     }
 }
 
-/// Counts the spare calls: repeated DetachVolume calls for an accepted detachment, whose error proves it. One per
-/// detachment is spare, and further ones are ordinary calls. Only the ledger counts, whatever the driver reports.
+/// Counts the spare calls. A spare call is a repeated DetachVolume call for an accepted detachment, whose error proves
+/// the detachment. Only one per detachment is spare; further ones are ordinary calls. Counts calls in the ledger alone,
+/// whatever the driver reports.
 fn spare_calls(calls: &[Call]) -> u64 {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;
@@ -89,12 +91,12 @@ fn spare_calls(calls: &[Call]) -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct PhaseFigures {
     pub(super) name: &'static str,
-    /// See [`Phase::judged`].
+    /// The targets for the phase; see [`Phase::judged`].
     pub(super) judged: Judged,
     pub(super) rpcs: BTreeMap<&'static str, RpcFigures>,
 }
 
-/// Computes the callers' latencies for each phase, as if EC2's buckets were full at the start of the phase.
+/// Computes the callers' latencies in each phase, as if EC2's buckets were full at the start of the phase.
 pub(super) fn by_phase(case: &Case, samples: &[(usize, Sample)], calls: &[Call]) -> Vec<PhaseFigures> {
     let service = service_times(calls);
     let of_phase = |(index, phase): (usize, &Phase)| {
@@ -145,7 +147,7 @@ fn is_throttle(call: &Call) -> bool {
     call.outcome == "RequestLimitExceeded"
 }
 
-/// Returns the smallest value that is at least as large as `percent` of all.
+/// Returns the smallest value that is at least as large as `percent` percent of all values.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(rank).copied().unwrap_or(0.0)
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn throttled_calls_and_dry_runs_count_as_calls_of_a_life() {
+    fn throttled_calls_and_dry_runs_count_as_mutating_calls() {
         let mut dry = call("CreateVolume", "DryRunOperation", "a", 1);
         dry.dry_run = true;
         let calls = [
@@ -183,7 +185,7 @@ mod tests {
         assert!((figures.throttled_all - 0.25).abs() < 1e-9);
     }
 
-    /// The ledger identifies the spare call, which counts separately.
+    /// The ledger shows which call is spare, and spare calls are counted separately.
     #[test]
     fn one_repeated_detach_per_accepted_one_is_spare() {
         let figures = |calls: &[Call]| {
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(figures(&[detach(), attach(), again()]), (3.0, 0.0), "the volume was attached anew");
     }
 
-    /// The wait of an ideal client is its wait for tokens.
+    /// Even an ideal client waits for tokens.
     #[test]
     fn added_latency_excludes_ec2_and_the_ideal_clients_wait() {
         let sample =
@@ -213,7 +215,7 @@ mod tests {
         };
         let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls);
         assert!((figures.added_p50 - 0.1).abs() < 1e-9);
-        // The fifty-first concurrent call waits 0.2 s for its token with any client.
+        // With any client, the fifty-first concurrent call waits 0.2 s for its token.
         let many: Vec<Sample> = (0..51).map(|_| sample("x", 0.0, 2.7)).collect();
         let figures = latency(&many, &[]);
         assert!((figures.added_p50 - 0.2).abs() < 1e-9 && (figures.added_max - 0.2).abs() < 1e-9);

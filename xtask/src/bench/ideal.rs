@@ -1,4 +1,5 @@
-//! The wait that no client can avoid: of a client that knows EC2's buckets and wastes no token.
+//! Computes the wait that no client can avoid: the wait of an ideal client, which knows the state of EC2's buckets and
+//! wastes no token.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
@@ -7,13 +8,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Returns EC2's default for a mutating action of a life, less the fraction that another client uses.
+    /// Returns EC2's default bucket for a mutating action of a life, minus the fraction that another client uses.
     pub(super) fn new(action: &str, eaten: f64) -> Self {
         let capacity = if ["AttachVolume", "DetachVolume"].contains(&action) { 50.0 } else { 100.0 };
         Self { capacity: capacity * (1.0 - eaten), per_second: 5.0 * (1.0 - eaten) }
     }
 
-    /// Returns the wait of each arrival for its token, if they take tokens in turn. Arrivals are in seconds and sorted.
+    /// Returns how long each arrival waits for its token if they take tokens in order. Arrivals are sorted, in seconds.
     pub(super) fn waits(self, arrivals: &[f64]) -> Vec<f64> {
         let mut tokens = self.capacity;
         let mut at = arrivals.first().copied().unwrap_or(0.0);
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_serves_in_turn_and_never_exceeds_its_capacity() {
+    fn bucket_serves_in_order_and_never_exceeds_its_capacity() {
         let bucket = |capacity, per_second| Bucket { capacity, per_second };
         assert_eq!(bucket(2.0, 0.5).waits(&[0.0, 0.0, 0.0, 0.0, 100.0]), [0.0, 0.0, 2.0, 4.0, 0.0]);
         assert_eq!(bucket(1.0, 1.0).waits(&[0.0, 1_000.0, 1_000.0]), [0.0, 0.0, 1.0]);

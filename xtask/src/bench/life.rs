@@ -1,4 +1,4 @@
-//! The lifecycle of one volume with the sidecars' calls: every call is repeated until it succeeds.
+//! The lifecycle of one volume with the calls of the sidecars. Every call is repeated until it succeeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::case::Phase;
 /// The first and the longest pause between attempts, as the sidecars'.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The time limit of a call, after which the bench fails.
+/// Time limit of a call, after which the bench fails.
 const CALL_BOUND: Duration = Duration::from_mins(40);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ impl Rpc {
         ["CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume"][self as usize]
     }
 
-    /// Returns the milliseconds of EC2's usual transition for a small volume.
+    /// Returns how long EC2's transition usually takes for a small volume, in milliseconds.
     pub(super) fn transition_ms(self) -> u64 {
         [2_000, 2_500, 4_000, 0][self as usize]
     }
@@ -45,16 +45,16 @@ impl Rpc {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     pub(super) rpc: Rpc,
-    /// The object of the action: the volume's CSI name for CreateVolume, else its id.
+    /// The object of the EC2 action: the volume's CSI name for CreateVolume, otherwise its id.
     pub(super) key: String,
-    /// Start of its first attempt, in seconds since the start of the case.
+    /// Start of the first attempt, in seconds since the start of the case.
     pub(super) began: f64,
-    /// From the start of the first attempt to the success, in seconds.
+    /// Seconds from the start of the first attempt to the success.
     pub(super) took: f64,
     pub(super) tries: u32,
 }
 
-/// How many volumes the scheduler would assign to a node.
+/// How many volumes the scheduler would assign to each node.
 const ROOM: usize = 120;
 
 /// A node, and how many more volumes the scheduler would assign to it.
@@ -69,7 +69,7 @@ struct Node {
 pub(super) struct Site {
     client: CsiClient,
     nodes: [Node; 2],
-    /// One for each [`Rpc`]: the workers of the sidecars.
+    /// The workers of the sidecars, one semaphore for each [`Rpc`].
     workers: [Arc<Semaphore>; 4],
     began: Instant,
 }
@@ -105,13 +105,13 @@ async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     Ok(vec![created, attached, detached, deleted])
 }
 
-/// Returns 1 to 30 s, spread evenly over the lives.
+/// Returns how long a life uses its volume: 1 to 30 s, spread evenly over the lives.
 fn time_in_use(number: u32) -> Duration {
     Duration::from_secs(u64::from(number * 7 % 30) + 1)
 }
 
 impl Site {
-    /// Returns a site with these nodes of the two zones, at whose start the case begins.
+    /// Returns a site with these nodes of the two zones. The case begins now.
     pub(super) fn new(client: &CsiClient, [first, second]: [String; 2], workers: Option<usize>) -> Self {
         let node = |id, zone| Node { id, zone, room: Arc::new(Semaphore::new(ROOM)) };
         let workers = |_| Arc::new(Semaphore::new(workers.unwrap_or(Semaphore::MAX_PERMITS)));

@@ -27,19 +27,19 @@ use crate::programs::{Places, Simulator, spawn_driver};
 const BOUND: Duration = Duration::from_secs(30);
 const VOLUMES: usize = 8;
 const VOLUME_BYTES: u64 = 64 << 20;
-/// Number of turns, and the turn after which memory is first measured.
+/// Number of turns, and the turn after which memory is measured for the first time.
 const TURNS: u32 = 200;
 const FIRST_LOOK: u32 = 50;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct NodeFigures {
     turns: u32,
-    /// Medians in seconds: of stage and publish together, and of the necessary work.
+    /// Medians in seconds, of NodeStageVolume and NodePublishVolume together, and of the necessary work.
     stage_and_publish: f64,
     kernel_and_blkid: f64,
     /// CPU time of the driver per turn in seconds, without its blkid.
     cpu_per_turn: f64,
-    /// At the first measurement and at the end.
+    /// Memory at the first measurement, and at the end.
     memory_early: Usage,
     memory_in_the_end: Usage,
 }
@@ -74,17 +74,17 @@ impl NodeFigures {
 pub(super) fn play(places: Places) -> anyhow::Result<NodeFigures> {
     let (sender, receiver) = mpsc::channel();
     in_mount_namespace(move || async move {
-        // The receiver waits.
+        // The receiver still waits, so this cannot fail.
         let _ = sender.send(perform(&places).await);
     });
     receiver.recv().context("the case returned no results")?.context("node case")
 }
 
 async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
-    let dir = tempfile::tempdir().context("a directory for the node")?;
-    let root = dir.path().canonicalize().context("its path")?;
+    let dir = tempfile::tempdir().context("create a directory for the node")?;
+    let root = dir.path().canonicalize().context("resolve its path")?;
     let devices = root.join("devices");
-    fs::create_dir(&devices).context("a directory for devices")?;
+    fs::create_dir(&devices).context("create a directory for devices")?;
     let log = places.log("node-ebs-sim");
     let mut simulator = Simulator::spawn(&places.simulator(), &root.join("sim"), &["--devices=none"], log)?;
     let mut env = simulator.ready(BOUND).await?;
@@ -98,7 +98,7 @@ async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
     driver.stop(BOUND).await?;
     simulator.process.stop(BOUND).await?;
     for at in turns.iter().flat_map(Turn::places) {
-        // Only after an error is anything still mounted.
+        // Fails unless an earlier error has left the path mounted.
         let _ = rustix::mount::unmount(at, UnmountFlags::DETACH);
     }
     figures
@@ -145,7 +145,8 @@ impl Turn {
         let disk = LoopDevice::new_in(devices, &id, VOLUME_BYTES).context("loop device")?;
         let volume = csi::Volume { volume_id: id.to_string(), ..Default::default() };
         let mut volume = VolumeOnNode::new(client, volume, &Access::Mount("ext4".to_owned()), "", root)?;
-        // The device has the name from EC2, as with EC2's udev rules, so the driver need not search other disks.
+        // The device has the name that EC2 reports, as with EC2's udev rules, so the driver need not search other
+        // disks.
         let path = disk.path().display().to_string();
         let context = [("devicePath", path), ("ebs.csi.aws.com/source", "none".to_owned())];
         volume.publish_context = context.map(|(key, value)| (key.to_owned(), value)).into();
@@ -156,7 +157,7 @@ impl Turn {
         [&self.volume.target, &self.volume.staging]
     }
 
-    /// Runs a turn through the driver, and returns the seconds of stage and publish.
+    /// Runs a turn through the driver, and returns the seconds that NodeStageVolume and NodePublishVolume took.
     async fn play(&self) -> anyhow::Result<f64> {
         let began = Instant::now();
         self.volume.stage().await.map_err(refused)?;

@@ -21,9 +21,9 @@ use super::report::{Verdict, missed, table};
 use crate::programs::{Env, Places, Simulator, spawn_driver};
 
 const BOUND: Duration = Duration::from_secs(60);
-/// Number of measured starts; the median counts.
+/// Number of measured starts, of which the median counts.
 const STARTS: usize = 9;
-/// How long the program idles before its memory is measured.
+/// How long the program is idle before its memory is measured.
 const IDLE: Duration = Duration::from_secs(3);
 const CALLS: usize = 1_000;
 /// Resolution of the time measurement.
@@ -38,14 +38,14 @@ pub(super) struct ProcessFigures {
     to_socket: f64,
     to_answer: f64,
     to_ready: f64,
-    /// After a while without calls, and after [`CALLS`] calls.
+    /// Usage after some idle time, and after [`CALLS`] calls.
     idle: Usage,
     after_calls: Usage,
     file_bytes: u64,
 }
 
 impl ProcessFigures {
-    /// Returns the values with their limits, and nothing for another driver.
+    /// Returns the values with their limits; empty for another driver.
     fn verdicts(&self) -> Vec<Verdict> {
         if !self.ours {
             return Vec::new();
@@ -85,12 +85,13 @@ impl ProcessFigures {
 
 type Cluster = (PathBuf, String);
 
-/// Starts an API server with a node, if there is a program for one. Returns it with its kubeconfig and node.
+/// Starts an API server with a node, if its program is available. Returns it with its kubeconfig and the name of the
+/// node.
 async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
     if std::env::var_os(API_SERVER).is_none() {
         return Ok(None);
     }
-    let api = KubeApi::start().await.context("an API server for the case")?;
+    let api = KubeApi::start().await.context("start an API server for the case")?;
     let name = "bench";
     let taint = json!({ "key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute" });
     let node =
@@ -102,10 +103,10 @@ async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
 
 /// Runs the case for our program and for another driver's.
 pub(super) async fn play(places: &Places, reference: Option<&Path>) -> anyhow::Result<Vec<ProcessFigures>> {
-    // The API server ends with this function.
+    // Keeps the API server running until the end of this function.
     let own = own_cluster().await?;
     let cluster = own.as_ref().map(|(_, cluster)| cluster);
-    let dir = tempfile::tempdir().context("a directory for the case")?;
+    let dir = tempfile::tempdir().context("create a directory for the case")?;
     let log = places.log("process-ebs-sim");
     let mut simulator = Simulator::spawn(&places.simulator(), &dir.path().join("sim"), &["--devices=none"], log)?;
     let mut env = simulator.ready(BOUND).await?;
@@ -175,7 +176,7 @@ impl Subject<'_> {
             to_ready,
             idle,
             after_calls: Usage::of(driver.pid())?,
-            file_bytes: fs::metadata(self.program).context("the program's file")?.len(),
+            file_bytes: fs::metadata(self.program).context("read the size of the program's file")?.len(),
         };
         driver.stop(BOUND).await?;
         Ok(figures)
@@ -191,7 +192,7 @@ impl Subject<'_> {
                     client.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.map_err(refused)?;
                 }
                 (_, 1) => {
-                    // A new name for each program, because a used token would return the old volume.
+                    // A different name for each program, because EC2 would return the old volume for a used token.
                     let name = format!("pvc-{}-{}-{n}", self.ours, self.cluster.is_some());
                     let volume = client.create_volume(new_volume(&name, 1, &Access::Block)).await.map_err(refused)?;
                     client.delete_volume(&volume.volume_id).await.map_err(refused)?;
@@ -207,7 +208,7 @@ impl Subject<'_> {
     }
 }
 
-/// Returns the seconds from `began` until a connection, an answer, and the answer that it is ready.
+/// Returns the seconds from `began` until the driver accepts a connection, answers, and reports that it is ready.
 async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> anyhow::Result<[f64; 3]> {
     let deadline = began + BOUND;
     let mut tick = tokio::time::interval(TICK);

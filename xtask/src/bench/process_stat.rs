@@ -8,16 +8,16 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-/// What a process has used so far, and its memory in MiB.
+/// The resources that a process has used so far, and its memory in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Usage {
-    /// User and system time in seconds, including threads.
+    /// User and system time of all threads, in seconds.
     pub(super) cpu_seconds: f64,
     pub(super) threads: f64,
     pub(super) peak: f64,
     /// Resident memory, including pages of the program's file, which the kernel can drop.
     pub(super) resident: f64,
-    /// The part of it that only this process has.
+    /// The part of the resident memory that no other process shares.
     pub(super) own: f64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     u32::try_from(peer.pid.as_raw_nonzero().get()).context("a process id")
 }
 
-/// Returns fields 14 and 15. The second one is the program's name in brackets and may contain anything.
+/// Returns fields 14 and 15. The second field, the program's name in brackets, may contain anything.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -57,7 +57,7 @@ fn number(status: &str, label: &str) -> Option<f64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Exact up to 2^32: a year of CPU time, or a file of 4 GiB.
+/// Converts a number, exactly up to 2^32: a year of CPU time, or a file of 4 GiB.
 pub(super) fn to_f64(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

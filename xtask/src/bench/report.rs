@@ -39,10 +39,10 @@ pub(super) fn table(verdicts: &[Verdict]) -> String {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
     pub(super) case: String,
-    /// `ours` or `other`.
+    /// The measured driver: `ours` or `other`.
     pub(super) subject: &'static str,
     pub(super) conditions: Case,
-    /// From the start of the first life to the end of the last one.
+    /// Time from the start of the first life to the end of the last one.
     pub(super) seconds: f64,
     pub(super) phases: Vec<PhaseFigures>,
     pub(super) traffic: TrafficFigures,
@@ -88,7 +88,7 @@ impl Outcome {
         verdicts
     }
 
-    /// Returns the missed targets of our driver as text, and nothing for another driver.
+    /// Returns the missed targets of our driver as text; empty for another driver.
     pub(super) fn missed(&self) -> Vec<String> {
         if self.subject == "ours" { missed(&self.case, &self.verdicts()) } else { Vec::new() }
     }
@@ -125,7 +125,7 @@ impl Outcome {
     }
 }
 
-/// Formats our values divided by the other driver's, for cases of both.
+/// Formats our values divided by the other driver's, for cases that both have run.
 pub(super) fn ratios(outcomes: &[Outcome]) -> String {
     let of = |subject| outcomes.iter().filter(move |outcome| outcome.subject == subject);
     let ratio = |ours: f64, other: f64| if other > 0.0 { format!("{:.2}", ours / other) } else { "-".to_owned() };
@@ -144,7 +144,7 @@ pub(super) fn ratios(outcomes: &[Outcome]) -> String {
 }
 
 pub(super) fn say(text: &str) {
-    // A closed output is not an error.
+    // Standard output may be closed, which is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// So `make bench` fails. The targets cover every RPC, and calls and spare calls per life.
+    /// A missed target makes `make bench` fail. The targets cover every RPC, and the calls and spare calls per life.
     #[test]
     fn slow_p99_and_too_many_spare_calls_miss_targets() {
         assert_eq!(outcome(1.0, 4.08, 0.6).missed(), Vec::<String>::new());

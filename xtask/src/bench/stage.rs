@@ -1,4 +1,4 @@
-//! The participants of a case: a simulator, a driver, and how their processes end.
+//! The participants of a case: a simulator and a driver, and how their processes end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use super::process_stat::{self, Usage};
 use super::report::Outcome;
 use crate::programs::{Env, Places, Simulator, control_of, env_of_file, spawn_driver, variable};
 
-/// The time limit of the start and of the end of a process.
+/// Time limit for a process to start, and to end.
 const BOUND: Duration = Duration::from_secs(30);
-/// The time limit of a case: all lives, with the longest waits for tokens.
+/// Time limit of a case: all lives, with the longest waits for tokens.
 const CASE_BOUND: Duration = Duration::from_hours(2);
-/// How long the driver's own last calls may take after the last life.
+/// How long the driver may make calls of its own after the last life.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
     /// Our driver, started here with a separate simulator.
     Ours(Places),
-    /// A running driver that uses the simulator of that env file.
+    /// A running driver that uses the simulator with this env file.
     Other { socket: PathBuf, sim_env: PathBuf },
 }
 
-/// A driver with its simulator. The processes that were started here end on drop.
+/// A driver with its simulator. Dropping it ends the processes that the bench started.
 #[derive(Debug)]
 struct Running {
     client: CsiClient,
@@ -64,7 +64,7 @@ pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome
     if case.eaten > 0.0 || case.storm.is_some() {
         running.control.no_faults().await?;
     }
-    // The driver first, so that none of its calls fails without a simulator.
+    // End the driver first, so that none of its calls fails for lack of a simulator.
     for mut process in running.started.drain(..).rev() {
         process.stop(BOUND).await?;
     }
@@ -102,7 +102,7 @@ async fn start(case: &Case, places: &Places) -> anyhow::Result<Running> {
     let args = [
         "--timing=realistic",
         "--devices=none",
-        // For many volumes.
+        // This type can attach many volumes.
         "--instance-type=m7i.48xlarge",
         "--zone=us-west-2a",
         "--second-zone=us-west-2b",

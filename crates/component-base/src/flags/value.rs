@@ -1,4 +1,4 @@
-//! Values as Go programs read them. An error is the rule for the value, as the end of a sentence.
+//! Parses values as Go programs do. An error is the rule for the value, worded as the end of a sentence.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ fn unit_seconds(unit: &str) -> Option<f64> {
     }
 }
 
-/// Parses an integer like a Go flag: with a sign, a prefix `0x`, `0o`, `0b` or `0`, and underscores between digits.
+/// Parses an integer like a Go flag: with an optional sign, an optional prefix `0x`, `0o`, `0b` or `0`, and underscores
+/// between digits.
 pub fn integer(text: &str) -> Result<i64, String> {
     let bad = || "it must be a whole number".to_owned();
     let (negative, digits) = match text.as_bytes().first() {
@@ -63,7 +64,8 @@ pub fn integer(text: &str) -> Result<i64, String> {
         [b'0', _, ..] => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    // An underscore is only valid between digits, or between prefix and digits. Go allows none without a prefix.
+    // An underscore is valid only between digits, or between the prefix and the digits. Without a prefix, Go allows no
+    // underscore.
     let underscores = digits.contains('_');
     if underscores && (radix == 10 || digits.ends_with('_') || digits.contains("__")) {
         return Err(bad());
@@ -76,7 +78,7 @@ pub fn integer(text: &str) -> Result<i64, String> {
     i64::from_str_radix(&signed, radix).map_err(|_| bad())
 }
 
-/// Parses a verbosity of the log.
+/// Parses the verbosity of the log.
 pub fn level(text: &str) -> Result<u32, String> {
     let level = i32::try_from(integer(text)?).ok().and_then(|level| u32::try_from(level).ok());
     level.ok_or_else(|| "it must be a whole number from 0 to 2147483647".to_owned())
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_parsed_like_go_flags() {
+    fn integers_are_parsed_as_go_flags_are() {
         for (text, number) in [
             ("0", 0),
             ("-1", -1),

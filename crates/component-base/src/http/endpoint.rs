@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpEndpoint(String);
 
-/// An invalid listen address.
+/// Reports an invalid listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a listen address; use host:port, or :port for all addresses")]
 pub struct BadHttpEndpoint(String);
@@ -18,7 +18,7 @@ pub struct BadHttpEndpoint(String);
 impl std::str::FromStr for HttpEndpoint {
     type Err = BadHttpEndpoint;
 
-    /// Checks the syntax. The host is resolved when the listener starts.
+    /// Checks only the syntax. The host name is resolved when the listener starts.
     fn from_str(text: &str) -> Result<Self, BadHttpEndpoint> {
         let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
             port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
@@ -38,11 +38,11 @@ impl HttpEndpoint {
     }
 }
 
-/// Binds IPv6 for clients of IPv4, too, which a listener of Windows does not do by itself.
+/// Binds IPv6 and accepts IPv4 clients too, which a Windows listener does not do by default.
 fn both_families(port: u16) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
     socket.set_only_v6(false)?;
-    // On Windows it would let another program take the port over.
+    // On Windows, this option would let another program take over the port.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;

@@ -26,7 +26,7 @@ fn request(method: &str, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn pages_answer_reads_and_nothing_else() {
+async fn only_get_and_head_of_known_pages_are_answered() {
     let (_tasks, address) = started().await;
     for (method, path, status) in [
         ("GET", "/healthz", 200),
@@ -47,7 +47,7 @@ async fn client_without_request_is_disconnected() {
     tokio::join!(sent(address, ""), sent(address, "GET /healthz HTTP/1.1\r\n"), sent(address, "GET"));
 }
 
-/// The listener disconnects idle clients, which makes room for others.
+/// The listener disconnects idle clients to make room for others.
 #[tokio::test]
 async fn idle_connections_do_not_block_other_clients() {
     let (_tasks, address) = started().await;

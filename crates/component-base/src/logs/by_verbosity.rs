@@ -1,4 +1,4 @@
-//! The filter of `--v` and `--vmodule`.
+//! The filter by `--v` and `--vmodule`.
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -8,8 +8,8 @@ use tracing_subscriber::layer::{Context, Filter};
 use super::verbosity;
 use super::vmodule::ModuleLevels;
 
-/// Accepts the program's own lines up to a verbosity, which may be higher for some files, and errors and warnings of
-/// other crates.
+/// Accepts the program's own lines up to a verbosity, which may be higher for some files. Accepts errors and warnings
+/// of other crates.
 #[derive(Debug, Clone)]
 pub struct ByVerbosity {
     verbosity: u32,
@@ -24,13 +24,13 @@ impl ByVerbosity {
         Self { verbosity, modules, is_ours, others: true }
     }
 
-    /// Excludes other crates, whose lines may contain user data.
+    /// Excludes other crates entirely, because their lines may contain user data.
     #[must_use]
     pub fn without_others(self) -> Self {
         Self { others: false, ..self }
     }
 
-    /// Returns whether the event or span is accepted.
+    /// Returns true if the filter accepts the event or span.
     pub fn takes(&self, metadata: &Metadata<'_>) -> bool {
         if !(self.is_ours)(metadata.target()) {
             return self.others && *metadata.level() <= Level::WARN;
@@ -40,7 +40,7 @@ impl ByVerbosity {
             || metadata.file().and_then(|file| self.modules.of(file)).is_some_and(|level| verbosity <= level)
     }
 
-    /// Returns the most detailed level that is accepted anywhere.
+    /// Returns the most detailed level that the filter can accept.
     pub fn most(&self) -> LevelFilter {
         verbosity::most(self.verbosity.max(self.modules.most()))
     }

@@ -1,4 +1,4 @@
-//! The log output: standard error, or a file of bounded size. A failure to write the log never stops the program.
+//! The log output: standard error, or a file of limited size. A failure to write the log never stops the program.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub enum Severity {
     Info,
     Warning,
     Error,
-    /// No line has this severity.
+    /// A severity above all lines, for the flag `--stderrthreshold`.
     Fatal,
 }
 
@@ -48,9 +48,9 @@ pub struct Output(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     also_stderr: bool,
-    /// Log to standard error, too, from this severity on.
+    /// The severity from which lines also go to standard error.
     stderr_from: Severity,
-    /// `None`: standard error.
+    /// The log file, or `None` for standard error.
     file: Option<Mutex<LogFile>>,
 }
 
@@ -62,8 +62,7 @@ impl Output {
         Ok(Self(Arc::new(Shared { also_stderr, stderr_from, file })))
     }
 
-    /// Writes a line that is already a JSON document, without a header. Control characters within its strings are
-    /// escaped.
+    /// Writes a JSON document as a line, without a header. Escapes control characters within its strings.
     pub fn json_line(&self, document: &str) {
         self.write(Severity::Info, format!("{}\n", quote::escaped_json(document)).as_bytes());
     }
@@ -71,7 +70,7 @@ impl Output {
     fn write(&self, severity: Severity, bytes: &[u8]) {
         let Shared { also_stderr, stderr_from, file } = &*self.0;
         let file = file.as_ref().map(|file| file.lock().unwrap_or_else(PoisonError::into_inner));
-        // A failure to write the log cannot be reported.
+        // If the log cannot be written, this cannot be reported either.
         if file.is_none() || *also_stderr || severity >= *stderr_from {
             drop(io::stderr().write_all(bytes));
         }
@@ -79,7 +78,7 @@ impl Output {
     }
 }
 
-/// Writes one line.
+/// Writes a single line.
 #[derive(Debug)]
 pub struct LineWriter<'a> {
     output: &'a Output,
@@ -114,7 +113,7 @@ struct LogFile {
     path: PathBuf,
     file: File,
     written: u64,
-    /// The file is rotated before it exceeds this size in bytes. 0: never.
+    /// The size in bytes before which the file is rotated. 0 means never.
     limit: u64,
     has_header: bool,
 }
@@ -155,18 +154,18 @@ impl LogFile {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.limit > 0 && self.written.saturating_add(length(bytes)) > self.limit {
-            // If the rotation fails, the file grows by the same size again before the next attempt: a long log is
-            // better than a lost one.
+            // If the rotation fails, the file may grow by the same size again before the next attempt, because a long
+            // log is better than a lost one.
             self.written = 0;
             drop(self.rotate());
         }
         self.append(bytes)
     }
 
-    /// Rotates the file: it replaces the previous old file, and a new one is opened.
+    /// Rotates the file: it replaces the previous old file, and a new file is opened.
     fn rotate(&mut self) -> io::Result<()> {
-        // Windows renames an open file only if every process that has it open allows it, as Rust's standard files do.
-        // If the rename fails, the file is truncated.
+        // Windows renames an open file only if every process that has it open allows this, as Rust's standard library
+        // does. If the rename fails, truncate the file instead.
         if std::fs::rename(&self.path, before(&self.path)).is_err() {
             File::create(&self.path)?;
         }
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn file_is_written_further_when_rotation_fails() {
+    fn log_file_is_continued_when_rotation_fails() {
         let directory = Directory::new("on");
         std::fs::create_dir(before(&directory.file())).unwrap();
         std::fs::write(before(&directory.file()).join("in the way"), "").unwrap();
@@ -273,9 +272,9 @@ mod tests {
         assert!(lines.len() < 20 && lines.last().unwrap() == "line 49", "{lines:?}");
     }
 
-    /// A file without an explicit name has the program's name.
+    /// If the flags do not name the file, its name contains the program's name.
     #[test]
-    fn existing_file_is_appended_and_default_has_program_name() {
+    fn existing_log_file_is_appended_to() {
         let directory = Directory::new("name");
         std::fs::write(directory.file(), "before\n").unwrap();
         let lines = logged(&flags(&directory.file()), 0, Shape::PRINTED, |_| tracing::info!("after"));

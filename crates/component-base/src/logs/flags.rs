@@ -8,7 +8,7 @@ use crate::flags::value;
 /// The default of `--log-flush-frequency`.
 const FLUSH: &str = "5s";
 
-/// Flags of the log library that have no effect or are unsupported.
+/// The flags of Kubernetes' log library that have no effect or are unsupported.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LogFlags {
     /// No effect: lines are written at once
@@ -28,17 +28,17 @@ pub struct LogFlags {
     log_json_info_buffer_size: String,
 }
 
-/// Settings of the log.
+/// The settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogSettings {
     pub format: LogFormat,
-    /// `--v`: 2 shows events for operators, 4 adds each request and step, 7 and above show everything.
+    /// The value of `--v`: 2 shows events for operators, 4 adds each request and step, and 7 or more shows everything.
     pub verbosity: u32,
-    /// `--vmodule`: a higher verbosity for some source files.
+    /// The value of `--vmodule`: a higher verbosity for some source files.
     pub modules: ModuleLevels,
 }
 
-/// Invalid or unsupported log flags.
+/// Why log flags are invalid or unsupported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLogFlags {
     #[error("--vmodule: {0}")]
@@ -66,7 +66,7 @@ impl LogFlags {
         Ok(LogSettings { format, verbosity, modules: modules.parse()? })
     }
 
-    /// Returns a warning if a flag without effect differs from its default.
+    /// Returns a warning if a flag that has no effect differs from its default.
     pub fn without_effect(&self) -> Option<&'static str> {
         let is_default = value::duration(FLUSH).is_ok_and(|usual| usual == self.log_flush_frequency);
         (!is_default).then_some("--log-flush-frequency has no effect: lines are written at once")

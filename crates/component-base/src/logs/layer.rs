@@ -1,4 +1,4 @@
-//! Formats events and spans as lines.
+//! Formats events and spans as log lines.
 
 use std::error::Error;
 use std::fmt;
@@ -16,20 +16,20 @@ use tracing_subscriber::registry::LookupSpan;
 use super::line::{Fields, Line, Value};
 use super::{LogFormat, Shape, chain};
 
-/// Crates whose events are logged with only the message and these fields.
+/// Crates that log too much: their events are reduced to the message and these fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Careless {
-    /// Recognises the crate by the target of an event or span.
+    /// Recognises such a crate by the target of an event or span.
     pub is: fn(&str) -> bool,
     pub fields: &'static [&'static str],
 }
 
 impl Careless {
-    /// Logs everything unchanged.
+    /// Reduces no crate's events.
     pub const NOBODY: Self = Self { is: |_| false, fields: &[] };
 }
 
-/// Writes a line for each event, with the fields of its spans, outermost first.
+/// Writes a line for each event, which includes the fields of its spans, outermost first.
 #[derive(Debug)]
 pub struct Lines<W> {
     format: LogFormat,
@@ -39,12 +39,12 @@ pub struct Lines<W> {
 }
 
 impl<W> Lines<W> {
-    /// Writes lines to `writer`, each in one write.
+    /// Creates a layer that writes lines to `writer`, each in a single write.
     pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
         Self { format, shape: Shape::QUOTED, writer, careless }
     }
 
-    /// Changes the shape of the lines.
+    /// Sets the shape of the lines.
     #[must_use]
     pub fn shaped(self, shape: Shape) -> Self {
         Self { shape, ..self }
@@ -88,8 +88,8 @@ where
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format, self.shape);
         text.push('\n');
-        // Write each line at once, so that lines of several threads do not mix. A closed standard error cannot be
-        // reported.
+        // A line is written at once, so that lines of several threads do not mix. If standard error is closed, this
+        // cannot be reported.
         drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! One line, as text or JSON.
+//! Formats one log line, as text or JSON.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,10 +7,10 @@ use tracing::{Level, Metadata};
 
 use super::{LogFormat, Shape, quote, utc, verbosity};
 
-/// Field names of an event's error. JSON writes each of them as `err`.
+/// The names of an event's error field. JSON writes each of them as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
 
-/// Keys of a JSON line that an event's fields cannot set.
+/// The keys of a JSON line that an event's fields must not set.
 const JSON_KEYS: [&str; 4] = ["ts", "caller", "msg", "v"];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,15 +36,15 @@ impl Value {
     fn to_json(&self) -> String {
         match self {
             Self::Text(text) => quote::json(text),
-            // JSON cannot represent these numbers.
+            // JSON has no representation for infinite numbers and NaN.
             Self::Float(value) if !value.is_finite() => quote::json(&value.to_string()),
             other => other.to_text(),
         }
     }
 }
 
-/// Fields in order of appearance. A name that is set again keeps its place and takes the new value. Names with a dot
-/// are attributes of traces and not part of a line.
+/// Fields in order of appearance. A field that is set again keeps its place and takes the new value. Names with a dot
+/// are trace attributes and do not appear in the line.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
@@ -59,7 +59,7 @@ impl Fields {
         }
     }
 
-    /// Checked before a value is formatted.
+    /// Returns true if a field with this name appears in the line. Called before the value is formatted.
     pub(super) fn takes(name: &str) -> bool {
         !name.contains('.')
     }
@@ -70,7 +70,7 @@ impl Fields {
         }
     }
 
-    /// Keeps only the message and these fields.
+    /// Removes all fields except the message and these.
     pub(super) fn keep(&mut self, names: &[&str]) {
         self.0.retain(|(name, _)| *name == "message" || names.contains(name));
     }
@@ -120,7 +120,7 @@ impl Line<'_> {
         line
     }
 
-    /// Writes the keys in the order of klog's JSON.
+    /// Returns the line as JSON, with the keys in klog's order.
     fn json(&self) -> String {
         let mut line = format!(
             "{{\"ts\":{:.3},\"caller\":{},\"msg\":{}",
@@ -134,7 +134,7 @@ impl Line<'_> {
         let mut has_error = false;
         for (name, value) in self.fields.besides_message() {
             let name = match *name {
-                // Write only the first error: an object may have a key only once.
+                // Write only the first error, because an object may have a key only once.
                 error if ERROR_FIELDS.contains(&error) && !has_error => {
                     has_error = true;
                     "err"
@@ -151,7 +151,7 @@ impl Line<'_> {
         line
     }
 
-    /// Returns file and line, with the file's directory if requested.
+    /// Returns the source file and line. Includes the file's directory if requested.
     fn caller(&self, directory: bool) -> String {
         let line = self.metadata.line().unwrap_or_default();
         let mut parts = self.metadata.file().unwrap_or_default().rsplit(['/', '\\']);
@@ -201,8 +201,8 @@ mod tests {
         &METADATA
     }
 
-    /// Parses a line as a reader does. Returns the message and the value of `volume`, unquoted, or `None` for a line of
-    /// another shape.
+    /// Parses a line as a reader does. Returns its message and the value of `volume`, unquoted, or `None` if the line
+    /// has another shape.
     fn read(line: &str) -> Option<(String, String)> {
         let (_, rest) = line.split_once("] \"")?;
         let (message, rest) = unquote(rest)?;
@@ -210,7 +210,7 @@ mod tests {
         (rest == " size=4").then_some((message, value))
     }
 
-    /// Returns the text up to the closing quote, with Go's escapes resolved, and the rest.
+    /// Returns the text up to the closing quote, with Go's escapes resolved, and the rest of the line.
     fn unquote(text: &str) -> Option<(String, &str)> {
         let (mut plain, mut rest) = (String::new(), text);
         loop {
@@ -241,8 +241,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a value contains, it stays on its line, the line has the same fields, and readers get the value
-        /// back.
+        /// Whatever a value contains, it remains on its line, the line has the same fields, and a reader gets the same
+        /// value.
         #[test]
         fn value_cannot_forge_line_or_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_klogs_text_shape_and_json_key_order() {
+    fn lines_have_the_shape_and_key_order_of_klog() {
         let pid = std::process::id();
         let line = line(metadata(), "created", "vol-1");
         let text = line.render(LogFormat::Text, Shape::QUOTED);
@@ -272,7 +272,7 @@ mod tests {
         assert!(json.ends_with("\"msg\":\"created\",\"v\":0,\"volume\":\"vol-1\",\"size\":4}"), "{json}");
     }
 
-    /// Programs that use klog's older functions print the message without quotes. Flags control header and directory.
+    /// Lines of klog's older functions have no quotes. Flags control the header and the directory.
     #[test]
     fn printed_message_is_unquoted_and_header_is_optional() {
         let line = line(metadata(), "Working directories: [C:\\a \"b\"]\r\nE0101 forged", "vol-1");

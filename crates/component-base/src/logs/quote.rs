@@ -1,9 +1,9 @@
-//! Quotes text for a line: whatever it contains, it cannot leave its quotes or its line.
+//! Quotes text for a log line. Whatever the text contains, it cannot end its quotes or its line.
 
 use std::fmt::Write;
 
-/// Returns the text in double quotes with Go's escapes, which readers of klog's lines know. Control characters, line
-/// ends, and invisible characters are escaped.
+/// Returns the text in double quotes with Go's escapes, which parsers of klog's lines understand. Escapes control
+/// characters, line ends, and invisible characters.
 pub(super) fn go(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -19,7 +19,7 @@ pub(super) fn go(text: &str) -> String {
 }
 
 /// Returns the text without quotes, on one line and without control characters. Readers cannot distinguish its escapes
-/// from backslashes, so use it only for fixed text.
+/// from backslashes, so use it only for fixed texts.
 pub(super) fn printed(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     text.chars().for_each(|c| shown(&mut printed, c));
@@ -51,13 +51,13 @@ fn escape(quoted: &mut String, c: char) {
     };
 }
 
-/// Returns a JSON string that also escapes characters which JSON permits: DEL, line separators, and invisible
+/// Returns the text as a JSON string. Also escapes characters that JSON permits: DEL, line separators, and invisible
 /// characters.
 pub(super) fn json(text: &str) -> String {
     escaped_json(&serde_json::Value::String(text.to_owned()).to_string())
 }
 
-/// Escapes the same characters in a JSON document. They can only be in its strings.
+/// Escapes the same characters in a JSON document, where they can occur only inside strings.
 pub(super) fn escaped_json(document: &str) -> String {
     let mut safe = String::with_capacity(document.len());
     for c in document.chars() {
@@ -72,7 +72,7 @@ pub(super) fn escaped_json(document: &str) -> String {
     safe
 }
 
-/// Returns whether it is a letter, digit, symbol or mark, or the plain space.
+/// Returns true for a letter, digit, symbol or mark, and for the plain space.
 fn is_shown(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' => true,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_quoted_like_in_go() {
+    fn text_is_quoted_as_in_go() {
         for (text, quoted) in [
             ("plain", r#""plain""#),
             ("it's \"so\" \\", r#""it's \"so\" \\""#),
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_round_trips_text_and_has_no_control_character(text in any::<String>()) {
+        fn json_preserves_text_and_has_no_control_character(text in any::<String>()) {
             let quoted = json(&text);
             prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
             prop_assert!(quoted.chars().all(is_shown));

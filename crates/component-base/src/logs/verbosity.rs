@@ -1,7 +1,7 @@
-//! The verbosity of a line: `--v=N` shows lines of verbosity N and below.
+//! The verbosity of a line. `--v=N` shows lines with verbosity N or less.
 //!
-//! The level determines it, and the name of an event can refine it: `tracing::debug!(name: "v5", "…")`. The name is
-//! known before anything is formatted, so a hidden line costs next to nothing.
+//! The level determines the verbosity, and the name of an event can refine it: `tracing::debug!(name: "v5", "…")`. The
+//! name is known before the line is formatted, so a hidden line costs almost nothing.
 //!
 //! | | lines |
 //! |---|---|
@@ -17,7 +17,7 @@
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 
-/// Returns the verbosity of an event or span. Errors and warnings have 0, independent of their name.
+/// Returns the verbosity of an event or span. Errors and warnings have verbosity 0, whatever their name.
 pub(crate) fn of(metadata: &Metadata<'_>) -> u32 {
     let least = match *metadata.level() {
         Level::ERROR | Level::WARN => return 0,
@@ -25,7 +25,8 @@ pub(crate) fn of(metadata: &Metadata<'_>) -> u32 {
         Level::DEBUG => 4,
         Level::TRACE => 7,
     };
-    // Never less than the level's verbosity: otherwise `most` could not report which levels can be skipped.
+    // The result is never less than the level's verbosity. Otherwise `most` could not report which levels can be
+    // skipped.
     named(metadata.name()).map_or(least, |named| named.max(least))
 }
 

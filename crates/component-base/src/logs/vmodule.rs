@@ -1,13 +1,13 @@
-//! `--vmodule`: more lines of some source files, selected by patterns of their names, as in klog.
+//! `--vmodule`: more lines from some source files, which patterns of their names select, as in klog.
 
 use std::path::Path;
 
-/// `--vmodule=pattern=N,…`: also shows lines of verbosity N of files whose names match the pattern. A name has no
-/// directory and no `.rs`. The first matching pattern wins.
+/// The value `pattern=N,…` of `--vmodule`: shows lines up to verbosity N from files whose names match the pattern. A
+/// name has no directory and no `.rs`. The first matching pattern wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleLevels(Vec<(Vec<char>, u32)>);
 
-/// The text does not have the form pattern=N,pattern=N.
+/// Reports a text that does not have the form pattern=N,pattern=N.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not pattern=N with N from 0 to 2147483647")]
 pub struct BadModuleLevel(String);
@@ -26,7 +26,7 @@ impl std::str::FromStr for ModuleLevels {
                 return Err(bad());
             }
             let mut pattern: Vec<char> = pattern.chars().collect();
-            // One star matches the same as several, and is faster.
+            // Several stars match the same as one, but are slower.
             pattern.dedup_by(|next, before| *next == '*' && *before == '*');
             levels.push((pattern, level));
         }
@@ -35,7 +35,7 @@ impl std::str::FromStr for ModuleLevels {
 }
 
 impl ModuleLevels {
-    /// Returns the verbosity of a source file, or `None` if no pattern matches.
+    /// Returns the verbosity for a source file, or `None` if no pattern matches its name.
     pub(crate) fn of(&self, file: &str) -> Option<u32> {
         if self.0.is_empty() {
             return None;
@@ -44,14 +44,14 @@ impl ModuleLevels {
         self.0.iter().find(|(pattern, _)| fits(pattern, &stem)).map(|(_, level)| *level)
     }
 
-    /// Returns the highest verbosity of any file.
+    /// Returns the highest verbosity that any pattern sets.
     pub(crate) fn most(&self) -> u32 {
         self.0.iter().map(|(_, level)| *level).max().unwrap_or(0)
     }
 }
 
-/// Matches the whole text against a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern matches
-/// nothing.
+/// Returns true if the whole text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern
+/// matches nothing.
 fn fits(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     if *first == '*' {
@@ -66,8 +66,8 @@ fn fits(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-/// Returns whether an opened class contains the character, and the rest of the pattern after the class. Returns `None`
-/// when the class is not closed.
+/// Returns whether a character class contains the character, and the rest of the pattern after the class. `pattern`
+/// begins after the opening bracket. Returns `None` if the class is not closed.
 fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     let (negated, mut rest) = match pattern.split_first()? {
         ('^', rest) => (true, rest),
@@ -88,7 +88,7 @@ fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     }
 }
 
-/// Parses one character of a class, which may follow a backslash.
+/// Parses one character of a class, which may be escaped with a backslash.
 fn one(pattern: &[char]) -> Option<(char, &[char])> {
     match pattern.split_first()? {
         ('\\', rest) => rest.split_first().map(|(c, rest)| (*c, rest)),
@@ -105,7 +105,7 @@ mod tests {
         levels.parse::<ModuleLevels>().unwrap().of(file)
     }
 
-    /// Patterns match names without directory and extension.
+    /// A pattern matches a name without its directory and extension.
     #[test]
     fn first_pattern_that_matches_file_name_wins() {
         for (levels, file, expected) in [

@@ -1,18 +1,18 @@
-//! Stores numbers between scrapes.
+//! Stores the metrics' values between scrapes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Desc, Family, Kind, Sample, Value};
 
-/// The series of a counter or a gauge.
+/// The series of one counter or gauge.
 #[derive(Debug)]
 pub struct Numbers {
     desc: &'static Desc,
     series: Mutex<BTreeMap<Vec<String>, f64>>,
 }
 
-/// The series of a histogram.
+/// The series of one histogram.
 #[derive(Debug)]
 pub struct Histograms {
     desc: &'static Desc,
@@ -22,7 +22,8 @@ pub struct Histograms {
 
 #[derive(Debug, Clone, Default)]
 struct Observed {
-    /// Number of observations per bound, each observation once. The last entry counts observations above all bounds.
+    /// The number of observations in each bucket, each observation once. The last entry counts observations above all
+    /// bounds.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -38,12 +39,12 @@ impl Numbers {
         Self { desc, series: Mutex::default() }
     }
 
-    /// Adds to the series with these labels, in the declared order. A new series starts at zero.
+    /// Adds to the series with these label values, which are in the declared order. A new series starts at zero.
     pub fn add(&self, labels: &[&str], by: f64) {
         *self.series().entry(owned(self.desc, labels)).or_default() += by;
     }
 
-    /// Sets the series.
+    /// Sets the value of the series with these label values.
     pub fn set(&self, labels: &[&str], to: f64) {
         self.series().insert(owned(self.desc, labels), to);
     }
@@ -53,7 +54,7 @@ impl Numbers {
         self.family_as(self.desc)
     }
 
-    /// Returns all series under another declaration, which has the same labels.
+    /// Returns all series under another declaration, which must have the same labels.
     pub fn family_as(&self, desc: &'static Desc) -> Family {
         let sample =
             |(labels, number): (&Vec<String>, &f64)| Sample { labels: labels.clone(), value: Value::Number(*number) };
@@ -75,7 +76,7 @@ impl Histograms {
         Self { desc, bounds, series: Mutex::default() }
     }
 
-    /// Creates a series at zero.
+    /// Creates a series at zero, so that it exists before the first observation.
     pub fn expect(&self, labels: &[&str]) {
         self.change(labels, |_| ());
     }
@@ -96,7 +97,7 @@ impl Histograms {
         self.family_as(self.desc)
     }
 
-    /// Returns all series under another declaration, which has the same labels and bounds.
+    /// Returns all series under another declaration, which must have the same labels and bounds.
     pub fn family_as(&self, desc: &'static Desc) -> Family {
         let sample = |(labels, observed): (&Vec<String>, &Observed)| Sample {
             labels: labels.clone(),
@@ -115,8 +116,8 @@ impl Histograms {
     }
 }
 
-/// Returns a histogram from counts per bound. In Prometheus, each bucket includes the counts of all lower ones. There
-/// is at most one more count than bounds, for observations above all bounds.
+/// Returns a histogram from the counts of its buckets. In Prometheus, each bucket includes the counts of all lower
+/// ones. `counts` has at most one entry more than `bounds`, for observations above all bounds.
 pub fn cumulative(bounds: impl IntoIterator<Item = f64>, counts: &[u64], sum: f64) -> Value {
     let mut below = 0;
     let bucket = |(bound, count): (f64, &u64)| {

@@ -1,4 +1,4 @@
-//! Connects a client to the newest version of a group that the node's proxy serves.
+//! Connects a client to the newest version of a group that the node's csi-proxy serves.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,28 +12,28 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::csi_proxy::served::{Group, pipe_name};
 use crate::csi_proxy::version::Version;
 
-/// Windows' error for a missing pipe: the proxy does not serve the version, or does not run.
+/// Windows' error for a pipe that does not exist: the proxy does not serve the version, or does not run.
 const FILE_NOT_FOUND: i32 = 2;
 /// Windows' error for a pipe without a free instance.
 const PIPE_BUSY: i32 = 231;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// How long a pipe may be busy, and how long the first exchange with the proxy may take.
+/// How long a pipe may be busy, and how long connecting to the proxy may take.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens pipes. The product opens Windows' own; tests open others.
+/// Opens pipes. The product opens Windows pipes, and tests open others.
 pub trait Dial: Clone + Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens the pipe once. Errors: Windows' error, with its number in `raw_os_error`.
+    /// Tries once to open the pipe. An error is Windows' error, with its number in `raw_os_error`.
     fn dial(&self, pipe: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-/// A version that the proxy serves, and a channel to it.
+/// The version that was found, and a channel to the proxy.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The newest served version of those requested.
+    /// The newest of the requested versions that the proxy serves.
     pub version: Version,
-    /// The channel for a client of that version. It reconnects by itself when the connection has ended.
+    /// The channel for a client of this version. It reconnects by itself after its connection has ended.
     pub channel: Channel,
 }
 
@@ -41,8 +41,8 @@ pub struct Found {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error(
-        "csi-proxy serves no version of group {group} that this program speaks: there is no pipe {newest}, nor of an older \
-         version; is csi-proxy installed and running on this node, and is it as new as this program?"
+        "csi-proxy serves no version of group {group} that this program supports: neither pipe {newest} nor one of an older \
+         version exists; check that csi-proxy is installed and running on this node, and is as new as this program"
     )]
     NotServed { group: Group, newest: String },
     /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the
@@ -61,12 +61,12 @@ pub enum ConnectError {
     },
 }
 
-/// Connects to the newest of `versions` that is served, in whatever order they are given. The first connection is used
-/// and not discarded. One connection serves all calls of a process: clone the channel.
+/// Connects to the newest of `versions` that the proxy serves, whatever their order. The channel uses the connection
+/// that this search opened. One connection serves all calls of a process: clone the channel.
 ///
-/// Cancellation closes the connection. A pipe that stays busy is an error after 10 s. A proxy that accepts the
-/// connection but never replies shows only in the first call, so set a deadline for each call. Errors:
-/// [`ConnectError::NotServed`] when no version has a pipe (error 2); any other error of a pipe ends the search.
+/// Cancellation closes the connection. A pipe that is busy for 10 s is an error. A proxy that accepts the connection
+/// but never replies shows only in the first call, so set a deadline for each call. Errors: [`ConnectError::NotServed`]
+/// if no version has a pipe (error 2). Any other error of a pipe ends the search.
 pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> Result<Found, ConnectError> {
     let mut versions = versions.to_vec();
     versions.sort_unstable_by(|one, other| other.cmp(one));
@@ -98,7 +98,7 @@ async fn open<D: Dial>(dial: &D, pipe: &str) -> io::Result<D::Stream> {
     }
 }
 
-/// Returns a channel whose first connection is `first`, and which opens the pipe again for each later one.
+/// Returns a channel that uses `first` as its first connection, and opens the pipe again for each later one.
 async fn channel<D: Dial>(dial: &D, pipe: &str, first: D::Stream) -> Result<Channel, ConnectError> {
     let first = Arc::new(Mutex::new(Some(first)));
     let connector = {
@@ -114,7 +114,7 @@ async fn channel<D: Dial>(dial: &D, pipe: &str, first: D::Stream) -> Result<Chan
             }
         })
     };
-    // The pipe's name identifies the server, but the endpoint requires an authority.
+    // An endpoint requires an authority, although the name of the pipe identifies the server.
     let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_LIMIT);
     let connected = endpoint.connect_with_connector(connector).await;
     connected.map_err(|source| ConnectError::Handshake { pipe: pipe.to_owned(), source })

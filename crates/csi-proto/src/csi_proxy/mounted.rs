@@ -1,9 +1,9 @@
-//! Recognises the error of `GetVolumeIDFromTargetPath` for a path where nothing is mounted. The API has no code for it:
-//! clients must match the text, which differs between the generations of csi-proxy.
+//! Recognises the error of `GetVolumeIDFromTargetPath` for a path at which nothing is mounted. The API has no error
+//! code for it, so clients must match the text, which differs between the generations of csi-proxy.
 
-/// The text of the PowerShell generation and of this project, with a path without blanks in the middle.
+/// The text of the PowerShell generation and of this project. A path without blanks is in the middle.
 const COMMAND: (&str, &str) = ("Get-Item -Path ", ".Target, output: , error: <nil>");
-/// The text of both for a missing path, and the text of the WMI generation.
+/// The texts of both for a missing path, and the text of the WMI generation.
 const WORDS: [&str; 4] = [
     "because it does not exist",
     "not a mounted folder",
@@ -11,8 +11,8 @@ const WORDS: [&str; 4] = [
     "cannot find the path specified",
 ];
 
-/// Returns whether an error of `GetVolumeIDFromTargetPath` (or `GetVolumeIDFromMount`) means that no volume is mounted
-/// at the path, for any csi-proxy. After any other error, the state of the path is unknown.
+/// Returns true if an error of `GetVolumeIDFromTargetPath` or `GetVolumeIDFromMount`, from any csi-proxy, means that no
+/// volume is mounted at the path. After any other error, the state of the path is unknown.
 pub fn says_not_mounted(message: &str) -> bool {
     let is_command = message.match_indices(COMMAND.0).any(|(at, before)| {
         let rest = &message[at + before.len()..];
@@ -29,15 +29,15 @@ mod tests {
     #[test]
     fn not_mounted_errors_of_every_generation_are_recognised() {
         for text in [
-            // Up to 1.2.1, by PowerShell, with the prefix of a forwarded call.
+            // csi-proxy up to 1.2.1 uses PowerShell and adds the prefix of a forwarded call.
             r"error getting the volume for the mount C:\x, internal error error getting volume from mount. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             "Forward to GetVolumeIDFromTargetPath failed, err=cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cmd: (Get-Item -Path C:\x).Target, output: Get-Item : Cannot find path 'C:\x' because it does not exist., error: exit status 1",
-            // From 1.3.0, by WMI.
+            // csi-proxy from 1.3.0 uses WMI.
             r"error getting the volume for the mount C:\x, internal error not a mounted folder",
             r"CreateFile C:\x: The system cannot find the file specified.",
             r"CreateFile C:\x\y: The system cannot find the path specified.",
-            // This project.
+            // The text of this project's own csi-proxy.
             r"error getting the volume of C:\x: not a mounted folder. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cannot find path 'C:\x' because it does not exist",
         ] {

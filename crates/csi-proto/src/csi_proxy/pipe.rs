@@ -1,4 +1,4 @@
-//! Windows' named pipes, for clients.
+//! Opens Windows' named pipes for clients.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
 
 use crate::csi_proxy::client::Dial;
 
-/// Opens Windows' named pipes.
+/// Opens the named pipes of this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Pipes(());
 
-/// Returns the pipes of this machine.
+/// Returns the opener for this machine's named pipes.
 pub const fn pipes() -> Pipes {
     Pipes(())
 }

@@ -6,7 +6,7 @@ use serde::Serializer;
 
 const HIDDEN: &str = "(hidden)";
 
-/// Serialises a secret field without its value. An empty one stays empty.
+/// Serialises a secret field without its value. An empty secret remains empty.
 pub(crate) fn hidden<S: Serializer>(secret: &str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(shown(secret))
 }

@@ -1,4 +1,4 @@
-//! The groups, their versions that a proxy serves, and the names of the pipes.
+//! The groups, the versions of each that a proxy serves, and the names of the pipes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ pub enum Group {
     Volume,
     Filesystem,
     Smb,
-    /// iSCSI, alpha only.
+    /// iSCSI, only in alpha versions.
     Iscsi,
-    /// Services and firmware, alpha only.
+    /// Services and firmware, only in an alpha version.
     System,
 }
 
@@ -35,7 +35,7 @@ const SECOND_ALPHA1: Version = Version::alpha(2, 1);
 impl Group {
     pub const ALL: [Self; 6] = [Self::Disk, Self::Volume, Self::Filesystem, Self::Smb, Self::Iscsi, Self::System];
 
-    /// Returns the group's name in pipe names.
+    /// Returns the group's name as it appears in pipe names.
     pub const fn token(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -47,7 +47,7 @@ impl Group {
         }
     }
 
-    /// Returns the name of its gRPC service without the package, which is the version.
+    /// Returns the name of the group's gRPC service, without the package, which is the version.
     pub const fn service(self) -> &'static str {
         match self {
             Self::Disk => "Disk",
@@ -77,7 +77,7 @@ pub fn served() -> impl Iterator<Item = (Group, Version)> {
     Group::ALL.into_iter().flat_map(|group| group.versions().iter().map(move |version| (group, *version)))
 }
 
-/// Returns the pipe on which a proxy serves the pair. Clients that double its backslashes reach the same pipe.
+/// Returns the pipe on which a proxy serves the pair. Clients that double the backslashes reach the same pipe.
 pub fn pipe_name(group: Group, version: Version) -> String {
     format!(r"\\.\pipe\csi-proxy-{group}-{version}")
 }

@@ -1,9 +1,9 @@
-//! Versions of a group: their format and order.
+//! The versions of a group: their format and their order.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of a group, like `v1alpha2`. Ordered by age: `v1alpha2 < v1beta1 < v1beta3 < v1 < v2alpha1`.
+/// The version of a group, such as `v1alpha2`. The order is by age: `v1alpha2 < v1beta1 < v1beta3 < v1 < v2alpha1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     major: u32,
@@ -17,9 +17,9 @@ enum Stage {
     Stable,
 }
 
-/// A malformed version.
+/// Reports a malformed version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("parse version {text:?}: it is invalid; use the form of v1, v1beta2 or v2alpha1")]
+#[error("parse version {text:?}: it is invalid; use a version such as v1, v1beta2 or v2alpha1")]
 pub struct BadVersion {
     text: String,
 }

@@ -5,12 +5,12 @@ use ebs_ec2::{Attachment, AttachmentState, DeviceName, InstanceId, VolumeId};
 use super::{optional_number, required_id, required_word};
 use crate::reply::{Element, Read};
 
-/// Reads an attachment from the reply of AttachVolume or DetachVolume, or from the list of a volume.
+/// Reads an attachment from the reply of AttachVolume or DetachVolume, or from a volume's list.
 pub(crate) fn attachment(element: Element<'_>) -> Read<Attachment> {
     let instance = element.word("instanceId")?;
     Ok(Attachment {
         volume: required_id(element, "volumeId", "volume id of an attachment", VolumeId::parse)?,
-        // Not an instance id if another service attached the volume to its own resource.
+        // If another service attached the volume to its own resource, this is not an instance id.
         instance: instance.and_then(|id| InstanceId::parse(&id).ok()),
         associated_resource: element.word("associatedResource")?,
         device: element.word("device")?.map(DeviceName::new),
@@ -21,7 +21,7 @@ pub(crate) fn attachment(element: Element<'_>) -> Read<Attachment> {
     })
 }
 
-/// Parses the state of an attachment. The block-device mappings of instances have the same states, except `busy`.
+/// Parses an attachment's state. The block-device mappings of instances have the same states, except `busy`.
 pub(crate) fn state(word: String) -> AttachmentState {
     match word.as_str() {
         "attaching" => AttachmentState::Attaching,

@@ -1,4 +1,4 @@
-//! Instances, their types, and zones.
+//! Converts instances, their types, and zones.
 
 use ebs_ec2::{
     BlockDevice, DeviceName, Instance, InstanceId, InstanceTypeInfo, Page, VolumeId, Zone, ZoneId, ZoneName,

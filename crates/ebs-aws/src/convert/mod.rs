@@ -1,4 +1,4 @@
-//! Converts replies of EC2 into types of the port. A missing required field is an error, never a default.
+//! Converts EC2's replies to types of the port. A missing required field is an error, never a default.
 
 pub(crate) mod attachment;
 pub(crate) mod instance;
@@ -26,7 +26,7 @@ pub(crate) fn required_id<T>(
     required(optional_id(element, name, what, parse)?, what)
 }
 
-/// Returns an optional id or name (EC2 writes an empty element), which must be valid if it is present.
+/// Returns an optional id or name. EC2 writes an empty element for a missing one. Any other value must be valid.
 pub(crate) fn optional_id<T>(
     element: Element<'_>,
     name: &str,
@@ -37,13 +37,14 @@ pub(crate) fn optional_id<T>(
     text.map(|text| parse(&text).map_err(|e| Incomplete(format!("{what}: {e}")))).transpose()
 }
 
-/// Returns an optional count or size. EC2's numbers are signed with 32 bits. Larger and negative numbers are invalid.
+/// Returns an optional count or size. EC2's numbers are signed with 32 bits, so larger and negative numbers are
+/// invalid.
 pub(crate) fn optional_number(element: Element<'_>, name: &str, what: &str) -> Read<Option<u32>> {
     let number = element.value::<i32>(name)?;
     number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} has the invalid value {n}")))).transpose()
 }
 
-/// Reads one page of a listing. The list is required, but may be empty.
+/// Reads one page of a listing. The list element is required but may be empty.
 pub(crate) fn page<T>(
     reply: Element<'_>,
     list: &str,

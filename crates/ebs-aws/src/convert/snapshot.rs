@@ -33,13 +33,13 @@ pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
     rest().map_err(of)
 }
 
-/// Returns the id of the snapshot that the reply is about.
+/// Returns the id of the snapshot that the reply describes.
 pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
     required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
 }
 
-/// Reads the reply of DescribeLockedSnapshots. A missing list means that nothing is locked. At worst, the driver then
-/// locks the snapshot again.
+/// Reads the reply of DescribeLockedSnapshots. A missing list means that no snapshot is locked. At worst, the driver
+/// then locks the snapshot again.
 pub(crate) fn locks(reply: Element<'_>) -> Read<Vec<SnapshotLock>> {
     reply.list("snapshotSet")?.into_iter().flatten().map(lock).collect()
 }

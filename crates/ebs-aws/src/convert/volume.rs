@@ -1,4 +1,4 @@
-//! Volumes, their modifications and status.
+//! Converts volumes, their modifications and their status.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! The observer's reports of each HTTP attempt.
+//! Checks what the client reports to the observer about each HTTP attempt.
 
 use ebs_ec2::{Action, ErrorClass, PageRequest, VolumeId, Volumes, Zones};
 
 use crate::server::{Reply, Wire, managed_volumes};
 
-/// Metrics count HTTP attempts by outcome, and mark dry runs.
+/// Metrics count HTTP attempts by outcome and mark dry runs.
 #[tokio::test]
 async fn every_attempt_is_reported_with_its_own_outcome() {
     let wire = Wire::answering([

@@ -1,5 +1,5 @@
 //! A machine with a wrong clock. EC2 refuses a signature that is more than five minutes away from its own time, and
-//! each of its replies has that time.
+//! each of its replies contains that time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use crate::server::{CHILD, managed_volumes, printed_by_child};
 
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
-/// An AWS with its own time, which checks only the time of a signature.
+/// A simulated AWS with its own time. It checks only the time of a signature.
 #[derive(Debug, Clone, Default)]
 struct Aws {
-    /// Seconds by which it is ahead of this machine.
+    /// How many seconds its clock is ahead of this machine's.
     ahead: Arc<AtomicI64>,
     asked: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
@@ -61,7 +61,7 @@ impl Aws {
         })
     }
 
-    /// Returns the number of requests since the last call, and how many of them were refused.
+    /// Returns how many requests arrived since the last call, and how many of them were refused.
     fn take_counts(&self) -> (usize, usize) {
         (self.asked.swap(0, Ordering::SeqCst), self.refused.swap(0, Ordering::SeqCst))
     }
@@ -111,7 +111,7 @@ async fn describe(ec2: &AwsEc2) -> ebs_ec2::Result<()> {
     ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.map(drop)
 }
 
-/// A mutating call has only one attempt. The clock may be ahead or behind.
+/// A mutating call has only one attempt, so its time must be right at once. The clock may be ahead or behind.
 #[tokio::test(start_paused = true)]
 async fn mutation_is_signed_with_the_time_of_an_earlier_reply() {
     for ahead in [600, -600, 86_400] {
@@ -133,15 +133,15 @@ async fn describe_corrects_the_time_of_every_later_call() {
         describe(&ec2).await.unwrap();
     }
     ec2.delete_volume(&vol()).await.unwrap();
-    // The clones of a client share the time.
+    // All clones of a client share the corrected time.
     ec2.clone().delete_volume(&vol()).await.unwrap();
     assert_eq!(aws.take_counts(), (6, 1));
 }
 
-/// A clock that is wrong in another way is followed at once. A corrected clock costs one refusal: it looks like a wrong
-/// key, because the clocks agree.
+/// If the clock's error changes, the client notices it at once. If the clock becomes right, one call is refused: the
+/// refusal looks like a wrong key, because the clocks agree.
 #[tokio::test(start_paused = true)]
-async fn changed_clock_is_followed() {
+async fn client_follows_a_changed_clock() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     describe(&ec2).await.unwrap();
@@ -155,7 +155,7 @@ async fn changed_clock_is_followed() {
     assert_eq!(aws.take_counts().1, 3, "once for each change");
 }
 
-/// Neither SageMaker nor STS retries a call only because of its time.
+/// For SageMaker and STS, the client never retries a call just because of its time.
 #[tokio::test(start_paused = true)]
 async fn sagemaker_and_sts_remember_the_clock_skew() {
     let aws = Aws::ahead_by(600);
@@ -168,7 +168,7 @@ async fn sagemaker_and_sts_remember_the_clock_skew() {
     assert_eq!(aws.take_counts(), (1, 0));
 }
 
-/// The child process of the next test, not a test itself.
+/// The child process that the next test starts, not a test itself.
 #[tokio::test(start_paused = true)]
 async fn child_leaves_the_clock_alone() {
     if std::env::var_os(CHILD).is_none() {

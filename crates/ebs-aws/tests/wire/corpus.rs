@@ -1,6 +1,6 @@
-//! Replies in EC2's format, one file per action, which other tests truncate and change.
+//! Replies in EC2's format, one file for each action. Other tests truncate and change them.
 
-/// Returns the reply to an action. The file has the action's name in snake case.
+/// Returns the reply to an action. The file is named after the action, in snake case.
 pub(crate) fn read(action: &str) -> String {
     let mut name = String::new();
     for letter in action.chars() {

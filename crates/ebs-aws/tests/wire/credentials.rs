@@ -1,5 +1,5 @@
-//! The sources of credentials and their failures: an unavailable source is an outage, and a source that refuses is a
-//! configuration error. Each case has its own process, because a process has one environment.
+//! The sources of credentials and their failures. An unavailable source is an outage, and a source that rejects the
+//! driver is a configuration error. Each case runs in its own process, because the environment belongs to the process.
 
 use bytes::Bytes;
 use ebs_aws::{Settings, Transport};
@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::server::{CHILD, client, printed_by_child};
 
-/// Returns the answer of a source: `broken` is a connection that breaks, `silent` sends no answer, otherwise status and
-/// body.
+/// Returns a source's answer: `broken` breaks the connection, `silent` sends nothing, and any other text has a status
+/// and a body.
 async fn answer_as(behaviour: &str) -> std::io::Result<http::Response<Bytes>> {
     match behaviour {
         "broken" => Err(std::io::ErrorKind::ConnectionRefused.into()),
@@ -22,7 +22,7 @@ async fn answer_as(behaviour: &str) -> std::io::Result<http::Response<Bytes>> {
     }
 }
 
-/// The child process of the other tests, not a test itself. Prints the outcome of one call of EC2.
+/// The child process that the other tests start, not a test itself. Prints the outcome of one EC2 call.
 #[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
 #[tokio::test(start_paused = true)]
 async fn child_prints_the_outcome_of_a_call() {

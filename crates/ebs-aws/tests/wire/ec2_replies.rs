@@ -1,8 +1,8 @@
 //! Quoted replies of the real EC2, returned by the simulator and read by the adapter.
 //!
-//! `ec2_replies/rows.tsv` is the list with a script for each reply. The tests provoke it in a simulated account, or with a
-//! fault rule if no state leads to it, and compare its status, code and text. Then they send the same bytes through the SDK over
-//! loopback HTTP and compare the class that the adapter assigns.
+//! `ec2_replies/rows.tsv` lists the replies, each with a script. The tests provoke each reply in a simulated account,
+//! or with a fault rule if no state leads to it, and compare its status, code and text. Then they send the same bytes
+//! through the SDK over loopback HTTP and compare the class that the adapter assigns.
 
 mod adapter;
 mod rows;
@@ -13,7 +13,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use rows::{How, Row};
 
-/// Returns the differences from the row, including a failed provocation.
+/// Returns how the simulator and the adapter differ from the row. A reply that cannot be provoked is a difference too.
 async fn differences(row: &Row) -> Vec<String> {
     let all = row.clone();
     let compared = LocalSet::new().run_until(async { spawn_local(async move { compared(&all).await }).await }).await;
@@ -36,7 +36,7 @@ async fn compared(row: &Row) -> Vec<String> {
     checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, what)| what).collect()
 }
 
-/// Every row of the list is provoked and compared, or has a reason why it is not.
+/// The test provokes and compares every row, unless the row names a reason why it cannot.
 #[tokio::test]
 async fn simulator_returns_quoted_replies_with_their_classes() {
     let (mut compared, mut left_out, mut wrong) = (0, 0, Vec::new());
@@ -54,7 +54,7 @@ async fn simulator_returns_quoted_replies_with_their_classes() {
 }
 
 #[tokio::test]
-async fn row_with_another_reply_or_no_provocation_fails() {
+async fn row_with_a_wrong_reply_or_without_a_script_fails() {
     let mut row = rows::all().into_iter().find(|row| row.id == "volumes-missing").unwrap();
     assert_eq!(differences(&row).await, Vec::<String>::new());
     row.text = "The volume '{vol}' is gone.".to_owned();

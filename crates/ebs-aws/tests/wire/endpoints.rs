@@ -1,4 +1,4 @@
-//! The endpoint of each service in every region of every partition, compared with the rule sets of AWS in botocore.
+//! Compares the endpoint of each service, in every region of every partition, with AWS's rule sets in botocore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::settings::where_a_child_calls;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/acceptance/endpoint_rules.py");
 
-/// Returns the rows of the rule sets: region, FIPS, dual stack, and the URL of each service.
+/// Returns the rows of the rule sets: region, FIPS, dual stack, and each service's URL.
 fn published() -> Vec<Value> {
     assert!(Path::new(SCRIPT).exists(), "{SCRIPT} is missing");
     #[expect(clippy::disallowed_methods, reason = "botocore's rule engine is a program of its own")]
@@ -21,7 +21,7 @@ fn published() -> Vec<Value> {
 }
 
 #[test]
-fn endpoints_match_awss_own_rules() {
+fn endpoints_match_the_rule_sets_of_aws() {
     let published = published();
     let partitions: BTreeSet<&str> = published.iter().map(|row| row["partition"].as_str().unwrap()).collect();
     assert!(partitions.len() >= 8, "{partitions:?}");

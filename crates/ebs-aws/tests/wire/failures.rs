@@ -1,4 +1,4 @@
-//! The meaning of failures: whether a request was sent, its possible effect, and the message.
+//! How failures are classified: whether a request was sent, what it may have done, and the message.
 
 use std::error::Error;
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
     errors
 }
 
-/// Checks that each mutation is sent once and ends with this class.
+/// Checks that the client sends each mutation once, and that each ends with this class.
 async fn mutations_end(reply: Reply, class: ErrorClass) {
     let wire = Wire::answering([reply]).await;
     let errors = every_mutation(&wire.ec2).await;
@@ -47,9 +47,9 @@ fn chain(error: &Ec2Error) -> String {
 
 #[tokio::test]
 async fn refused_connection_or_unresolved_name_means_not_sent() {
-    // A port that was free a moment ago.
+    // Nothing listens on this port any more.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    // The resolver itself refuses a label of 64 characters, so nothing leaves this machine.
+    // The resolver itself rejects a label of 64 characters, so nothing leaves this machine.
     let unresolved = format!("{}.example", "x".repeat(64));
     for (host, cause) in [(address.to_string(), "Connection refused"), (unresolved, "")] {
         let ec2 = client(&format!("http://{host}"), settings()).await;
@@ -63,7 +63,7 @@ async fn refused_connection_or_unresolved_name_means_not_sent() {
 }
 
 #[tokio::test]
-async fn server_without_tls_means_not_sent() {
+async fn server_without_tls_is_reported_as_not_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = async {
@@ -98,7 +98,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
     let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
     let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
-    assert!(error.to_string().contains("none found or accepted, nothing was sent"), "{error}");
+    assert!(error.to_string().contains("none found or accepted, so nothing was sent"), "{error}");
     assert!(wire.requests().is_empty());
 
     let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));
@@ -108,7 +108,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
     assert!(wire.requests().is_empty());
 }
 
-/// A describe has three attempts. A throttle or a refusal is not retried.
+/// A describe has three attempts. The client never retries a throttle or a refusal.
 #[tokio::test]
 async fn describe_is_retried_after_server_errors_not_throttles() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
@@ -153,7 +153,7 @@ async fn unknown_instance_type_is_not_an_error() {
 }
 
 #[tokio::test]
-async fn no_error_has_a_secret() {
+async fn error_contains_no_secret() {
     let replies = [Reply::error(403, "AuthFailure", "not able to validate"), Reply::Say(200, "no XML".into())];
     for reply in replies {
         let wire = Wire::answering([reply]).await;

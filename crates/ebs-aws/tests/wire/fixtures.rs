@@ -59,7 +59,7 @@ pub(crate) fn tags() -> Tags {
     Tags::from([("CSIVolumeName".into(), "pvc-1".into()), ("ebs.csi.aws.com/cluster".into(), "true".into())])
 }
 
-/// A describe that any page answers.
+/// Returns a query to which any page is a valid reply.
 pub(crate) fn all_snapshots() -> SnapshotQuery {
     SnapshotQuery::Owned { volume: None }
 }
@@ -101,12 +101,12 @@ pub(crate) fn snapshot_of(volume: &VolumeId) -> CreateSnapshot {
     CreateSnapshot { volume: volume.clone(), description: "words".into(), outpost_arn: None, tags: tags() }
 }
 
-/// A lock without mode and times, which EC2 refuses.
+/// Returns a lock request without mode and times, which EC2 refuses.
 pub(crate) fn lock(snapshot: &SnapshotId) -> LockSnapshot {
     LockSnapshot { snapshot: snapshot.clone(), mode: None, cool_off_hours: None, expiration: None, duration_days: None }
 }
 
-/// The objects of a call. An action on one object uses the first of its kind.
+/// The objects that a call is about. An action on one object uses the first of its kind.
 pub(crate) struct Objects {
     pub(crate) volumes: Vec<VolumeId>,
     pub(crate) instances: Vec<InstanceId>,
@@ -122,7 +122,7 @@ impl Objects {
         }
     }
 
-    /// Returns objects that no reply of the corpus is about.
+    /// Returns objects that occur in no reply of the corpus.
     pub(crate) fn strange() -> Self {
         Self { volumes: vec![vol("vol-1")], instances: vec![instance("i-1")], snapshot: snap("snap-1") }
     }

@@ -1,4 +1,4 @@
-//! HyperPod nodes: two signed calls of SageMaker, and one of STS per process.
+//! HyperPod nodes need two signed SageMaker calls, and one STS call per process.
 
 use ebs_ec2::{Action, ClusterNodes, DeviceName, Ec2Error, ErrorClass, HyperPodNode, VolumeId};
 
@@ -52,7 +52,7 @@ fn is_whole(request: &Request, target: &str) {
     signature::check(request, "us-west-2", "sagemaker");
 }
 
-/// The call has only ARN, node and volume. The device name comes from the reply.
+/// The call contains only the ARN, the node and the volume. The device name comes from the reply.
 #[tokio::test]
 async fn attach_is_one_signed_call_after_an_account_lookup() {
     let wire = Wire::answering([known(), attached()]).await;
@@ -117,16 +117,16 @@ async fn failed_account_lookup_is_retried_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn unreadable_account_means_not_sent() {
+async fn unreadable_account_is_reported_as_not_sent() {
     for bad in [account(""), account("12345"), account("12345678901x"), Reply::ok("<html/>"), Reply::ok("")] {
         let error = attach_fails([bad]).await;
         assert_eq!((error.action, error.class), (Action::GetCallerIdentity, ErrorClass::NotSent), "{error}");
     }
 }
 
-/// The code is in the message of a ValidationException: `HyperPod - Ec2ErrCode: X`.
+/// The message of a ValidationException contains EC2's code: `HyperPod - Ec2ErrCode: X`.
 #[tokio::test]
-async fn ec2s_error_inside_sagemakers_keeps_its_class() {
+async fn ec2_error_inside_a_sagemaker_error_keeps_its_class() {
     for (code, class) in [
         ("AttachmentLimitExceeded", ErrorClass::LimitExceeded(ebs_ec2::Limit::Attachments)),
         ("IncorrectState", ErrorClass::IncorrectState),
@@ -155,7 +155,7 @@ async fn ec2s_error_inside_sagemakers_keeps_its_class() {
 }
 
 #[tokio::test]
-async fn sagemakers_own_errors_are_classified_and_sent_once() {
+async fn sagemaker_error_is_classified_and_not_retried() {
     for (status, kind, class) in [
         (400, "ThrottlingException", ErrorClass::Throttled),
         (400, "com.amazonaws.sagemaker#ResourceNotFound", ErrorClass::InstanceNotFound),
@@ -203,7 +203,7 @@ async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
 }
 
 #[tokio::test]
-async fn no_error_about_a_node_has_a_secret() {
+async fn error_about_a_node_contains_no_secret() {
     for replies in [vec![Reply::ok("no XML")], vec![known(), Reply::ok("no JSON")], vec![known(), refused("no")]] {
         let error = attach_fails(replies).await;
         let everything = format!("{error:?}");

@@ -1,4 +1,4 @@
-//! The SDK without a network: a transport inside the process, on paused time.
+//! Runs the SDK without a network: with a transport inside the process, on paused time.
 
 use std::io;
 use std::sync::Arc;

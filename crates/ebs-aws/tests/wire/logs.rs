@@ -70,7 +70,7 @@ async fn bodies_are_logged_on_request_but_never_those_of_sts() {
 }
 
 #[tokio::test]
-async fn log_has_no_secret() {
+async fn log_contains_no_secret() {
     for log_bodies in [false, true] {
         let text = logged(log_bodies).await;
         assert!(!text.is_empty());

@@ -1,4 +1,4 @@
-//! The client with an HTTP server that records requests and returns prepared answers.
+//! Tests the client with an HTTP server that records requests and returns prepared answers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attempts;

@@ -25,7 +25,7 @@ fn shape(name: &Value) -> &'static Value {
     &MODEL["shapes"][name.as_str().expect("the name of a shape")]
 }
 
-/// Returns the name of a member in a request: its query name, its capitalized location name, or its own name.
+/// Returns a member's name in requests: its query name, its capitalized location name, or its own name.
 fn in_requests<'a>(name: &'a str, member: &'a Value) -> String {
     if let Some(name) = member["queryName"].as_str() {
         return name.to_owned();
@@ -35,7 +35,7 @@ fn in_requests<'a>(name: &'a str, member: &'a Value) -> String {
     first.to_uppercase() + rest
 }
 
-/// Returns what is wrong with a parameter, if anything. `of` is the shape in which its name begins.
+/// Returns what is wrong with a parameter, if anything. `of` is the shape to which the beginning of the name belongs.
 fn problem(of: &Value, name: &str, value: &str) -> Option<String> {
     match of["type"].as_str().expect("the type of a shape") {
         "structure" => {
@@ -63,7 +63,7 @@ fn problem(of: &Value, name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// Checks that every parameter of a request is one of its action in the model, with its type.
+/// Checks each parameter of a request: the model must have it for this action, with this type.
 pub(crate) fn check_request(form: &BTreeMap<String, String>) {
     let action = &form["Action"];
     let operation = &MODEL["operations"][action];
@@ -75,7 +75,7 @@ pub(crate) fn check_request(form: &BTreeMap<String, String>) {
     }
 }
 
-/// Returns the paths of all elements that a reply to the action can have, lists without their items.
+/// Returns the paths of all elements that a reply to the action can have. List items are omitted.
 pub(crate) fn elements_of_reply(action: &str, depth: usize) -> Vec<String> {
     let output = &MODEL["operations"][action]["output"];
     let mut paths = Vec::new();
@@ -99,15 +99,15 @@ fn elements(of: &Value, path: &str, depth: usize, paths: &mut Vec<String>) {
     }
 }
 
-/// The corpus has every element that the adapter reads.
+/// The corpus must contain every element that the adapter reads.
 #[test]
-fn every_element_of_the_corpus_is_in_awss_own_model() {
+fn every_corpus_element_is_in_the_model_of_aws() {
     let mut replies = 0;
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let document = roxmltree::Document::parse(&text).unwrap();
         let root = document.root_element();
-        // Error answers belong to the protocol, not to the model.
+        // The model does not describe error answers, which belong to the protocol.
         let Some(action) = root.tag_name().name().strip_suffix("Response").filter(|action| !action.is_empty()) else {
             continue;
         };
@@ -116,7 +116,7 @@ fn every_element_of_the_corpus_is_in_awss_own_model() {
             let names: Vec<&str> =
                 element.ancestors().filter(|node| node.is_element()).map(|node| node.tag_name().name()).collect();
             let path: String = names.iter().rev().skip(1).map(|name| format!("/{name}")).collect();
-            // Each reply has a request id, some have `return`, and a list has items.
+            // Every reply may have a request id and `return`, and a list has items. The model does not list them.
             let of_protocol = ["/requestId", "/return"].contains(&path.as_str()) || path.ends_with("/item");
             assert!(of_protocol || known.contains(&path), "{action}: {path}");
         }

@@ -1,6 +1,7 @@
-//! Replies with a few changed bytes, read with the SDK's runtime: never a panic, never a wrong success.
+//! Changes a few bytes of replies and reads them with the SDK's runtime. This must never cause a panic or a wrong
+//! success.
 //!
-//! The seeds are the files of `tests/corpus`. Earlier failures are stored next to this file and run again first.
+//! The seeds are the files of `tests/corpus`. Earlier failures are stored next to this file and run first.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,8 @@ use proptest::test_runner::{FileFailurePersistence, TestCaseResult, TestRunner};
 use crate::fixtures::{MUTATIONS, Objects, READS, call};
 use crate::{corpus, in_process};
 
-/// One change of a reply. Positions are fractions of the whole, so that shrinking keeps them.
+/// One change of a reply. Positions are fractions of the whole reply, so that they remain valid when proptest shrinks
+/// it.
 #[derive(Debug, Clone)]
 enum Change {
     Replace(prop::sample::Index, u8),
@@ -46,7 +48,7 @@ impl Change {
     }
 }
 
-/// Bytes with a meaning in XML and EC2 are more frequent than others.
+/// Generates bytes. Those with a meaning in XML and EC2 are more frequent than others.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![
         3 => prop::sample::select(b"<>/&;!-[]?\"'= \n0123456789aevxAZ\x00\xff".to_vec()),
@@ -59,14 +61,14 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         4 => (at(), byte()).prop_map(|(at, byte)| Change::Replace(at, byte)),
         2 => (at(), prop::collection::vec(byte(), 1..8)).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
-        // Too short to remove a whole list.
+        // The count is too small to remove a whole list.
         2 => (at(), 1..12_usize).prop_map(|(at, count)| Change::Remove(at, count)),
         1 => at().prop_map(Change::CutAt),
     ];
     prop::collection::vec(change, 1..4)
 }
 
-/// The fields of a result that a reply decides.
+/// The fields of a result whose values come from the reply.
 const FACTS: [&str; 8] =
     ["id: ", "volume: ", "instance: ", "source_volume: ", "snapshot: ", "state: ", "details: ", "message: "];
 
@@ -75,8 +77,8 @@ fn facts(result: &str) -> Vec<&str> {
     pieces.filter(|piece| FACTS.iter().any(|name| piece.starts_with(name))).collect()
 }
 
-/// Returns true if a changed reply may have another value in this field. Nothing identifies a new object, the volumes
-/// of an instance's devices, or the cause of a failure.
+/// Returns true if a changed reply may have another value in this field. The request does not determine the id of a new
+/// object, the volumes of an instance's devices, or the cause of a failure.
 fn is_free(action: &str, fact: &str) -> bool {
     match action {
         "CreateVolume" | "CopyVolumes" => fact.starts_with("id: ") || fact.starts_with("source_volume: "),
@@ -88,8 +90,8 @@ fn is_free(action: &str, fact: &str) -> bool {
     }
 }
 
-/// Panics on a wrong success: another number of objects, or another object or state than in the corpus. A state that
-/// the driver does not know is right.
+/// Panics on a wrong success: a result with another number of objects, or with another object or state than the corpus.
+/// A state that the driver does not know is correct.
 fn judge(action: &str, result: &str, right: &str) {
     let (right, found) = (facts(right), facts(result));
     assert_eq!(found.len(), right.len(), "{action}: {result}");
@@ -99,7 +101,7 @@ fn judge(action: &str, result: &str, right: &str) {
     }
 }
 
-/// A client that receives the reply in its slot.
+/// A client that gets the reply from a shared slot.
 struct Bench {
     runtime: tokio::runtime::Runtime,
     slot: Arc<Mutex<(u16, Bytes)>>,
@@ -108,7 +110,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        // Paused: the pauses between attempts of a describe take no time.
+        // With paused time, the pauses between the attempts of a describe take no time.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let slot = Arc::new(Mutex::new((200, Bytes::new())));
         let answers = Arc::clone(&slot);

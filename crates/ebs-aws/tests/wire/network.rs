@@ -1,5 +1,5 @@
-//! The network path to EC2 from the environment: proxies and the CA bundle. Each case has its own process, because a
-//! process has one environment.
+//! How the environment determines the network path to EC2: proxies and the CA bundle. Each case runs in its own
+//! process, because the environment belongs to the process.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::server::{CHILD, client, managed_volumes, printed_by_child, settings};
 
 const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>";
 
-/// The child process of the other tests, not a test itself. Prints the outcome of one call.
+/// The child process that the other tests start, not a test itself. Prints the outcome of one call.
 #[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
 #[tokio::test]
 async fn child_calls_ec2_over_the_network() {
@@ -39,7 +39,8 @@ async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
     text.lines().find(|line| line.starts_with("ANSWERED") || line.starts_with("FAILED")).unwrap().to_owned()
 }
 
-/// Answers every request as EC2 does, over TLS if there is a certificate, and keeps the first line of each request.
+/// A server that answers every request as EC2 does, over TLS if it has a certificate. It keeps the first line of each
+/// request.
 struct Listener {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -87,7 +88,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, kept: &Mutex<Ve
     stream.shutdown().await
 }
 
-/// Each scheme has its own variable. An endpoint on this machine is never called through a proxy.
+/// Each scheme has its own variable. The client never uses a proxy for an endpoint on this machine.
 #[tokio::test]
 async fn ec2_is_called_through_the_proxy_of_the_environment() {
     let proxy = Listener::start(None).await;
@@ -105,7 +106,7 @@ async fn ec2_is_called_through_the_proxy_of_the_environment() {
 }
 
 #[tokio::test]
-async fn ca_bundle_is_used_for_ec2s_certificate() {
+async fn ca_bundle_is_used_for_the_certificate_of_ec2() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
     let config =

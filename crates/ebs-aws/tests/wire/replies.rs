@@ -1,4 +1,5 @@
-//! Replies that EC2 sends, and replies that it does not send, or not yet: those are a clear error and never a guess.
+//! Replies that EC2 sends, and replies that it never sends or does not send yet. The latter cause a clear error, never
+//! a guess.
 
 use std::time::Duration;
 
@@ -25,9 +26,9 @@ async fn is_ambiguous(action: &str, body: &str, about: &Objects) -> String {
     error.to_string()
 }
 
-/// The dates of attachments and new volumes are those of EC2's clock.
+/// The dates come from EC2's clock.
 #[tokio::test]
-async fn volume_and_attachment_have_the_date_of_the_reply() {
+async fn volume_and_attachment_get_the_date_of_the_reply() {
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     for (action, date, is_read) in [
         ("CreateVolume", date, true),
@@ -48,9 +49,9 @@ async fn volume_and_attachment_have_the_date_of_the_reply() {
 }
 
 /// EC2 writes a character that XML excludes, such as a control character in a tag, as a reference. The rest of the
-/// reply stays valid. An invalid reference still makes the reply unreadable.
+/// reply remains valid. Any other invalid reference makes the reply unreadable.
 #[tokio::test]
-async fn character_that_xml_excludes_hides_no_volume() {
+async fn volume_is_listed_despite_a_character_xml_excludes() {
     let body = corpus::read("DescribeVolumes");
     let with = |text: &str| body.replace(">pvc-1<", &format!(">pvc-{text}<"));
     let whole = described(&body).await.unwrap();
@@ -71,7 +72,8 @@ async fn character_that_xml_excludes_hides_no_volume() {
     }
 }
 
-/// Sends the same reply to a deletion and to a describe. It is unreadable, and the outcome of the deletion is unknown.
+/// Sends the same reply to a deletion and to a describe. Checks that it is unreadable, and that the outcome of the
+/// deletion is unknown.
 async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
     let wire = Wire::answering([reply.clone()]).await;
     let deletion = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
@@ -84,7 +86,7 @@ async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
 }
 
 #[tokio::test]
-async fn reply_that_is_not_from_ec2_is_rejected_with_any_status() {
+async fn foreign_reply_is_rejected_with_any_http_status() {
     for body in [
         "",
         " ",
@@ -146,7 +148,7 @@ async fn cut_after(bytes: &[u8]) -> Ec2Error {
 }
 
 #[tokio::test]
-async fn connection_cut_inside_a_reply_leaves_it_unknown() {
+async fn connection_cut_inside_a_reply_is_ambiguous() {
     let body = "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>";
     let short = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len() + 1);
     let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len());
@@ -188,7 +190,7 @@ async fn endless_reply_is_aborted_at_the_limit() {
     assert!(sent < 64 << 20, "{sent} bytes were taken");
 }
 
-/// Describes with the corpus reply, in which one passage is replaced.
+/// Describes volumes, with a corpus reply in which one passage is replaced.
 async fn with(from: &str, to: &str) -> Result<Page<Volume>, Ec2Error> {
     let whole = corpus::read("DescribeVolumes");
     assert!(whole.contains(from), "{from}");
@@ -215,7 +217,7 @@ async fn invalid_numbers_are_rejected() {
     }
 }
 
-/// No missing field gets a default.
+/// No missing field gets a default value.
 #[tokio::test]
 async fn missing_or_invalid_required_field_is_named() {
     for (from, to, word) in [
@@ -237,7 +239,8 @@ async fn missing_or_invalid_required_field_is_named() {
     assert!(error.unwrap_err().to_string().contains("list of volumes"));
 }
 
-/// A volume may exist, so its creation is not repeated. An attachment without a state is never treated as detached.
+/// A volume may exist, so the client does not repeat its creation. An attachment without a state never counts as
+/// detached.
 #[tokio::test]
 async fn incomplete_reply_to_a_mutation_is_ambiguous() {
     let about = Objects::of_corpus();
@@ -264,7 +267,7 @@ async fn incomplete_reply_to_a_mutation_is_ambiguous() {
 }
 
 #[tokio::test]
-async fn attachment_needs_no_instance_but_the_right_volume() {
+async fn attachment_may_lack_the_instance_but_not_the_volume() {
     for no_instance in ["", "<instanceId/>"] {
         let page = with("<instanceId>i-0123456789abcdef0</instanceId>", no_instance).await.unwrap();
         assert_eq!(page.items[1].attachments[0].instance, None);
@@ -276,7 +279,7 @@ async fn attachment_needs_no_instance_but_the_right_volume() {
     assert!(error.to_string().contains("which was not requested"), "{error}");
 }
 
-/// The instance is at the end of the associated resource. Other resources are not nodes.
+/// The id of the instance ends the name of the associated resource. Resources of other services are not nodes.
 #[tokio::test]
 async fn hyperpod_attachment_names_its_instance() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";

@@ -1,4 +1,4 @@
-//! The complete requests of the client.
+//! Checks the complete requests of the client.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use crate::fixtures::{
 use crate::model;
 use crate::server::{Reply, Wire};
 
-/// Tags of a new resource. `KIND` is its type.
+/// The tags of a new resource. The test replaces `KIND` by the resource's type.
 const TAGS: &str = "TagSpecification.1.ResourceType=KIND TagSpecification.1.Tag.1.Key=CSIVolumeName \
                     TagSpecification.1.Tag.1.Value=pvc-1 TagSpecification.1.Tag.2.Key=ebs.csi.aws.com/cluster \
                     TagSpecification.1.Tag.2.Value=true";
@@ -53,7 +53,7 @@ fn tagged(line: &str, kind: &str) -> String {
     format!("{line} {}", TAGS.replace("KIND", kind))
 }
 
-/// Encryption and multi-attach are always sent, other optional fields only if given. A KMS key implies encryption.
+/// Encryption and multi-attach are always sent, and other optional fields only if given. A KMS key implies encryption.
 /// Numbers saturate at 32 bits.
 #[tokio::test]
 async fn create_volume_sends_its_given_fields() {
@@ -88,7 +88,7 @@ async fn create_volume_sends_its_given_fields() {
     assert_eq!(error.class, ErrorClass::DryRunSucceeded);
 }
 
-/// A copy has no zone, and encryption and key only if requested. A detach is never forced. A modification has only
+/// A copy has no zone. It has encryption and a key only if requested. A detach is never forced. A modification has only
 /// changes.
 #[tokio::test]
 async fn mutation_sends_only_given_fields() {
@@ -142,7 +142,7 @@ async fn mutation_sends_only_given_fields() {
     }
 }
 
-/// A filter uses the larger bucket. Bare ids are sent only where EC2 has no such filter, and there without MaxResults.
+/// A filter uses the larger bucket. The client sends bare ids, without MaxResults, only where EC2 has no such filter.
 /// Only a query by id finds snapshots of other accounts.
 #[tokio::test]
 async fn describe_sends_filter_and_page() {
@@ -174,7 +174,7 @@ async fn describe_sends_filter_and_page() {
     }
 }
 
-/// EC2 would list everything, and DeleteTags would delete all tags.
+/// Without ids, EC2 would list everything. Without keys, DeleteTags would delete all tags.
 #[tokio::test]
 async fn call_without_ids_or_keys_is_not_sent() {
     let wire = Wire::answering([Reply::ok("")]).await;
@@ -193,8 +193,8 @@ async fn call_without_ids_or_keys_is_not_sent() {
     assert!(wire.requests().is_empty());
 }
 
-/// The success of this dry run is DryRunOperation. The user agent has
-/// `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, without a change of the process's environment.
+/// A successful dry run returns DryRunOperation. The user agent contains
+/// `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, although the process's environment is unchanged.
 #[tokio::test]
 async fn health_check_is_one_signed_dry_run_of_the_driver() {
     let wire = refusing().await;

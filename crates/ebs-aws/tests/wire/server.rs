@@ -1,4 +1,4 @@
-//! An HTTP server that returns prepared replies and keeps the requests.
+//! An HTTP server that returns prepared replies and records the requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ pub(crate) enum Reply {
     Say(u16, String),
     /// Status, headers and body.
     SayWith(u16, Vec<(&'static str, String)>, String),
-    /// Reads the request and never answers.
+    /// The server reads the request and never answers.
     Hang,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Request {
 
 #[derive(Default)]
 struct Script {
-    /// Replies in order. The last one is repeated.
+    /// The replies, in order. The last one is repeated.
     replies: VecDeque<Reply>,
     requests: Vec<Request>,
 }
 
-/// An observer that keeps its calls, and its attempts as text.
+/// An observer that records calls, and attempts as text.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>, pub(crate) Mutex<Vec<String>>);
 
@@ -73,7 +73,7 @@ impl Observer for Seen {
     }
 }
 
-/// The server with a client for it.
+/// The server, with a client that calls it.
 pub(crate) struct Wire {
     script: Arc<Mutex<Script>>,
     pub(crate) ec2: AwsEc2,
@@ -90,7 +90,7 @@ impl Wire {
         Self::configured(replies, settings, config).await
     }
 
-    /// Creates them with the configuration that a function returns for the server's endpoint.
+    /// Creates the server and its client. `config` returns the client's configuration for the server's endpoint.
     pub(crate) async fn configured(
         replies: impl IntoIterator<Item = Reply>,
         settings: Settings,
@@ -113,8 +113,8 @@ impl Wire {
         self.script.lock().unwrap().requests.clone()
     }
 
-    /// Waits for a request, and then lets the clock run as fast as it can. A request without a reply then ends at its
-    /// timeout, independent of the time that this machine took to send it.
+    /// Waits for a request and then lets the paused clock advance. A request without a reply then ends at its timeout,
+    /// however long this machine took to send it.
     pub(crate) async fn time_passes_after_a_request(&self) {
         while self.requests().is_empty() {
             tokio::task::yield_now().await;
@@ -130,16 +130,16 @@ impl Wire {
     }
 }
 
-/// The secret that must never be logged.
+/// A secret that must never be logged.
 pub(crate) const SECRET: &str = "canary-secret-key";
 pub(crate) const TOKEN: &str = "canary-session-token";
 
-/// Returns a query of volumes that any reply may answer.
+/// Returns a query of volumes to which any reply is valid.
 pub(crate) fn managed_volumes() -> VolumeQuery {
     VolumeQuery::Tag { key: "ebs.csi.aws.com/cluster".to_owned(), values: vec!["true".to_owned()] }
 }
 
-/// Returns settings with our own credentials, independent of the environment.
+/// Returns settings with fixed credentials, so that they do not depend on the environment.
 pub(crate) fn settings() -> Settings {
     let credentials = Credentials::new("AKIATEST", SECRET, Some(TOKEN.into()), None, "test");
     Settings { credentials: Some(SharedCredentialsProvider::new(credentials)), ..Settings::default() }
@@ -162,8 +162,8 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
 
 pub(crate) const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
-/// Runs a test of this program with an input in a process with this environment, because a process has one environment.
-/// Returns what it prints.
+/// Runs one test of this program in a child process with this input and environment, because the environment belongs to
+/// the process. Returns what it prints.
 pub(crate) fn printed_by_child(test: &str, input: &str, environment: &[(&str, &str)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let output = std::process::Command::new(std::env::current_exe().unwrap())

@@ -1,5 +1,5 @@
-//! The settings in the environment: endpoints and attempts. Each case has its own process. `endpoints.rs` compares the
-//! endpoints of all regions, with FIPS and dual stack.
+//! How the environment determines endpoints and attempts. Each case runs in its own process. `endpoints.rs` compares
+//! the endpoints of all regions, with FIPS and dual stack.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use ebs_ec2::{ClusterNodes, HyperPodNode, PageRequest, VolumeId, Volumes};
 
 use crate::server::{CHILD, Seen, config, managed_volumes, printed_by_child, settings};
 
-/// The child process of the other tests, not a test itself. For each region it prints where each service was called, or
-/// why there is no client.
+/// The child process that the other tests start, not a test itself. For each region, it prints where each service was
+/// called, or why there is no client.
 #[tokio::test(start_paused = true)]
 async fn child_prints_where_it_calls() {
     let Ok(regions) = std::env::var(CHILD) else { return };
@@ -75,7 +75,7 @@ fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String>
         .collect()
 }
 
-/// Returns where EC2, STS and SageMaker are called in each of the regions, by a child process with this environment.
+/// Starts a child process with this environment. Returns where it calls EC2, STS and SageMaker in each of the regions.
 pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]) -> BTreeMap<String, Vec<String>> {
     let printed = printed_by_child(TEST, &regions.join(","), environment);
     let calls = printed.lines().filter_map(|line| line.strip_prefix("CALLS "));
@@ -93,8 +93,8 @@ fn refused(environment: &[(&str, &str)]) -> String {
     lines.get("REFUSED").unwrap_or_else(|| panic!("{lines:?}")).clone()
 }
 
-/// For EC2, our own variable wins, then the SDK's for the service, then its common one, then the profile. An empty
-/// variable does not count.
+/// For EC2, the driver's own variable wins. Then come the SDK's variable for the service, its common variable, and the
+/// profile. An empty variable counts as not set.
 #[test]
 fn endpoint_of_a_service_applies_only_to_it() {
     let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];
@@ -122,7 +122,7 @@ fn endpoint_of_the_profile_is_used_and_checked() {
     assert!(refused(&[("AWS_CONFIG_FILE", &path)]).contains("endpoint_url of the AWS profile=\"nonsense\""));
 }
 
-/// The SDK would refuse each call.
+/// Otherwise the SDK would reject each call.
 #[test]
 fn custom_endpoint_with_fips_or_dual_stack_fails_at_start() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
@@ -134,7 +134,7 @@ fn custom_endpoint_with_fips_or_dual_stack_fails_at_start() {
 }
 
 #[test]
-fn number_of_attempts_ignores_the_sdks_variables() {
+fn number_of_attempts_ignores_the_sdk_variables() {
     let environment = [("AWS_MAX_ATTEMPTS", "9"), ("AWS_RETRY_MODE", "adaptive")];
     assert_eq!(called("us-west-2", &environment).len(), 3, "one each: the broken reply to EC2's was not repeated");
 }

@@ -1,4 +1,4 @@
-//! Signature Version 4, computed again from the received request, as AWS's documentation describes it.
+//! Computes Signature Version 4 from the received request, as AWS's documentation describes it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};

@@ -17,20 +17,20 @@ use crate::retry::mutate;
 use crate::traffic::Transition;
 use crate::{Attached, CloudError, CloudErrorKind, Object, timeouts};
 
-/// The most refusals in one operation, counting those that another try may resolve.
+/// After this many refusals the operation fails, even if another try might succeed.
 const MAX_REFUSALS: u32 = 5;
 
 enum AttachOutcome {
     Attached(Box<Volume>, Attachment),
-    /// The attachment stays `attaching`.
+    /// The attachment stays in state `attaching`.
     Stuck(Attachment),
-    /// EC2 lists no such attachment in a describe that would show it.
+    /// A describe that was sent late enough to show the attachment does not list it.
     None,
 }
 
 pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached, CloudError> {
     let &PairOperation { service, op, pair } = on;
-    // EC2 may still carry out an unanswered DetachVolume, and that would end the attachment that this call reports.
+    // EC2 may still carry out an unanswered DetachVolume, which would undo the attachment that this call reports.
     if let Some(until) = service.pairs.state(pair).late_detach_until {
         op.sleep_until(until).await?;
     }
@@ -49,7 +49,7 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
             AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
             AttachCall::Refused(error) => error,
         };
-        // Waiting for the end of a modification does not mean that the request is wrong, so it does not count.
+        // A modification ends by itself and does not make the request wrong, so this refusal does not count.
         refusals += u32::from(error.class != ErrorClass::BeingModified);
         if refusals >= MAX_REFUSALS {
             return Err(map_error(op, error));
@@ -63,9 +63,9 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
     finish_attach(on, outcome).await
 }
 
-/// Returns the attachment to describe before any call, if there is one. After a call without an answer, only a
-/// describe shows whether to repeat it. For a HyperPod node, SageMaker's errors do not distinguish an existing
-/// attachment from other failures.
+/// Returns the attachment that the caller must wait for before it may call AttachVolume. After a call without an
+/// answer, only a describe shows whether to repeat the call. SageMaker's errors do not distinguish an existing
+/// attachment from other failures, so a HyperPod node's volume is described first.
 async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>, CloudError> {
     let &PairOperation { service, op, pair } = on;
     if let Unfinished::Attach { until: settled, .. } = service.pairs.state(pair).unfinished {
@@ -165,8 +165,8 @@ fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attac
     Ok(Attached { device, attach_time: attachment.attach_time, volume })
 }
 
-/// Detaches an attachment that stays `attaching`, so that the next attempt can start again with another name.
-/// Returns the error of this attempt.
+/// Detaches an attachment that stays `attaching`, so that the next attempt can attach the volume under another device
+/// name. Returns the error of this attempt.
 async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError, CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
@@ -196,7 +196,8 @@ async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> R
     );
     Ok(CloudErrorKind::InProgress.error(message).caused_by(outcome.err()))
 }
-/// Returns the error for a listing that is impossible and makes all that EC2 lists for the volume unreliable.
+/// Returns the error for a volume without multi-attach that EC2 lists as attached to two instances. Such a description
+/// is unreliable as a whole.
 fn listed_twice(op: &OpContext<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
     let message =

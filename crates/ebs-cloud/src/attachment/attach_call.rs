@@ -1,5 +1,5 @@
-//! The attach call. No describe precedes it: a refusal reports what a describe would have shown, and a describe after
-//! the refusal shows the reason.
+//! The attach call. No describe precedes it: EC2's refusal reports the same obstacles, and only then does a describe
+//! find the reason.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::{CloudError, CloudErrorKind, Object, timeouts};
 pub(super) enum AttachCall {
     /// EC2 accepted the call, or may have accepted it. Wait for this attachment.
     Submitted(Expected),
-    /// EC2 did nothing.
+    /// EC2 refused the call and changed nothing.
     Refused(Ec2Error),
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Att
 
 async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall, CloudError> {
     let &PairOperation { service, op, pair } = on;
-    // An earlier attempt that EC2 accepted still holds its name, and this attempt must not release it.
+    // If EC2 accepted an earlier attempt, that attempt still holds its device name, and this one must not release it.
     let held = service.devices.holds(id, &pair.volume);
     let holds = reserve(on, id).await?;
     let request =
@@ -74,8 +74,8 @@ async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) 
     }
 }
 
-/// Reserves a device name, and a card on instances with several cards. Describes the instance again if the cached
-/// description has no free name.
+/// Reserves a device name, and a card on instances with several EBS cards. Describes the instance again if the cached
+/// description leaves no free name.
 async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation, CloudError> {
     let &PairOperation { service, op, pair } = on;
     for _ in 0..2 {
@@ -92,7 +92,8 @@ async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<R
     Err(CloudErrorKind::LimitExceeded.error(message))
 }
 
-/// SageMaker chooses the device name. The time of its reply identifies the attachment.
+/// Attaches the volume through SageMaker, which chooses the device name. Its reply has no attach time, so the time of
+/// the reply identifies the attachment.
 async fn attach_to_cluster_node<E: Ec2>(
     on: &PairOperation<'_, E>,
     node: &HyperPodNode,
@@ -114,12 +115,12 @@ fn unclear(op: &OpContext<'_>, error: &Ec2Error) -> Expected {
 pub(super) enum AfterRefusal {
     /// An attachment to the node already exists. Wait for it.
     Existing(Expected),
-    /// The obstacle is gone.
+    /// Nothing blocks the attachment any more.
     Retry,
 }
 
-/// Describes the reason of a refusal and waits, with a limit, for an obstacle that may disappear. `first` is true
-/// for the first refusal of this operation.
+/// Finds the reason of a refusal with a describe, and waits for a temporary obstacle to disappear, for a limited time.
+/// `first` is true for the first refusal of this operation.
 pub(super) async fn after_refusal<E: Ec2>(
     on: &PairOperation<'_, E>,
     error: Ec2Error,
@@ -177,8 +178,8 @@ async fn await_unblocked<E: Ec2>(
         match (waiting, was_blocked) {
             (true, _) => was_blocked = true,
             (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-            // The obstacle ended before the first describe. If EC2 repeats the refusal, no describe shows its
-            // reason.
+            // Nothing blocked the attachment at the first describe: retry once. If EC2 refuses again, no describe can
+            // explain why.
             (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
             (false, false) => {}
         }
@@ -188,7 +189,8 @@ async fn await_unblocked<E: Ec2>(
     next.ok_or_else(|| map_error(op, error))
 }
 
-/// Checks for an existing attachment first: EC2 may name another reason when it refuses to repeat an attachment.
+/// Looks for an existing attachment before it fails: EC2 may give another reason when it refuses a repeated
+/// AttachVolume.
 async fn unless_already_attached<E: Ec2>(
     on: &PairOperation<'_, E>,
     error: Ec2Error,
@@ -206,13 +208,13 @@ async fn unless_already_attached<E: Ec2>(
     }
 }
 
-/// Returns an attachment that this operation did not make. The memory of this process decides what a describe
-/// proves about it.
+/// Returns the expectation for an attachment that this operation did not make. The memory of this process decides what
+/// a describe proves about it.
 pub(super) fn existing_attachment<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Expected {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     Expected::existing(service.pairs.state(pair).known(), alone_since, service.pairs.state(pair).detach_answered)
 }
-/// Returns how long to wait for a volume that is attached elsewhere.
+/// Returns how long to wait until the volume is detached from another instance.
 fn patience(other: &Attachment) -> Duration {
     match other.state {
         AttachmentState::Detaching | AttachmentState::Busy => timeouts::DETACHING_ELSEWHERE,
@@ -230,7 +232,7 @@ fn is_elsewhere(op: &OpContext<'_>, other: &Attachment) -> CloudError {
     CloudErrorKind::FailedPrecondition.error(format!("{op}: the volume {state} {holder}; detach it there first"))
 }
 
-/// The message names the current attachment, although a detach would not help: a pod may use the volume there.
+/// Names the current attachment in the message but does not advise to detach it: a pod may use the volume there.
 fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
     let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
     let attached = elsewhere(volume, &pair.node).map(|other| format!(", attached to {}", holder(other)));

@@ -1,4 +1,4 @@
-//! Waits while a volume is in the modification state `modifying`, in which EC2 refuses to attach it.
+//! Waits while a volume's modification is in state `modifying`, because EC2 refuses to attach the volume until then.
 
 use ebs_ec2::{Ec2, Ec2Error, Modification, ModificationState};
 use tokio::time::Instant;
@@ -8,11 +8,10 @@ use super::attach_call::AfterRefusal;
 use crate::describe::{FirstPoll, Verdict};
 use crate::{CloudError, CloudErrorKind, timeouts};
 
-/// Waits for the end of the modification because of which EC2 refused an attachment, so that the caller can try
-/// again.
+/// Waits until the modification that blocks the attachment is past `modifying`, so that the caller can retry.
 ///
 /// # Errors
-/// `CloudErrorKind::InProgress` names the modification when it outlasts the operation.
+/// `CloudErrorKind::InProgress` names the modification if it outlasts the operation.
 pub(super) async fn await_modified<E: Ec2>(
     on: &PairOperation<'_, E>,
     refusal: Ec2Error,
@@ -25,7 +24,7 @@ pub(super) async fn await_modified<E: Ec2>(
             in_the_way = Some(m);
             Verdict::Waiting
         }
-        // A describe that was sent earlier may show the state before the modification.
+        // A describe sent before `shown_from` may be too stale to show the modification.
         _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
         _ => Verdict::Waiting,
     };

@@ -1,39 +1,43 @@
-//! The rules by which describes and errors of EC2 prove that a volume is attached or detached.
+//! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
 //! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). A later describe may show an
-//! earlier time than the one before it. EC2's guide states the same of the errors of mutating calls. The rules assume
-//! two things (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never go back
-//! in time*, and a state that such a call names is the current state. For one volume and one node this follows:
+//! earlier state than the one before it. EC2's guide states the same about the errors of mutating calls. The rules
+//! assume two things (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never
+//! go back in time*, and a state that the error of such a call names is the current state. For one volume and one node,
+//! these rules apply:
 //!
-//! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the end only if
-//!    the request was sent 15 s or more after an instant at which the attachment existed. No new attachment starts
-//!    meanwhile, because an orchestrator does not publish a volume that it is unpublishing.
+//! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the detachment
+//!    only if the request was sent at least 15 s after an instant at which the attachment existed. No new attachment
+//!    starts in between, because an orchestrator does not publish a volume that it is unpublishing.
 //! 2. *Known instants* are when EC2 accepted our AttachVolume, when a describe showed the attachment, and when EC2
-//!    accepted our DetachVolume. An attachment that this process made more than 15 s ago has therefore ended at the
-//!    first describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the
-//!    attachment. So the memory of an earlier one proves nothing about this one, which another driver may have made
-//!    since.
+//!    accepted our DetachVolume. So an attachment that this process made more than 15 s ago has ended at the first
+//!    describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the attachment. So
+//!    the memory of an earlier attachment proves nothing about this one, which another driver may have made since.
 //! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
-//!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests with a
-//!    signature that is 5 min off, so a working clock has a smaller error. SageMaker's answer to a detach names no
-//!    attachment. There the describes after it show the attach time.
-//! 4. *A describe that shows `detaching` proves nothing more*: the next one may show the time before the attachment.
+//!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests whose
+//!    signature is 5 min off, so the error of a working clock is smaller. SageMaker's answer to a detach names no
+//!    attachment, so the describes after it must show the attach time.
+//! 4. *A describe that shows `detaching` proves nothing more*: the next describe may show the time before the
+//!    attachment.
 //! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
-//! 6. *An extra DetachVolume asks for the state* if EC2 has accepted one, a describe lists nothing, and that would
-//!    prove nothing for more than 0.5 s. `'available'` is the end, and any other refusal proves nothing. The call needs
-//!    a token that no other call needs ([`super::detach_call`]).
-//! 7. *Otherwise* every describe shows a time after the answer to DetachVolume from 15 s after it.
-//! 8. EC2 may still carry out an AttachVolume without an answer. It gets its 15 s before the DetachVolume is sent, so
-//!    that it cannot follow the detach. The same applies to an AttachVolume of another process, which may have been the
-//!    leader until a moment ago. If this process did not make the attachment, its end counts only after the attacher
-//!    has sent requests to this process alone for 15 s, and after another DetachVolume then.
+//! 6. *An extra DetachVolume can find out the state.* The driver sends it if EC2 has accepted a DetachVolume, a
+//!    describe lists nothing, and this would prove nothing for another 0.5 s or more. A refusal with `'available'`
+//!    proves the detachment, and any other refusal proves nothing. The call needs a token that no other call needs
+//!    ([`super::detach_call`]).
+//! 7. *Otherwise*, every describe that is sent at least 15 s after the answer to DetachVolume shows a time after this
+//!    answer.
+//! 8. *EC2 may still carry out an AttachVolume that got no answer.* The driver waits 15 s for it before it sends
+//!    DetachVolume, so that the attach cannot follow the detach. The same applies to an AttachVolume of another
+//!    process, which may have been the leader until a moment ago. If this process did not make the attachment, the
+//!    detachment is proven only once the attacher has sent requests to this process alone for 15 s, and by another
+//!    DetachVolume after that.
 //! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
 //!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
-//!    the truth. An attachment that existed before our call counts at once if this process knows it or if it began 15 s
-//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been
-//!    the only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
-//!    attempts.
+//!    the truth. An attachment that existed before our call counts at once if this process knows it, or if it began at
+//!    least 15 s ago. There are two exceptions: this process sent a DetachVolume for it within the last 15 s, or this
+//!    process does not know it and has been the only leader for less than 15 s. Any other attachment counts 15 s after
+//!    this process first saw it, over all attempts.
 //!
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
 //! EC2 rounds.
@@ -49,60 +53,62 @@ use super::memory::{Event, KnownAttachment};
 use crate::timeouts::SETTLE;
 use crate::wall_clock;
 
-/// The largest difference of attach times of one attachment.
+/// The largest difference between two attach times that EC2 may report for one attachment.
 const SAME: Duration = Duration::from_secs(2);
 
 /// The attachment that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Describes sent from this instant show the current state: 15 s after the answer.
+    /// Describes sent at this instant or later show the current state. It is 15 s after EC2's answer.
     pub(crate) settled: Instant,
     identity: Identity,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
-    /// EC2 accepted the call. The attachment has this attach time, if EC2 returned one, with at most this difference.
+    /// The attach time that EC2 returned when it accepted the call, if any, and how far a listed attach time may differ
+    /// from it.
     AttachTime(Option<SystemTime>, Duration),
-    /// The call got no answer, so no describe identifies the attachment.
+    /// The call got no answer, so nothing identifies its attachment in a describe.
     Unknown,
     /// The attachment existed before our call.
     Existing(ExistingAttachment),
 }
 
-/// What is known of an attachment that existed before our call.
+/// What this process knows about an attachment that existed before its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ExistingAttachment {
     known: Option<KnownAttachment>,
-    /// Describes sent from this instant show the effects of this process's calls.
+    /// Describes sent at this instant or later show the effects of this process's calls.
     shows_ours: Option<Instant>,
-    /// Describes sent from this instant also show the effects of earlier calls of another process.
+    /// Describes sent at this instant or later also show the effects of another process's earlier calls.
     shows_all: Instant,
 }
 
 impl Expected {
-    /// EC2 accepted the call just now.
+    /// Expects the attachment of a call that EC2 has just accepted.
     pub(crate) fn accepted(attach_time: Option<SystemTime>) -> Self {
         Self { settled: Instant::now() + SETTLE, identity: Identity::AttachTime(attach_time, SAME) }
     }
 
-    /// SageMaker accepted the call, which took `took` until now. The attachment began during the call.
+    /// Expects the attachment of a SageMaker call that took `took` and was just accepted. The attachment began during
+    /// the call.
     pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
         Self { identity: Identity::AttachTime(said_at, SAME + took), ..Self::accepted(said_at) }
     }
 
-    /// The call ended without an answer just now.
+    /// Expects the attachment of a call that has just ended without an answer.
     pub(crate) fn unclear() -> Self {
         Self::unclear_until(Instant::now() + SETTLE)
     }
 
-    /// The call ended without an answer. EC2 may carry it out until `settled`.
+    /// Expects the attachment of a call that got no answer. EC2 may carry it out until `settled`.
     pub(crate) fn unclear_until(settled: Instant) -> Self {
         Self { settled, identity: Identity::Unknown }
     }
 
-    /// EC2 reports that an attachment exists already. `alone_since` is when the attacher began to send requests to this
-    /// process alone, and `detached` is when EC2 answered its last DetachVolume.
+    /// Expects an attachment that already existed when EC2 refused the call. The attacher has called only this process
+    /// since `alone_since`. EC2 answered the last DetachVolume of this process at `detached`.
     pub(crate) fn existing(known: Option<KnownAttachment>, alone_since: Instant, detached: Option<Instant>) -> Self {
         let shows_ours = detached.map(|detached| detached + SETTLE);
         let shows_all = shows_ours.unwrap_or(alone_since).max(alone_since + SETTLE);
@@ -118,18 +124,18 @@ impl Expected {
         }
     }
 
-    /// Returns true if EC2's answer was clear: the attachment existed.
+    /// Returns true if EC2's answer showed that the attachment existed.
     pub(crate) fn is_certain(&self) -> bool {
         self.identity != Identity::Unknown
     }
 
-    /// Returns true if the attachment has the attach time that EC2 returned.
+    /// Returns true if EC2 returned the attach time of the listed attachment when it accepted our call.
     pub(crate) fn has_attach_time_of(&self, listed: &Attachment) -> bool {
         matches!(self.identity, Identity::AttachTime(expected, within) if is_near(expected, listed.attach_time, within))
     }
 
-    /// Returns the proof that the attachment exists now, if a describe sent at `sent` that lists it is one. `now` is
-    /// our time of day.
+    /// Returns why a describe sent at `sent` that lists `listed` proves that the attachment exists now. Returns `None`
+    /// if it proves nothing. `now` is our time of day.
     pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
         let (is_identified, at_settled) = match self.identity {
             Identity::AttachTime(Some(_), _) => (self.has_attach_time_of(listed), Proof::TimeInstead),
@@ -143,14 +149,14 @@ impl Expected {
     }
 }
 
-/// Why a listed attachment counts as existing.
+/// Why a listed attachment counts as existing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// It is the expected attachment, as far as this process knows.
+    /// The listed attachment is the expected one, as far as this process knows.
     Identity,
-    /// Describes show the current state by now, and no attach time was expected.
+    /// The describe is late enough to show the current state, and this process had no attach time to compare.
     Time,
-    /// Describes show the current state by now, and it is not the attachment that EC2 returned.
+    /// The describe is late enough to show the current state, although EC2 returned another attach time for our call.
     TimeInstead,
 }
 
@@ -167,13 +173,12 @@ impl ExistingAttachment {
     }
 }
 
-/// Returns the least age of the attachment at the time of EC2's reply. `now` is our time of day, for replies without a
-/// date.
+/// Returns how old the attachment was at least when EC2 replied. `now` is our time of day, for replies without a date.
 pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
     wall_clock::age(said.attach_time, said.said_at, now)
 }
 
-/// Returns true if both are known and equal.
+/// Returns true if both times are known and differ by at most [`SAME`].
 pub(crate) fn is_same(one: Option<SystemTime>, other: Option<SystemTime>) -> bool {
     is_near(one, other, SAME)
 }
@@ -183,8 +188,9 @@ fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration)
     one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
-/// Returns the instant from which describes that list nothing prove the end of an attachment. EC2 accepted its detach
-/// at `detached` with the answer `said`. `known` is the memory of this process, and `now` its time of day.
+/// Returns the instant from which describes that list nothing prove that the attachment ended. EC2 accepted the detach
+/// at `detached` and answered `said`. `known` is what this process remembers about the attachment, and `now` is its
+/// time of day.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
     said: &Attachment,
@@ -197,12 +203,13 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// Returns the same instant by the age of the attachment in an answer of EC2 at `at`.
+/// Returns the instant for [`end_is_believed_from`] that follows from the attachment's age. EC2 reported the attachment
+/// at `at`.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }
 
-/// Returns true if the refusal of a DetachVolume reports that the attachment does not exist.
+/// Returns true if EC2 refused a DetachVolume because the attachment does not exist.
 pub(crate) fn reports_not_attached(refusal: &Ec2Error) -> bool {
     match refusal.class {
         ErrorClass::AttachmentNotFound
@@ -213,13 +220,14 @@ pub(crate) fn reports_not_attached(refusal: &Ec2Error) -> bool {
     }
 }
 
-/// Returns true if the refusal of a DetachVolume names the state "nothing attached".
+/// Returns true if EC2 refused a DetachVolume because the volume is `available`, so nothing is attached.
 pub(crate) fn reports_available(refusal: &Ec2Error) -> bool {
-    // "vol-1 is not 'available'" means the opposite.
+    // EC2 also writes "vol-1 is not 'available'", which means the opposite.
     refusal.class == ErrorClass::IncorrectState && refusal.message.contains("in the 'available' state")
 }
 
-/// Returns true if an answer to DetachVolume reports that nothing is attached now, but a later attach is possible.
+/// Returns true if EC2 refused a DetachVolume because nothing is attached, but a later AttachVolume could still
+/// succeed.
 pub(crate) fn reports_attachable(refusal: &Ec2Error) -> bool {
     let nothing_to_attach =
         matches!(refusal.class, ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId);
@@ -249,9 +257,9 @@ mod tests {
         }
     }
 
-    /// The expected instants include clock errors of 5 min where a reply has no date.
+    /// A reply without a date allows for a clock error of 5 min.
     #[tokio::test(start_paused = true)]
-    async fn detach_is_proven_15_s_after_a_known_instant() {
+    async fn detachment_is_proven_15_s_after_a_known_attachment() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
         let start = Instant::now();
         let detached = start + seconds(100);
@@ -287,7 +295,7 @@ mod tests {
         }
     }
 
-    /// `IncorrectState` of a detaching volume does not prove it.
+    /// `IncorrectState` does not prove the detachment: the volume may still be detaching.
     #[test]
     fn only_not_attached_errors_prove_detachment() {
         let refusal = |class, message: &str| Ec2Error::new(Action::DetachVolume, class, message);

@@ -1,4 +1,4 @@
-//! Detaching a volume from a node. The driver never forces a detach, and reports it done only with the proof that
+//! Detaches a volume from a node. The driver never forces a detach. It reports success only with a proof that
 //! [`super::believe`] defines.
 //!
 //! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
@@ -20,14 +20,14 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::{CloudError, CloudErrorKind};
 
-/// DetachVolume calls per operation. EC2 rarely lists an attachment again after it accepted a detach.
+/// DetachVolume calls per operation. EC2 rarely lists an attachment as attached again after it accepted the detach.
 const MAX_DETACH_CALLS: u32 = 3;
 
 enum End {
     Gone,
-    /// EC2 lists an attachment that is not detaching, in a describe that would show the detach.
+    /// A describe that would show the detach lists an attachment that is not detaching.
     StillAttached,
-    /// EC2 lists nothing, which is not a proof yet.
+    /// EC2 lists no attachment, but the describe may be too stale to prove it.
     Unlisted,
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), Clou
         Unfinished::Nothing | Unfinished::Attach { .. } => call_detach(on).await?,
     };
     loop {
-        // "Not attached" needs no further proof if the loop calls EC2 again anyway.
+        // The loop calls EC2 again after `late_attach`, so "not attached" needs no further proof now.
         if late_attach.is_none() || !progress.refusal.as_ref().is_some_and(reports_attachable) {
             await_detached(on, progress).await?;
         }
@@ -81,8 +81,7 @@ async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachP
                 return Err(still_listed(op, error));
             }
             (End::StillAttached, None) if calls >= MAX_DETACH_CALLS => return Err(reappears(op)),
-            // The attachment reappeared, or EC2 refused a detach as not attached and lists it: the refusal was
-            // stale.
+            // Either the attachment reappeared, or EC2's refusal "not attached" was stale. Call DetachVolume again.
             (End::StillAttached, _) => {
                 calls += 1;
                 progress = call_detach(on).await?;
@@ -147,7 +146,7 @@ async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress)
         _ => error,
     })
 }
-/// EC2 refused to detach an attachment that it still lists.
+/// Returns the error for a detach that EC2 refused although it still lists the attachment.
 fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: EC2 rejects the call but still lists the attachment; try again");
     let kind = match error.class {
@@ -159,7 +158,7 @@ fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
 
 fn instance_has_not_ended(message: String, refusal: &Ec2Error) -> CloudError {
     let message = format!(
-        "{message}; EC2 does not detach volumes from the instance in its current state, the attachment ends with the \
+        "{message}; EC2 does not detach volumes from the instance in its current state, so the attachment ends only with the \
          instance"
     );
     CloudErrorKind::InProgress.error(message).caused_by(refusal.clone())

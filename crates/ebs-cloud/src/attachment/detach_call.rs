@@ -1,7 +1,7 @@
 //! The detach call, and what its answer proves.
 //!
-//! When a describe lists nothing and that is not a proof yet, an extra DetachVolume gets a refusal that names the state
-//! ([`super::believe`] rule 6). The extra call only uses a token that no other call needs.
+//! If a describe lists nothing but that is not yet a proof, the driver sends an extra DetachVolume: EC2's refusal names
+//! the volume's state ([`super::believe`] rule 6). The extra call only uses a token that no other call needs.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ use crate::traffic::{BucketKey, Transition};
 use crate::{CloudError, CloudErrorKind, timeouts};
 
 pub(super) struct DetachProgress {
-    /// The instant from which "nothing listed" proves that nothing is attached.
+    /// Describes sent at this instant or later prove that nothing is attached if they list nothing.
     pub(super) believed_from: Instant,
-    /// Describes sent from this instant show the effect of the DetachVolume.
+    /// Describes sent at this instant or later show the effect of the DetachVolume.
     pub(super) answer_shows_from: Instant,
-    /// EC2's answer, if it refused.
+    /// EC2's error, if it refused the call.
     pub(super) refusal: Option<Ec2Error>,
     pub(super) first: FirstPoll,
-    /// EC2 accepted the detach, and an extra DetachVolume may ask for the state.
+    /// EC2 accepted the detach, so an extra DetachVolume may find out the state.
     pub(super) may_ask: bool,
-    /// The answer did not name the attachment that it ends. The describes after it do.
+    /// EC2's answer did not identify the attachment, so the following describes must show its attach time.
     pub(super) learns_age: bool,
-    /// EC2 detaches nothing more from the instance, and the attachments end with it.
+    /// EC2 does not detach volumes from this instance any more. The attachment ends with the instance.
     pub(super) instance_ends: bool,
 }
 
 impl DetachProgress {
-    /// Only the time of EC2's answer is known: now.
+    /// Assumes that describes are stale for the full 15 s from now, because nothing is known about the attachment.
     fn unknown(first: FirstPoll) -> Self {
         let soon = Instant::now() + timeouts::SETTLE;
         Self {
@@ -50,19 +50,19 @@ impl DetachProgress {
     }
 }
 
-/// A shorter wait for a proof is not worth a call. With 2 s instead, the volumes with a wait of 1 to 2 s put the 99th
-/// percentile of ControllerUnpublishVolume over its target of one second (`docs/performance.md`).
+/// The shortest remaining wait that justifies an extra call. With 2 s, the volumes that wait 1 to 2 s raised the 99th
+/// percentile of ControllerUnpublishVolume above its target of one second (`docs/performance.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
 pub(super) enum SpareCall {
     Gone,
-    /// The call proved nothing new, or was not sent.
+    /// The call was not sent, or its answer proved nothing new.
     Inconclusive,
-    /// There was an attachment (again), and EC2 accepted its detach, or may have accepted it.
+    /// EC2 accepted the extra call, or may have accepted it: an attachment existed.
     Detaching(DetachProgress),
 }
 
-/// Sends DetachVolume without a describe first: a describe would not show more.
+/// Sends DetachVolume without describing the volume first, because a describe would not show more than the answer.
 pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress, CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
@@ -82,7 +82,7 @@ pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Det
     }
 }
 
-/// Records that EC2 accepted the detach. SageMaker's answer (`None`) has no further content.
+/// Records that EC2 accepted the detach. `said` is `None` for SageMaker, whose answer has no content.
 fn detach_accepted<E: Ec2>(on: &PairOperation<'_, E>, said: Option<&Attachment>) -> DetachProgress {
     let &PairOperation { service, op, pair } = on;
     let detached = Instant::now();
@@ -111,7 +111,7 @@ fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<
     }
     let believed_from = match error.class {
         _ if reports_available(&error) => now,
-        // This is as stale as a describe if this process knows that the attachment existed.
+        // If this process knows that the attachment existed, the refusal may be as stale as a describe.
         _ if reports_not_attached(&error) => {
             let known = service.pairs.state(pair).known().map(|known| known.at + timeouts::SETTLE);
             known.map_or(now, |from| from.max(now))
@@ -126,7 +126,7 @@ fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<
     Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
 }
 
-/// Sends an extra DetachVolume if a client still waits and the estimate of the bucket is at least half full.
+/// Sends an extra DetachVolume if a client still waits and the estimated bucket is at least half full.
 pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall, CloudError> {
     let &PairOperation { service, op, pair } = on;
     // SageMaker's refusals do not name the state.
@@ -153,13 +153,14 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
         Err(_) => Ok(SpareCall::Inconclusive),
     }
 }
-/// ECS tasks have such volumes, and so do HyperPod nodes if the driver asks EC2 to detach.
+/// Returns the error for a volume that another AWS service attached. ECS tasks have such volumes, and so do HyperPod
+/// nodes if the driver asks EC2 to detach.
 fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// Continues a detach that EC2 accepted at `since`, in an earlier operation that did not see its end. Another driver
+/// Continues a detach that EC2 accepted at `since` in an earlier operation, which did not see its end. Another driver
 /// may have attached the volume again since, so only describes of a time within this operation prove the end. They
 /// already show the effect of the earlier detach.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {

@@ -1,4 +1,4 @@
-//! The device names, and the choice of the name for the next attachment.
+//! The device names, and how the controller chooses one for the next attachment.
 //!
 //! Decision: `docs/decisions/0008-choose-device-names-in-the-controller.md`.
 
@@ -14,11 +14,11 @@ use crate::timeouts::SETTLE;
 
 /// How long to avoid a name that EC2 reported as in use without listing a device there.
 const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
-/// How long an attachment of unknown outcome keeps its name, unless EC2 shows the outcome.
+/// How long an attachment with an unknown outcome keeps its name, unless EC2 shows the outcome earlier.
 const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
 
-/// The names that EC2 and all operating systems accept, in order of use. The first 52 suffice for the instance types
-/// before Nitro, which accept fewer names. `/dev/xvda` and `/dev/xvdc?` cause problems on Windows.
+/// The names that EC2 and all operating systems accept, in order of use. Instance types before Nitro accept only the
+/// first 52 names, which suffice for them. `/dev/xvda` and `/dev/xvdc?` cause problems on Windows.
 static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
     let double =
         |first: char, last: char| (('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"))).collect::<Vec<_>>();
@@ -45,14 +45,14 @@ struct InFlight {
 #[derive(Debug, Default)]
 struct InstanceNames {
     in_flight: HashMap<VolumeId, InFlight>,
-    /// Oldest first.
+    /// Names that EC2 reported as in use without listing a device there, and when. Oldest first.
     likely_bad: Vec<(DeviceName, Instant)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoFreeName;
 
-/// The names that attachments in flight hold, and the names that are likely bad, by instance.
+/// Device names that attachments in flight hold, and names that are likely bad, by instance.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceNames {
     by_instance: Mutex<HashMap<InstanceId, InstanceNames>>,
@@ -71,8 +71,8 @@ impl DeviceNames {
         by_instance
     }
 
-    /// Reserves a name, and on instances with several cards the card with the fewest volumes. A volume keeps its
-    /// reservation from an attempt of unknown outcome, unless EC2 lists the name as in use.
+    /// Reserves a name, and the card with the fewest volumes on instances with several cards. A volume keeps its
+    /// reservation after an attempt with an unknown outcome, unless EC2 lists the name as in use.
     pub(crate) fn reserve(
         &self,
         instance: &Instance,
@@ -103,8 +103,8 @@ impl DeviceNames {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// Records that EC2 shows the attachment. The entry expires when each description in use must list the attachment:
-    /// reads are stale for up to `SETTLE`, and the cache keeps descriptions.
+    /// Records that EC2 shows the attachment. The reservation expires when every description in use lists the
+    /// attachment: reads are stale for up to `SETTLE`, and the cache keeps descriptions.
     pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };
@@ -115,7 +115,7 @@ impl DeviceNames {
         }
     }
 
-    /// Releases the name: the volume is not attached to the instance.
+    /// Releases the name after the volume was detached from the instance.
     pub(crate) fn release(&self, instance: &InstanceId, volume: &VolumeId) {
         if let Some(names) = self.live().get_mut(instance) {
             names.in_flight.remove(volume);
@@ -130,7 +130,8 @@ impl DeviceNames {
     }
 }
 
-/// Returns the first name that is neither in use nor likely bad, else the free name that was marked bad first.
+/// Returns the first free name that is not likely bad. If all free names are likely bad, returns the one that was
+/// marked first.
 fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Option<&'a DeviceName>
 where
     'static: 'a,
@@ -139,7 +140,7 @@ where
     good.or_else(|| likely_bad.iter().find(|name| !in_use.contains(**name)).copied())
 }
 
-/// Returns the card with the fewest volumes, and the lowest of equal ones.
+/// Returns the card with the fewest volumes. If several have as few, returns the lowest number.
 fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
     let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
     let listed = instance.devices.iter().filter_map(|d| d.card);

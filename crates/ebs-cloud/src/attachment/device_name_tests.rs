@@ -36,7 +36,7 @@ fn device_names_are_127_in_a_fixed_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listed_name_is_in_use_in_any_state_or_without_volume() {
+async fn listed_name_is_in_use_in_any_state_and_without_a_volume() {
     let names = DeviceNames::default();
     let mapping = vec![
         listed(&NAMES[0], 1, AttachmentState::Attached, None),
@@ -87,7 +87,7 @@ async fn name_stays_reserved_until_descriptions_list_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn name_is_released_when_its_volume_reserves_again() {
+async fn old_name_is_released_when_its_volume_reserves_another() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -96,7 +96,7 @@ async fn name_is_released_when_its_volume_reserves_again() {
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
 
-/// A volume that is both listed and in flight counts once. The lowest of equal cards is chosen.
+/// A volume that is both listed and in flight counts once. Among equal cards, the lowest number wins.
 #[tokio::test(start_paused = true)]
 async fn card_with_fewest_volumes_is_chosen() {
     let names = DeviceNames::default();
@@ -132,14 +132,15 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// EC2 lists an attachment at the latest when `SETTLE` has passed.
+    /// The simulated EC2 lists an attachment `SETTLE` after the call at the latest.
     #[test]
     fn two_volumes_never_hold_the_same_name(steps in proptest::collection::vec(step(), 1..30)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let names = DeviceNames::default();
             let id = instance(Vec::new()).id;
-            // The state of EC2: name and time of acceptance of each attachment. EC2 lists it after `SETTLE`.
+            // `pending` has the names in flight, and `attached` has the accepted attachments with their times. EC2
+            // lists an attachment `SETTLE` after its time.
             let mut pending: HashMap<usize, DeviceName> = HashMap::new();
             let mut attached: HashMap<usize, (DeviceName, Instant)> = HashMap::new();
             for step in steps {
@@ -179,7 +180,7 @@ proptest! {
     }
 }
 
-/// EC2 may need long to show the outcome of an AttachVolume.
+/// EC2 may take long to show the outcome of an AttachVolume.
 #[tokio::test(start_paused = true)]
 async fn name_with_an_unknown_outcome_is_held_for_10_minutes() {
     let names = DeviceNames::default();

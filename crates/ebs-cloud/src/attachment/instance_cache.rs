@@ -1,5 +1,5 @@
-//! A cache of instance descriptions. An attachment needs the device names in use. If the description is stale, EC2
-//! refuses the name.
+//! A cache of instance descriptions. An attachment needs the device names in use. If the cached description is stale,
+//! EC2 refuses the chosen name.
 //!
 //! [`EbsCardCounts`] has the number of EBS cards of an instance type.
 
@@ -27,7 +27,7 @@ impl<E: Ec2> InstanceCache<E> {
         Self { context, known: Expiring::default() }
     }
 
-    /// Drops the description, which EC2 contradicted or which has no free name. The next call describes the instance
+    /// Drops the description after EC2 contradicted it or it left no free name. The next call describes the instance
     /// again.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
@@ -56,7 +56,7 @@ impl<E: Ec2> InstanceCache<E> {
 const CARDS_LIFETIME: Duration = Duration::from_secs(3600);
 const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
 
-/// Describes each instance type at most once an hour.
+/// The number of EBS cards by instance type. Describes each type at most once an hour.
 #[derive(Debug)]
 pub(crate) struct EbsCardCounts<E> {
     ec2: Arc<RateLimited<E>>,
@@ -68,8 +68,8 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the number of EBS cards of the type, at least 1. Uses the built-in table for two minutes if EC2 does not
-    /// report the number.
+    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report the number, uses the built-in table
+    /// for two minutes.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let ask = async {
             let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {

@@ -1,6 +1,6 @@
-//! What this process knows of the attachment of a volume to a node, as a state machine: a pair has a state, and calls
-//! and describes are events that change it. The memory ends with the process. Describes then need up to 15 s for the
-//! same proof.
+//! What this process knows about a volume's attachment to a node, as a state machine: each pair of volume and node has
+//! a state, and the results of calls and describes are events that change it. The memory ends with the process. A new
+//! process proves the same with describes, which takes up to 15 s.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,9 +24,10 @@ pub(crate) struct Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownAttachment {
     pub(crate) attach_time: Option<SystemTime>,
-    /// The earliest such instant.
+    /// The earliest instant at which the attachment is known to have existed.
     pub(crate) at: Instant,
-    /// True if EC2 confirmed it to our call or describes have proven it. False if a describe only listed it.
+    /// True if EC2 accepted our AttachVolume or describes have proven the attachment. False if a describe only listed
+    /// it.
     pub(crate) is_sure: bool,
 }
 
@@ -37,20 +38,21 @@ pub(crate) enum Unfinished {
     Nothing,
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
     Attach { sent: Instant, until: Instant },
-    /// EC2 accepted a DetachVolume, or may have accepted it. Neither its end nor a later attachment was seen.
+    /// EC2 accepted a DetachVolume, or may have accepted it. This process has seen neither its end nor a later
+    /// attachment.
     Detach { since: Instant },
 }
 
-/// The state of a pair.
+/// What this process knows about a pair of volume and node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AttachmentState {
     pub(crate) unfinished: Unfinished,
-    /// The last attachment that this process knows of, and when the memory recorded it.
+    /// The last attachment that this process knows, and when the memory recorded it.
     known: Option<(KnownAttachment, Instant)>,
-    /// When EC2 answered the last DetachVolume. For [`SETTLE`], describes may not show its effect, even after its end
-    /// or another attachment was seen.
+    /// When EC2 answered the last DetachVolume. Describes may not show its effect for [`SETTLE`], even after this
+    /// process has seen the detachment or another attachment.
     pub(crate) detach_answered: Option<Instant>,
-    /// Until when EC2 may carry out a DetachVolume without an answer, even on a new attachment.
+    /// Until when EC2 may still carry out an unanswered DetachVolume, even on a new attachment.
     pub(crate) late_detach_until: Option<Instant>,
 }
 
@@ -60,9 +62,9 @@ pub(crate) enum Event {
     Attached { attach_time: Option<SystemTime> },
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
     AttachUnclear { until: Instant },
-    /// A describe sent at `sent` listed the attachment. It existed then, and may have ended since.
+    /// A describe sent at `sent` listed the attachment. The attachment existed then, and may have ended since.
     Listed { attach_time: Option<SystemTime>, sent: Instant },
-    /// A DetachVolume ended, with success or an error.
+    /// EC2 answered a DetachVolume, with success or an error.
     DetachAnswered,
     /// A DetachVolume got no answer.
     DetachUnclear,
@@ -77,7 +79,7 @@ impl AttachmentState {
         self.known.map(|(known, _)| known)
     }
 
-    /// The table of transitions: the state after an event at `now`. An event changes only what it names.
+    /// Returns the state after an event at `now`. An event changes only the fields that it concerns.
     fn after(self, event: Event, now: Instant) -> Self {
         match event {
             Event::Attached { attach_time } => {
@@ -89,7 +91,7 @@ impl AttachmentState {
             Event::AttachUnclear { until } => Self { unfinished: Unfinished::Attach { sent: now, until }, ..self },
             Event::Listed { attach_time, sent } => match self.known() {
                 Some(known) if is_same(known.attach_time, attach_time) => self,
-                // A describe of an earlier attachment does not change the memory of a later one.
+                // A describe may still list an earlier attachment. It does not change the memory of a later one.
                 Some(known) if known.attach_time > attach_time => self,
                 _ => Self { known: Some((KnownAttachment { attach_time, at: sent, is_sure: false }, now)), ..self },
             },
@@ -100,7 +102,7 @@ impl AttachmentState {
         }
     }
 
-    /// Returns the state without what the memory does not keep until `now`.
+    /// Returns the state at `now`, without entries that have expired.
     fn at(self, now: Instant) -> Self {
         let is_kept = match self.unfinished {
             Unfinished::Nothing => false,
@@ -115,8 +117,8 @@ impl AttachmentState {
     }
 }
 
-/// The states of all pairs. A retry uses what the earlier attempts learnt, so that a client with short timeouts gets
-/// its proof after several attempts.
+/// The states of all pairs. A retry uses what earlier attempts learned, so that a client with short timeouts gets its
+/// proof after several attempts.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 
@@ -141,7 +143,7 @@ impl PairMemory {
         self.record(pair, Event::Attached { attach_time });
     }
 
-    /// Records that a describe sent at `sent` listed the attachment. Returns what is known of it.
+    /// Records that a describe sent at `sent` listed the attachment. Returns what this process knows about it.
     pub(crate) fn record_listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> KnownAttachment {
         let known = self.state(pair).known().filter(|known| is_same(known.attach_time, attach_time));
         self.record(pair, Event::Listed { attach_time, sent });
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unfinished_call_follows_the_table_of_transitions() {
+    async fn unfinished_call_follows_the_transition_table() {
         let (then, until) = (Instant::now(), Instant::now() + SETTLE);
         let now = then + Duration::from_secs(5);
         let (nothing, attach, detach) =
@@ -171,7 +173,7 @@ mod tests {
         let detach_now = Unfinished::Detach { since: now };
         let listed = Event::Listed { attach_time: time(1), sent: then };
         for (event, after) in [
-            // The states before are: nothing, attach, detach.
+            // Each row has the expected results for a pair in state nothing, attach and detach.
             (Event::Attached { attach_time: time(1) }, [nothing, nothing, nothing]),
             (Event::AttachUnclear { until: now + SETTLE }, [attach_now, attach_now, attach_now]),
             (listed, [nothing, attach, detach]),
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn known_attachment_follows_the_table_of_transitions() {
+    async fn known_attachment_follows_the_transition_table() {
         let (then, sent) = (Instant::now(), Instant::now() + Duration::from_secs(3));
         let now = then + Duration::from_secs(5);
         let known = |attach_time, at, is_sure| Some(KnownAttachment { attach_time, at, is_sure });
@@ -218,8 +220,7 @@ mod tests {
         }
     }
 
-    /// The end of an attachment ends neither the time in which describes are stale nor the time in which EC2 may carry
-    /// out a call.
+    /// After an attachment has ended, describes may still be stale, and EC2 may still carry out an unanswered call.
     #[tokio::test(start_paused = true)]
     async fn detach_is_remembered_for_15_s_after_its_end() {
         let (memory, began) = (PairMemory::default(), Instant::now());
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn states_expire() {
+    async fn pair_states_expire() {
         let memory = PairMemory::default();
         let pair = Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() };
         memory.record_attached(&pair, time(1));

@@ -20,7 +20,7 @@ impl NodeAttachment {
     }
 }
 
-/// Returns what EC2 lists for the node. Of several entries the last one counts.
+/// Returns what EC2 lists for the node. If EC2 lists several attachments to it, the last one counts.
 pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment {
     let here = volume.attachments.iter().rfind(|a| is_at(a, node) && is_live(a));
     let Some(here) = here.cloned() else { return NodeAttachment::Absent };
@@ -33,7 +33,8 @@ pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment 
     }
 }
 
-/// Returns an attachment to another node, if it blocks this one: a Multi-Attach volume has no such attachment.
+/// Returns an attachment to another node that blocks this one. Attachments of a Multi-Attach volume do not block each
+/// other.
 pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Attachment> {
     if volume.multi_attach == Some(true) {
         return None;
@@ -41,7 +42,7 @@ pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Att
     volume.attachments.iter().find(|a| !is_at(a, node) && is_live(a))
 }
 
-/// Returns the owner of an attachment, for messages.
+/// Returns the instance or service that holds the attachment, for messages.
 pub(crate) fn holder(attachment: &Attachment) -> String {
     match (&attachment.instance, &attachment.associated_resource) {
         (Some(instance), _) => format!("instance {instance}"),

@@ -1,4 +1,4 @@
-//! The detaches that the driver waits for, for metrics and the log.
+//! The detaches that are still in progress, for metrics and the log.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,17 +9,17 @@ use tokio::time::Instant;
 
 use super::memory::Pair;
 
-/// A detach that no client requests again for this long is no longer pending.
+/// A detach is no longer pending if no client has requested it for this long.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
 
-/// A detach that was requested and has not ended.
+/// A detach that a client requested and that is still in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDetach {
     pub volume: VolumeId,
     pub node: NodeId,
     /// The state that EC2 listed last.
     pub state: AttachmentState,
-    /// Start of the first wait, over all operations.
+    /// When the first operation began to wait for the detach.
     pub since: Instant,
 }
 
@@ -54,7 +54,7 @@ impl PendingDetaches {
         entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
     }
 
-    /// Returns since when EC2 lists the attachment as busy, over all operations.
+    /// Returns since when EC2 has listed the attachment as busy, over all operations.
     pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
         self.live().get(pair)?.busy_since
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn detach_is_pending_over_all_retries_until_it_ends() {
+    async fn detach_stays_pending_over_all_retries() {
         let pending = PendingDetaches::default();
         let began = Instant::now();
         pending.record_listed(&pair(), &AttachmentState::Detaching);

@@ -1,14 +1,14 @@
 //! Describes an object once, or until a condition holds.
 //!
 //! The caller names the object and evaluates each result. The batchers decide how often to call EC2, and for how many
-//! objects at once. A single describe fails after a few lost answers. Throttles and lost answers only delay a wait.
-//! Once the operation has changed something, the same applies to an unreachable EC2.
+//! objects at once. A single describe fails after a few lost answers. A wait continues after throttles and lost
+//! answers. It also continues while EC2 is unreachable, if the operation has already changed something.
 //!
 //! A wait starts no mutation, so it continues after all clients of its operation have left. The next attempt joins it
 //! or uses its result. It ends at once if another operation replaces its own.
 //!
-//! The results that `decide` receives are from describes sent after the wait began, at the given instant. They may be
-//! up to 15 s older than that ([`timeouts::SETTLE`]).
+//! `decide` receives only results of describes that were sent after the wait began, and the instant at which each was
+//! sent. A result may still be 15 s older than that instant ([`timeouts::SETTLE`]).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
@@ -27,13 +27,13 @@ use crate::traffic::{
 };
 use crate::{CloudError, CloudErrorKind, Object};
 
-/// The meaning of a result for the operation that waits.
+/// What a describe means for the operation that waits.
 pub(crate) enum Verdict<T> {
     /// The condition holds.
     Done(T),
     /// The condition can never hold.
     Failed(CloudError),
-    /// Not yet: describe again.
+    /// The condition does not hold yet: describe again.
     Waiting,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Verdict<T> {
 pub(crate) enum FirstPoll {
     /// Describe now, because the condition may hold already.
     Now,
-    /// EC2 has only just begun. Describe after the least time that the transition usually takes.
+    /// EC2 has just begun the transition. Describe after the least time that it usually takes.
     After(Transition),
 }
 
@@ -61,12 +61,12 @@ impl<E: Ec2> Describer<E> {
         Self { batchers, transition_times: TransitionTimes::default() }
     }
 
-    /// Returns the volume in any state. `None` if EC2 does not list it.
+    /// Returns the volume in any state, or `None` if EC2 does not list it.
     pub(crate) async fn volume(&self, op: Option<&OpContext<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
         Ok(describe_once(&self.batchers.volumes, &format!("describe volume {id}"), op, id.clone()).await?.pop())
     }
 
-    /// Returns the volume's status. `None` if EC2 does not list the volume.
+    /// Returns the volume's status, or `None` if EC2 does not list the volume.
     pub(crate) async fn volume_status(
         &self,
         op: Option<&OpContext<'_>>,
@@ -83,7 +83,7 @@ impl<E: Ec2> Describer<E> {
         instance.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
-    /// Returns the snapshot in any state. `None` if EC2 does not list it.
+    /// Returns the snapshot in any state, or `None` if EC2 does not list it.
     pub(crate) async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
@@ -100,7 +100,8 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Waits until `decide` returns a result for the volume's latest modification. `None`: EC2 lists no modification.
+    /// Waits until `decide` returns a result for the volume's latest modification. It gets `None` while EC2 lists no
+    /// modification.
     pub(crate) async fn await_modification<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -198,7 +199,7 @@ impl<E: Ec2> Describer<E> {
     }
 }
 
-/// The subscription to one key: the times of its describes, and the time limit of the next observation.
+/// A subscription to one key: when to describe, and until when to wait for the next observation.
 struct Poll<'a> {
     op: Option<&'a OpContext<'a>>,
     times: PollTimes,
@@ -206,8 +207,8 @@ struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// Passes each observation to `decide`, and `None` at the time limit, until `decide` returns a result. It returns
-    /// the next time limit otherwise. Ends at once if another operation replaces this one.
+    /// Passes each observation to `decide`, or `None` at the time limit, until `decide` breaks with a result. A
+    /// `Continue` sets the next time limit. Ends at once if another operation replaces this one.
     async fn run<Q: DescribeQuery, E: Ec2, T>(
         mut self,
         batcher: &DescribeBatcher<Q, E>,
@@ -229,8 +230,8 @@ impl Poll<'_> {
     }
 }
 
-/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the deadline of the operation, if there is
-/// one. Requests that arrive during a call share the next one.
+/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline. Callers that
+/// arrive during an EC2 call share the next call.
 async fn describe_once<Q: DescribeQuery, E: Ec2>(
     batcher: &DescribeBatcher<Q, E>,
     step: &str,
@@ -268,11 +269,12 @@ fn describe_refused(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return map_error(op, error);
     }
-    let message = format!("{op}: EC2 has accepted it but does not let the driver see its progress");
+    let message = format!("{op}: EC2 accepted the request but does not permit the driver to describe its progress");
     CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
-/// Returns true if a later describe can succeed. If EC2 was never reached, the operation reports this at once.
+/// Returns true if a later describe can succeed. An operation that has sent no mutating call fails at once if EC2 is
+/// unreachable.
 fn is_transient(op: &OpContext<'_>, class: ErrorClass) -> bool {
     match class {
         ErrorClass::Throttled | ErrorClass::Ambiguous => true,

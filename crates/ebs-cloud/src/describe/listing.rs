@@ -1,7 +1,8 @@
 //! Pages of volumes and snapshots.
 //!
-//! EC2's own pages have at least five entries. A shorter page is a part of the whole listing, sorted by age. Its token
-//! names its last entry, so that objects which appear or disappear between two pages do not shift the others.
+//! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing, sorts it by age
+//! and returns a part. The page token names the last entry of the part, so objects that appear or disappear between two
+//! pages do not shift the others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +18,7 @@ use crate::traffic::{RateLimited, pages};
 /// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
 const MAX_PAGE: u32 = 1000;
-/// The prefix of our own tokens, which EC2's never have.
+/// The prefix of our own tokens. EC2's tokens never begin with it.
 const OWN_TOKEN: &str = "after:";
 
 pub(crate) trait Listed: Entry {
@@ -35,7 +36,7 @@ pub(crate) trait Listed: Entry {
 pub(crate) trait Entry: Send + Sized {
     fn id(&self) -> &str;
     fn born(&self) -> Option<SystemTime>;
-    /// Returns false for an object that is gone although EC2 still lists it.
+    /// Returns false for a deleted object that EC2 still lists.
     fn exists(&self) -> bool;
 
     fn position(&self) -> Position {
@@ -145,7 +146,7 @@ async fn whole_page<T: Listed, E: Ec2>(
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
-        // The token of a longer page. EC2 has no page here that is short enough.
+        // The token comes from a longer page. EC2 cannot continue it with a page shorter than five entries.
         return Err(CloudError::bad_page_token(&token));
     }
     loop {
@@ -172,7 +173,7 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
     }
 }
 
-/// Returns the entries after a position, oldest first, and at most `most` of them (0: all).
+/// Returns at most `most` entries after the position, oldest first. `most` 0 returns all of them.
 fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
     entries.sort_by_key(Entry::position);

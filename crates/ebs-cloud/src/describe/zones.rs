@@ -41,13 +41,13 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Returns the names that no zone of the region has. Empty if EC2 does not list the zones: then EC2 checks them
-    /// itself.
+    /// Returns the names in `names` that no zone of the region has. Returns nothing if EC2 does not list the zones: EC2
+    /// then checks the names itself.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),
             Err(error) => {
-                tracing::warn!(%error, "checking the zones failed, leaving the check to EC2");
+                tracing::warn!(%error, "failed to check the zones, leaving the check to EC2");
                 Vec::new()
             }
         }

@@ -16,12 +16,12 @@ use crate::{CloudError, CloudErrorKind, Object, SnapshotSpec, timeouts};
 
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
-    /// EC2 took it for this operation.
+    /// True if EC2 took the snapshot for this operation.
     pub(super) is_new: bool,
 }
 
-/// Creates a snapshot of the name and source unless it exists. It may still be `pending`. An error is final only with
-/// the proof that no snapshot was left behind.
+/// Creates a snapshot with the name and source unless it exists. The snapshot may still be `pending`. A final error
+/// proves that no snapshot was left behind.
 pub(super) async fn create<E: Ec2>(
     service: &SnapshotService<E>,
     spec: &SnapshotSpec,
@@ -62,8 +62,8 @@ pub(super) async fn create<E: Ec2>(
                 }
                 service.context.recent.record_write(name.clone());
             }
-            // EC2 accepts one snapshot per volume in 15 s. The previous one may be of this name, made by another
-            // process and not listed yet, so describes follow until EC2 would list it.
+            // EC2 accepts one snapshot per volume in 15 s. Another process may have made the previous one under this
+            // name, and EC2 may not list it yet. So describe until EC2 would list it.
             ErrorClass::SnapshotCooldown if Instant::now() + timeouts::SETTLE < op.deadline => {
                 service.context.recent.record_write(name.clone());
             }
@@ -75,7 +75,7 @@ pub(super) async fn create<E: Ec2>(
     }
 }
 
-/// Returns the error if no snapshot of the name exists, and otherwise the snapshot or an error that is not final.
+/// Returns the error if no snapshot has the name. Otherwise returns the snapshot, or an error that is not final.
 pub(super) async fn refused_unless_taken<E: Ec2>(
     creation: &Creation<'_, E>,
     error: CloudError,
@@ -89,18 +89,19 @@ pub(super) async fn refused_unless_taken<E: Ec2>(
     find_snapshot(creation, proven_from).await?.ok_or(error)
 }
 
-/// Returns the snapshot of the name. `None` if a describe sent at `settled_at` or later lists none.
+/// Returns the snapshot with the name, or `None` if a describe sent at `settled_at` or later lists none.
 async fn find_snapshot<E: Ec2>(
     creation: &Creation<'_, E>,
     settled_at: Instant,
 ) -> Result<Option<Snapshot>, CloudError> {
     let &Creation { service, op, spec } = creation;
     let name = Write::SnapshotName(spec.name.clone());
-    // Describes may still list a snapshot that another process deleted, and may have reported a final error for.
+    // Describes may still list a snapshot that another process deleted, and whose creation it may have reported as
+    // failed.
     let sole_from = service.context.recent.leases.sole_from(Sidecar::Snapshotter);
     let term_began = service.context.recent.leases.began(Sidecar::Snapshotter);
     let decide = |found: Vec<Snapshot>, sent: Instant| {
-        // Describes may still list a snapshot that this process deleted.
+        // Ignore a snapshot that this process deleted and that describes still list.
         let found =
             found.into_iter().filter(|s| !service.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
         match matching_snapshot(op, spec, found.collect()) {
@@ -123,8 +124,9 @@ async fn find_snapshot<E: Ec2>(
     Ok(found)
 }
 
-/// Refuses a failed snapshot. If this process made it and did not report it, deletes it before a final error. If a
-/// client may know it, it stays, and the error is not final.
+/// Returns an error for a failed snapshot. If this process made the snapshot and reported it to no client, deletes it
+/// and returns a final error. Otherwise a client may know the snapshot: keeps it and returns an error that is not
+/// final.
 async fn unless_failed<E: Ec2>(
     service: &SnapshotService<E>,
     op: &OpContext<'_>,
@@ -152,7 +154,7 @@ fn creation_refused(op: &OpContext<'_>, spec: &SnapshotSpec, error: Ec2Error) ->
     }
 }
 
-/// Returns the snapshot of the name if it matches the request.
+/// Returns the snapshot with the name if it matches the request.
 fn matching_snapshot(
     op: &OpContext<'_>,
     spec: &SnapshotSpec,

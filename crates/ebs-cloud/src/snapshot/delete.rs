@@ -29,7 +29,7 @@ pub(super) async fn delete<E: Ec2>(
             ErrorClass::SnapshotNotFound if service.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
                 break;
             }
-            // This is as stale as a describe: it may be from before the creation.
+            // The refusal may be as stale as a describe and show the time before the creation.
             ErrorClass::SnapshotNotFound => {
                 let gone_from = service.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
                 if asked >= gone_from {
@@ -52,8 +52,9 @@ pub(super) async fn delete<E: Ec2>(
     Ok(())
 }
 
-/// Returns whether the snapshot is gone. The describe must not show the time before the call. An empty one must be
-/// sent at `gone_from` or later, so that it does not show the time before the creation.
+/// Returns true if the snapshot is gone. "Listed" counts only in a describe that shows the time after the
+/// DeleteSnapshot. "Not listed" counts only in a describe sent at `gone_from` or later, which shows the time after the
+/// creation.
 async fn is_snapshot_gone<E: Ec2>(
     service: &SnapshotService<E>,
     op: &OpContext<'_>,
@@ -68,7 +69,7 @@ async fn is_snapshot_gone<E: Ec2>(
     };
     service.context.describer.await_snapshot(op, FirstPoll::Now, id, decide).await
 }
-/// Deletes a snapshot that cannot have its features, if no client can know it. Returns the error to report.
+/// Deletes a snapshot whose features could not be added, unless a client may know it. Returns the error to report.
 pub(super) async fn roll_back<E: Ec2>(
     service: &SnapshotService<E>,
     op: &OpContext<'_>,
@@ -100,7 +101,8 @@ fn with_ec2_message(error: &CloudError) -> String {
     }
 }
 
-/// The driver's policies do not permit it to disable fast restores, so an administrator must.
+/// Returns the error for a snapshot with fast restores. The driver's IAM policies do not permit it to disable them, so
+/// an administrator must.
 fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
@@ -110,7 +112,8 @@ fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> Clo
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// Returns the zones in "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast …".
+/// Extracts the zones from "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast
+/// …".
 fn zones_named(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("for fast restores in ")?;
     Some(rest.split_once(". ").map_or(rest, |(zones, _)| zones).trim_end_matches('.')).filter(|zones| !zones.is_empty())

@@ -1,7 +1,8 @@
 //! Creates a snapshot with its lock and its fast restores.
 //!
-//! If a feature cannot be added, a final error must not leave the snapshot behind. A snapshot that this process took
-//! and did not report is deleted. Any other snapshot stays, because a client may know it, and the error is not final.
+//! If a feature cannot be added, a final error must not leave the snapshot behind. The driver deletes a snapshot that
+//! this process took and did not report. It keeps any other snapshot, because a client may know it, and returns an
+//! error that is not final.
 //!
 //! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
@@ -27,7 +28,8 @@ pub(super) async fn ensure<E: Ec2>(
     let outcome = service.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, ensured).await;
     match &outcome {
         Ok(snapshot) => service.memory.record_reported(&snapshot.id),
-        // The next attempt gets this error instead of taking another snapshot that would fail too.
+        // Keep the error for the next attempt. Otherwise that attempt would take another snapshot, which would fail
+        // too.
         Err(error) if error.kind.is_final() && !waiters.any() => {
             service.memory.record_error(spec, features, error.clone())
         }
@@ -57,7 +59,7 @@ async fn ensure_within<E: Ec2>(
     }
 }
 
-/// Returns true if the snapshot has all features: this process has added them, or EC2 shows the lock.
+/// Returns true if the snapshot has all features: either this process added them, or EC2 shows the lock.
 async fn has_features<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
@@ -75,7 +77,7 @@ async fn has_features<E: Ec2>(
     }
 }
 
-/// Refuses features that EC2 would refuse only after the snapshot exists.
+/// Rejects features that EC2 would refuse only once the snapshot exists.
 async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &SnapshotFeatures) -> Result<(), CloudError> {
     if let Some(Lock { end: LockEnd::At(end), .. }) = features.lock
         && end <= service.context.clock.now()
@@ -88,8 +90,8 @@ async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &Snapsho
     if zones.is_empty() { Ok(()) } else { check_fast_restore_zones(service, zones).await }
 }
 
-/// Adds the features that this process has not seen done yet. The lock is first: EC2 does not delete a snapshot
-/// with fast restores, so a refused lock could not be rolled back.
+/// Adds the features that this process has not seen on the snapshot yet. It sets the lock first: EC2 refuses to delete
+/// a snapshot with fast restores, so a refused lock could not be rolled back after them.
 async fn apply_features<E: Ec2>(
     service: &SnapshotService<E>,
     taken: &Taken,

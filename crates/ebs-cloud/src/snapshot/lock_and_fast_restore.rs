@@ -1,5 +1,5 @@
-//! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt ended in between. Fast restores
-//! may be requested repeatedly. A lock must be described first ([`super::strength`]).
+//! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt added only one of them. Fast
+//! restores may be requested repeatedly. A lock must be described first ([`super::strength`]).
 
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, SnapshotId, Snapshots, Waiters, ZoneName};
 
@@ -21,8 +21,8 @@ pub(super) enum SeenLock {
     Denied,
 }
 
-/// Refuses zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
-/// EC2 checks them. EC2 always checks whether a zone supports fast restores.
+/// Rejects zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
+/// leaves the check to EC2. Only EC2 checks whether a zone supports fast restores.
 pub(super) async fn check_fast_restore_zones<E: Ec2>(
     service: &SnapshotService<E>,
     zones: &[ZoneName],
@@ -36,7 +36,7 @@ pub(super) async fn check_fast_restore_zones<E: Ec2>(
     Err(CloudErrorKind::InvalidArgument.error(message))
 }
 
-/// Enables fast restores of the snapshot in the zones. The error has EC2's code and message for each zone that failed.
+/// Enables fast restores of the snapshot in the zones. The error has EC2's code and message for each failed zone.
 pub(super) async fn enable_fast_restores<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
@@ -66,8 +66,8 @@ pub(super) async fn set_lock<E: Ec2>(
     mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| map_error_about(&op, Object::Snapshot(id.clone()), e))
 }
 
-/// Locks an existing snapshot, unless its lock is as requested or stronger. Without the permission to describe the
-/// lock, locks it again.
+/// Locks an existing snapshot, unless its lock is already as requested or stronger. If the driver may not describe the
+/// lock, locks the snapshot again.
 pub(super) async fn ensure_lock<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
@@ -87,7 +87,8 @@ pub(super) async fn ensure_lock<E: Ec2>(
     })
 }
 
-/// Compares the lock with the requested one. An error is never final, because an invisible lock may exist.
+/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist that EC2
+/// does not show.
 pub(super) async fn see_lock<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,

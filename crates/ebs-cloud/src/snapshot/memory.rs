@@ -1,4 +1,4 @@
-//! The memory of snapshot operations between attempts.
+//! What snapshot operations remember between attempts.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
-/// How long to keep the memory. After that, a client may know the snapshot, and it gets its features again.
+/// How long to remember a snapshot. After that, the driver assumes that a client knows it, and adds its features again.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// How long to keep an error for a client that left.
+/// How long to keep an error for a client that left before it got the error.
 const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
 
 type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
@@ -19,14 +19,14 @@ type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 #[derive(Debug, Clone, Copy)]
 struct TakenSnapshot {
     at: Instant,
-    /// A client may know it.
+    /// True if a client may know the snapshot.
     is_reported: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotMemory {
     taken: Expiring<SnapshotId, TakenSnapshot>,
-    /// When a call of unclear outcome was sent for a name that was proven unused.
+    /// When this process sent a call with an unclear outcome for a name that was proven unused.
     unclear: Expiring<String, Instant>,
     fast_restores: Expiring<SnapshotId, Vec<ZoneName>>,
     locked: Expiring<SnapshotId, Lock>,
@@ -38,7 +38,7 @@ impl SnapshotMemory {
         self.taken.insert(id.clone(), TakenSnapshot { at: Instant::now(), is_reported: false }, LIFETIME);
     }
 
-    /// Records that EC2 may have taken a snapshot of a name that was unused.
+    /// Records that EC2 may have taken a snapshot with a name that was unused.
     pub(crate) fn record_unclear(&self, name: &str) {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
@@ -51,21 +51,22 @@ impl SnapshotMemory {
         }
     }
 
-    /// Records that a client may know the snapshot from now on. Then only the first [`SETTLE`] of a term matter.
+    /// Records that a client may know the snapshot from now on. The entry is then needed only for the first [`SETTLE`]
+    /// of a term.
     pub(crate) fn record_reported(&self, id: &SnapshotId) {
         if let Some(taken) = self.taken.get(id) {
             self.taken.insert(id.clone(), TakenSnapshot { is_reported: true, ..taken }, SETTLE);
         }
     }
 
-    /// Returns true if this process took the snapshot and no client can know it, because the sidecar has called only
-    /// this process since.
+    /// Returns true if this process took the snapshot and no client can know it. The sidecar must have called only this
+    /// process since then.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| !taken.is_reported && taken.at >= term_began)
     }
 
-    /// Returns true if this process took the snapshot, and no other process can have deleted it, because the sidecar
-    /// has called only this process since.
+    /// Returns true if this process took the snapshot and no other process can have deleted it. The sidecar must have
+    /// called only this process since then.
     pub(crate) fn is_taken(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| taken.at >= term_began)
     }
@@ -83,12 +84,12 @@ impl SnapshotMemory {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }
 
-    /// Returns true if this process has set this lock, or seen it.
+    /// Returns true if this process has set this lock or seen it.
     pub(crate) fn is_locked(&self, id: &SnapshotId, lock: &Lock) -> bool {
         self.locked.get(id).is_some_and(|known| known == *lock)
     }
 
-    /// Keeps an error that no client waited for.
+    /// Keeps an error that no client was waiting for.
     pub(crate) fn record_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
         let undelivered = (spec.clone(), features.clone(), error);
         self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);

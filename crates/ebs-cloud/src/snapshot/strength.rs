@@ -1,8 +1,8 @@
-//! Compares the lock of a snapshot with the requested one. If it is as strong, nothing is to do.
+//! Compares a snapshot's lock with the requested one, to decide whether the driver must lock the snapshot.
 //!
-//! Repeating LockSnapshot instead would be wrong. EC2 refuses a cooling-off period once a compliance lock has begun,
-//! and an end that is less than a day away. Within the cooling-off period, a repeat restarts it. It would also revert
-//! an extension by an administrator.
+//! Repeating LockSnapshot blindly would be wrong. Once a compliance lock has begun, EC2 refuses a cooling-off period,
+//! and an end that is less than a day away. Within the cooling-off period, a repeated call restarts it. It would also
+//! revert an extension by an administrator.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +11,11 @@ use ebs_ec2::{LockState, SnapshotLock};
 use crate::{Lock, LockEnd, LockMode};
 
 const DAY: Duration = Duration::from_hours(24);
-/// EC2 may truncate times.
+/// The tolerance for times that EC2 truncates.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// Returns true if the lock is at least as strong and as long as `wanted`, or was so until it ended.
+/// Returns true if the lock is at least as strong and as long as `wanted`. An expired lock counts as it was before its
+/// end.
 pub(super) fn is_as_strong(lock: &SnapshotLock, wanted: &Lock) -> bool {
     has_mode(lock, &wanted.mode) && lasts(lock, &wanted.end)
 }

@@ -1,8 +1,8 @@
 //! Batches the describes of one kind of object: one call covers all subscribers.
 //!
 //! A subscriber gets an observation from each call that was sent *after* it subscribed. The poll loop, a task of the
-//! batcher, makes the calls while there are subscribers. A subscriber that leaves does not affect the answers of the
-//! others. Dropping the batcher aborts its poll loop, which is safe because the loop only reads.
+//! batcher, makes the calls while there are subscribers. A subscriber that leaves does not affect the others' answers.
+//! Dropping the batcher aborts its poll loop, which is safe because the loop only reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -24,15 +24,15 @@ use super::queries::{
 use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
 use crate::timeouts::DESCRIBE_TIMEOUT;
 
-/// Unread observations per subscriber. Further ones are dropped.
+/// How many unread observations the batcher keeps for a subscriber. It drops further ones.
 const OBSERVATION_BUFFER: usize = 4;
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Observation<T> {
-    /// When the call was sent, which is after the subscription began.
+    /// When the batcher sent the call, which is after the subscription began.
     pub(crate) sent: Instant,
-    /// All objects that EC2 lists for the key. Empty if EC2 lists nothing, or reports the key as missing or malformed.
+    /// All objects that EC2 lists for the key. Empty if EC2 lists none, or reports the key as missing or malformed.
     pub(crate) result: ebs_ec2::Result<Vec<T>>,
 }
 
@@ -47,7 +47,7 @@ struct Shared<Q: DescribeQuery, E> {
     changed: Notify,
 }
 
-/// Batches one kind of describe. Without batching, each subscriber gets its own calls.
+/// Batches describes of one kind. Without batching, each subscriber gets calls of its own.
 pub(crate) struct DescribeBatcher<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     worker: Mutex<JoinSet<()>>,
@@ -67,9 +67,10 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
-    /// Subscribes to the key until the subscription is dropped. Call it on a tokio runtime.
+    /// Subscribes to the key until the subscription is dropped. Call it inside a tokio runtime.
     ///
-    /// Errors are observations: a throttle, a lost answer, or a refusal that names the key or affects all keys.
+    /// The subscriber also gets errors as observations: a throttle, a lost answer, or a refusal that names the key or
+    /// affects all keys.
     pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
         let id = {
@@ -101,7 +102,7 @@ pub(crate) struct DescribeBatchers<E> {
 }
 
 impl<E: Ec2> DescribeBatchers<E> {
-    /// Creates the batchers over an EC2. Without `batching`, each key gets its own calls.
+    /// Creates the batchers over an EC2 port. Without `batching`, each key gets calls of its own.
     pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
             volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
@@ -123,12 +124,12 @@ pub(crate) struct Subscription<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Subscription<Q, E> {
-    /// Waits for the next observation, without a limit, so add a timeout. Cancellation: dropping the future loses
-    /// nothing.
+    /// Waits for the next observation. The wait has no limit, so add a timeout. Cancellation: dropping the future loses
+    /// no observation.
     pub(crate) async fn next(&mut self) -> Observation<Q::Item> {
         match self.observations.recv().await {
             Some(observation) => observation,
-            // The sender is kept until the subscription is dropped.
+            // Unreachable: the batcher keeps the sender until the subscription is dropped.
             None => std::future::pending().await,
         }
     }
@@ -151,19 +152,19 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
         self.ec2.rate(Q::BUCKET)
     }
 
-    /// Delivers the result of a call to one subscriber.
+    /// Delivers the result of a call to one subscriber, unless it already has a later one.
     fn deliver(&self, id: u64, sent: Instant, result: ebs_ec2::Result<Vec<Q::Item>>) {
         let mut state = self.state();
         if state.schedule.finish(id, sent)
             && let Some(sender) = state.senders.get(&id)
         {
-            // A full buffer drops this observation, and the next call delivers another one.
+            // If the buffer is full, drop this observation: the next call delivers another one.
             let _full = sender.try_send(Observation { sent, result });
         }
     }
 }
 
-/// Runs the work forever, and restarts it after a panic for the existing subscribers.
+/// Runs the work forever. Restarts it after a panic, so that existing subscribers still get observations.
 async fn restarting<F>(mut work: impl FnMut() -> F + Send)
 where
     F: Future<Output = Infallible> + Send + 'static,
@@ -177,8 +178,8 @@ where
     }
 }
 
-/// Makes the calls of the schedule. Waits for a token before it selects the subscribers of a call, so that new ones are
-/// included. No other call could be made meanwhile.
+/// Makes the calls that the schedule plans. It waits for a token before it selects the subscribers of a call, so that
+/// the call includes new ones. Without the token, no other call would be possible either.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
     let mut calls = JoinSet::new();
     let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();
@@ -226,7 +227,8 @@ async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &Ec2Handle<E>, keys: Vec<Q::Ke
     pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
 }
 
-/// A call in flight and its subscribers. Each subscriber gets an observation, even if the batch is dropped.
+/// A call in flight and its subscribers. Each subscriber gets an observation, even if the batch is dropped without an
+/// answer.
 struct Batch<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     subscribers: Vec<(u64, Q::Key)>,
@@ -234,7 +236,7 @@ struct Batch<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Batch<Q, E> {
-    /// Selects the subscribers that are due. `None` if all have left.
+    /// Selects the subscribers that are due. Returns `None` if all of them have left.
     fn start(shared: &Arc<Shared<Q, E>>) -> Option<Self> {
         let sent = Instant::now();
         let subscribers = {

@@ -1,4 +1,4 @@
-//! Assigns the answer of a describe for several keys to its keys.
+//! Splits the result of a describe for several keys into a result for each key.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use ebs_ec2::{Ec2Error, ErrorClass};
 
 use super::queries::DescribeQuery;
 
-/// The most calls to find the key that an error belongs to.
+/// The most calls to find the key that causes an error.
 const MAX_CALLS: u32 = 16;
 
 pub(super) type ResultsByKey<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
 /// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key. If the error names keys, they
-/// get the error, and the others are queried again. Otherwise the keys are bisected down to those that fail alone. A
-/// key that EC2 reports as missing or malformed is absent, which is not an error.
+/// get the error, and the other keys are queried again. Otherwise the keys are bisected until the failing ones are
+/// alone. A key that EC2 reports as missing or malformed gets an empty result, not an error.
 pub(super) async fn query<Q: DescribeQuery, F>(
     keys: Vec<Q::Key>,
     call: impl Fn(Vec<Q::Key>) -> F + Send,
@@ -59,7 +59,7 @@ fn group_by_key<Q: DescribeQuery>(items: Vec<Q::Item>, answers: &mut ResultsByKe
     }
 }
 
-/// Returns the answer for a key that the error belongs to.
+/// Returns the result for a key that causes the error.
 fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     match error.class {
         ErrorClass::VolumeNotFound
@@ -71,7 +71,7 @@ fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     }
 }
 
-/// Returns true if the error is independent of the keys.
+/// Returns true if the error does not depend on the keys.
 fn concerns_all_keys(class: ErrorClass) -> bool {
     matches!(
         class,
@@ -85,7 +85,7 @@ fn concerns_all_keys(class: ErrorClass) -> bool {
     )
 }
 
-/// Returns true if EC2's message names the key, as a whole word.
+/// Returns true if EC2's message contains the key as a whole word.
 fn is_named_by(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
     let key = key.to_string();
     let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');

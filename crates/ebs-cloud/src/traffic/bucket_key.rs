@@ -1,9 +1,9 @@
-//! The token buckets of EC2, with their documented sizes.
+//! EC2's token buckets, with their documented sizes.
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets. There is one for each action. Describes by ids without a filter, and of everything, have
-/// a smaller bucket than those with a filter or a page length.
+/// One of EC2's token buckets. Each action has one. A describe by ids without a filter, or of everything, uses a
+/// smaller bucket than a describe with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BucketKey {
     action: Action,
@@ -17,12 +17,12 @@ pub(crate) struct BucketSize {
 }
 
 impl BucketKey {
-    /// Returns the bucket of a mutating call, or of a describe with a filter or a page length.
+    /// Returns the bucket for a mutating call, or for a describe with a filter or a page length.
     pub(crate) const fn of(action: Action) -> Self {
         Self { action, unfiltered: false }
     }
 
-    /// Returns the bucket of a describe by ids without a filter, or of everything.
+    /// Returns the bucket for a describe by ids without a filter, or of everything.
     pub(crate) const fn unfiltered(action: Action) -> Self {
         Self { action, unfiltered: true }
     }
@@ -39,7 +39,7 @@ impl BucketKey {
             }
             Action::AttachVolume | Action::DetachVolume | Action::ModifyVolume | Action::CopyVolumes => size(50.0, 5.0),
             Action::CreateTags | Action::DeleteTags => size(100.0, 10.0),
-            // Documented as "other mutating actions". There is no documentation for SageMaker and STS.
+            // AWS documents these as "other mutating actions", and documents nothing for SageMaker and STS.
             Action::EnableFastSnapshotRestores
             | Action::LockSnapshot
             | Action::AttachClusterNodeVolume

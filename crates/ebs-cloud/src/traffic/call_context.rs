@@ -1,4 +1,4 @@
-//! The properties of a call for the rate limiter: its priority, its deadline and its waiters.
+//! What the rate limiter must know about a call: its priority, its deadline and its waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the queues of the rate limiter, which the first try of a request determines. A caller that keeps it
-/// for a retry is served before later calls. The first call uses it up. Clones share it.
+/// A position in the rate limiter's queues, set by the first try of a request. A caller that keeps the place for a
+/// retry is served before later calls. The first call that is made uses up the place. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -18,13 +18,13 @@ pub(crate) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Returns true after a call was made from this place. The next call starts at the end of the queue.
+    /// Returns true once a call was made from this place. The next call then starts at the end of the queue.
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
 }
 
-/// The context of a call. Clones share the position in every queue.
+/// The context of a call. Clones share the position in each queue.
 #[derive(Debug, Clone)]
 pub(crate) struct CallContext {
     pub(crate) priority: Priority,
@@ -38,7 +38,7 @@ impl CallContext {
         Self { priority, deadline, waiters, place: QueuePlace::default() }
     }
 
-    /// Returns the context of a mutation, which waits until the deadline, or until its operation has no waiters.
+    /// Returns the context of a mutation, which waits until the deadline, or until no client waits for its operation.
     pub(crate) fn mutation(deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Self {
         Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
     }
@@ -57,13 +57,13 @@ impl CallContext {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }
 
-    /// Records that a call is made. Its retries keep the position, and later requests do not get it.
+    /// Records that a call is made. Its retries keep the position, but later requests cannot take it over.
     pub(crate) fn mark_place_used(&self) {
         self.place.is_used.store(true, Ordering::Relaxed);
     }
 
     /// Returns the position in the queues. A retry keeps the position of the first try, so that a throttled call does
-    /// not move to the end.
+    /// not move to the end of the queue.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.place.ticket.get_or_init(next)
     }

@@ -1,7 +1,7 @@
 //! The port behind the rate limiter: each call waits here for its token and reports its outcome.
 //!
-//! The methods of the port have no parameter for a call's context. So [`RateLimited`] makes no call itself, but returns
-//! [`Ec2Handle`]s, which implement the port and have the context of their calls.
+//! The port's methods have no parameter for a call's context. So [`RateLimited`] makes no calls itself. It returns
+//! [`Ec2Handle`]s, which implement the port and carry the context of their calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,8 @@ use super::call_context::{CallContext, QueuePlace};
 use super::rate_limiter::{Permit, RateLimiter};
 use crate::timeouts::DESCRIBE_TIMEOUT;
 
-/// An EC2 behind the rate limiter. Create one per process: it has the process's estimate of what EC2 accepts.
+/// An EC2 port behind the rate limiter. Create one per process, because it has the process's estimate of what EC2
+/// accepts.
 #[derive(Debug)]
 pub struct RateLimited<E> {
     ec2: Arc<E>,
@@ -28,19 +29,19 @@ pub struct RateLimited<E> {
 }
 
 impl<E> RateLimited<E> {
-    /// Creates a rate limiter with full buckets of the documented sizes. The observer receives the delays of calls
-    /// ([`Observer::waited`]).
+    /// Creates a rate limiter whose buckets are full and have the documented sizes. Reports to the observer how long
+    /// calls waited ([`Observer::waited`]).
     pub fn new(ec2: Arc<E>, observer: Option<Arc<dyn Observer>>) -> Self {
         Self { ec2, limiter: Arc::new(RateLimiter::new(observer)) }
     }
 
-    /// Returns the estimate of the calls per second that EC2 accepts.
+    /// Returns the estimated number of calls per second that EC2 accepts.
     pub(crate) fn rate(&self, bucket: BucketKey) -> f64 {
         self.limiter.rate(bucket)
     }
 
-    /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at the place, until the
-    /// deadline or until no waiter is left. After that they fail as throttled, without being sent.
+    /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at the place in the queue,
+    /// until the deadline or until no client waits. After that they fail as throttled, without being sent.
     pub(crate) fn for_mutation(
         self: &Arc<Self>,
         deadline: Instant,
@@ -50,19 +51,19 @@ impl<E> RateLimited<E> {
         self.within(CallContext::mutation(deadline, waiters, place))
     }
 
-    /// Returns a handle for one read that no operation waits for, and its retries, within [`DESCRIBE_TIMEOUT`].
-    /// Mutations and polls have priority.
+    /// Returns a handle for one read that no operation waits for, and for its retries, within [`DESCRIBE_TIMEOUT`].
+    /// Mutations and polls have a higher priority.
     pub fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::background(DESCRIBE_TIMEOUT))
     }
 
-    /// Returns a handle for one read that an operation waits for, within the limit. It has the priority of mutations
-    /// and polls.
+    /// Returns a handle for one read that an operation waits for, within the limit. The read has the same priority as
+    /// mutations and polls.
     pub(crate) fn for_awaited_read(self: &Arc<Self>, bound: Duration) -> Ec2Handle<E> {
         self.within(CallContext::poll(bound))
     }
 
-    /// Returns a handle for one read that operations wait for, and its retries.
+    /// Returns a handle for one read that operations wait for, and for its retries.
     pub(crate) fn for_poll(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::poll(DESCRIBE_TIMEOUT))
     }
@@ -72,15 +73,15 @@ impl<E> RateLimited<E> {
     }
 }
 
-/// The rate-limited port for one call and its retries, which keep its position in the queue.
+/// The rate-limited port for one call and its retries, which keep the call's position in the queue.
 ///
-/// A call without a token at the deadline fails with [`ErrorClass::Throttled`] and was not sent. Cancellation: a call
-/// that is dropped while it waits for its token was not sent. If it is dropped later, EC2 may have carried it out.
+/// If a call has no token at the deadline, it fails with [`ErrorClass::Throttled`] and is not sent. Cancellation: a
+/// call that is dropped while it waits for its token was not sent. If it is dropped later, EC2 may have carried it out.
 #[derive(Debug)]
 pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,
     context: CallContext,
-    /// A token that was acquired before its call. Dropping the handle without a call refunds it.
+    /// The token for the first call, if it was acquired in advance. Dropping the handle without a call refunds it.
     acquired: Mutex<Option<Permit>>,
 }
 
@@ -90,14 +91,14 @@ impl<E> Ec2Handle<E> {
         self.context.deadline
     }
 
-    /// Waits for the token of the first call on the bucket. `None` at the deadline.
+    /// Waits for the bucket's token for the first call. Returns `None` at the deadline.
     pub(crate) async fn acquired(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire(bucket, &self.context).await?;
         Some(self.with(permit))
     }
 
-    /// Takes a spare token for the first call on the bucket: a token that no other call waits for or needs soon. `None`
-    /// if there is no such token. Dropping the handle without a call refunds it.
+    /// Takes a spare token for the first call: one that no other call waits for or needs soon. Returns `None` if the
+    /// bucket has no such token. Dropping the handle without a call refunds it.
     pub(crate) fn acquired_spare(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire_spare(bucket)?;
         Some(self.with(permit))
@@ -124,20 +125,20 @@ impl<E> Ec2Handle<E> {
         let Some(mut permit) = permit else { return Err(not_sent(bucket.action())) };
         permit.spend();
         self.context.mark_place_used();
-        // On the heap, and only now: an operation mostly waits, and must be small meanwhile.
+        // The call's future is boxed only now: an operation mostly waits, and its future should be small while it does.
         let outcome = Box::pin(call(&self.limited.ec2)).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));
         outcome
     }
 }
 
-/// Returns the error of a call without a token, which is a throttle too.
+/// Returns the error of a call that got no token, which is also a throttle.
 fn not_sent(action: Action) -> Ec2Error {
-    let message = "not sent: the rate limiter has no capacity for it before its time limit";
+    let message = "not sent: the rate limiter had no capacity before the call's time limit";
     Ec2Error::new(action, ErrorClass::Throttled, message)
 }
 
-/// A filter or a page length selects the larger bucket.
+/// Returns the bucket of a describe. A filter or a page length selects the larger one.
 fn describe_bucket(action: Action, filtered: bool, page: &PageRequest) -> BucketKey {
     if filtered || page.max_results.is_some() { BucketKey::of(action) } else { BucketKey::unfiltered(action) }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A map whose entries expire at a set time. Reading does not extend an entry, so hot entries are refreshed too.
+/// A map whose entries expire at a set time. Reading an entry does not extend its lifetime, so even frequently read
+/// entries are refreshed.
 #[derive(Debug)]
 pub(crate) struct Expiring<K, V> {
     entries: Mutex<HashMap<K, (Instant, V)>>,
@@ -38,7 +39,7 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         entries.insert(key, (now + lifetime, value));
     }
 
-    /// Changes the value, unless it has expired. Does not change the time of its expiry.
+    /// Changes the value, unless it has expired. Its time of expiry stays the same.
     pub(crate) fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let now = Instant::now();
         if let Some((_, value)) = self.live().get_mut(key).filter(|(end, _)| *end > now) {
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn reading_does_not_extend_an_entry() {
+    async fn reading_an_entry_does_not_extend_its_lifetime() {
         let map = Expiring::default();
         map.insert("a", 1, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(6)).await;
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changing_does_not_extend_an_entry() {
+    async fn changing_an_entry_does_not_extend_its_lifetime() {
         let map = Expiring::default();
         map.insert("a", 1, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(6)).await;

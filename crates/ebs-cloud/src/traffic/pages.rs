@@ -2,7 +2,7 @@
 
 use ebs_ec2::{Page, PageRequest, Result};
 
-/// A describe with a page length and a filter uses EC2's larger bucket.
+/// The page length. A describe with a page length and a filter uses EC2's larger bucket.
 const LENGTH: u32 = 500;
 
 fn first_page() -> PageRequest {
@@ -46,7 +46,7 @@ mod tests {
             let token = request.token;
             let (items, next) = match token.as_deref() {
                 None => (vec![1, 2], Some("second")),
-                // A page may be empty although another follows.
+                // EC2 may return an empty page before the last one.
                 Some("second") => (Vec::new(), Some("third")),
                 _ => (vec![3], None),
             };

@@ -1,4 +1,4 @@
-//! The kinds of describes: one batcher for each kind of object and key.
+//! The kinds of describes. Each combination of object and key has a batcher.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use super::bucket_key::BucketKey;
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// An id or a name.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
-    /// An object. Several objects may belong to one key.
+    /// The type of the objects. Several objects may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
     const BUCKET: BucketKey;
 
-    /// Makes one call for a page of the objects of the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`].
+    /// Makes one call for a page of the objects with the keys. There are at most [`ebs_ec2::MAX_FILTER_VALUES`] keys.
     fn page<E: Ec2>(
         ec2: &E,
         keys: &[Self::Key],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
 
-    /// Returns the key of an item. `None` if no subscriber can have this key.
+    /// Returns the key of an item, or `None` if no subscriber can have this key.
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
-/// Defines a kind of describe: its key and item, its bucket, the call for one page, and the key of an item.
+/// Defines a kind of describe by its key, its item, its bucket, the call for one page, and the key of an item.
 macro_rules! query {
     (
         $(#[$doc:meta])* $name:ident: $key:ty => $item:ty, $bucket:expr,
@@ -80,7 +80,7 @@ query! {
 }
 
 query! {
-    /// The status of volumes. EC2 has no filter for it, and accepts no page length together with ids.
+    /// The status of volumes, by id. EC2 has no filter for it, and rejects a page length together with ids.
     Statuses: VolumeId => VolumeStatus, BucketKey::unfiltered(Action::DescribeVolumeStatus),
     |ec2, keys, page| {
         let page = PageRequest { max_results: None, token: page.token.clone() };

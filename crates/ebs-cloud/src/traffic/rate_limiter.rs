@@ -1,7 +1,7 @@
-//! The rate limiter of the process, with a queue and an estimated bucket for each of EC2's buckets.
+//! The process's rate limiter, with a queue and an estimated bucket for each of EC2's buckets.
 //!
-//! It refuses no call: each waits for its token until its deadline, or until it has no waiters. A throttle only costs a
-//! call time, because the call keeps its position in the queue.
+//! It rejects no call. Each call waits for its token until its deadline, or until no client waits for it. A throttled
+//! call only loses time, because it keeps its position in the queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::call_context::CallContext;
 use super::token_bucket::{Token, TokenBucket};
 use super::wait_queue::{Position, Priority, WaitQueue};
 
-/// Shorter waits are not reported to the observer.
+/// The shortest wait that is reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ struct BucketState {
     queue: WaitQueue,
 }
 
-/// The token buckets of the process, one for each of EC2's.
+/// The process's token buckets, one for each of EC2's.
 pub(crate) struct RateLimiter {
     buckets: Mutex<HashMap<BucketKey, BucketState>>,
     tickets: AtomicU64,
@@ -42,7 +42,7 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Creates full buckets of the documented sizes. The observer receives the waits.
+    /// Creates a rate limiter with full buckets of the documented sizes. Reports to the observer how long calls waited.
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         Self { buckets: Mutex::default(), tickets: AtomicU64::new(0), observer }
     }
@@ -57,14 +57,14 @@ impl RateLimiter {
         f(state, now)
     }
 
-    /// Returns the estimate of the calls per second that EC2 accepts.
+    /// Returns the estimated number of calls per second that EC2 accepts.
     pub(crate) fn rate(&self, key: BucketKey) -> f64 {
         self.with_bucket(key, |state, _| state.bucket.rate())
     }
 
-    /// Waits for a token. `None` at the call's deadline, or when the call has no waiters.
+    /// Waits for a token. Returns `None` at the call's deadline, or when no client waits for the call.
     ///
-    /// Cancellation: dropping the future loses the position in the queue, and no token.
+    /// Cancellation: dropping the future gives up the position in the queue. It loses no token.
     pub(crate) async fn acquire(self: &Arc<Self>, key: BucketKey, context: &CallContext) -> Option<Permit> {
         let began = Instant::now();
         let queued = QueuedCall::join(self, key, context);
@@ -93,7 +93,7 @@ impl RateLimiter {
     }
 }
 
-/// A position in a queue. Dropping it leaves the queue.
+/// A call in a queue. Dropping it removes it from the queue.
 struct QueuedCall<'a> {
     limiter: &'a Arc<RateLimiter>,
     key: BucketKey,
@@ -135,7 +135,7 @@ impl<'a> QueuedCall<'a> {
         }
     }
 
-    /// Returns a token, or the time of the next try. `None`: wait for the waker.
+    /// Takes a token, or returns the instant of the next try. `None` as the instant means to wait for the waker.
     fn try_take(&mut self) -> Result<Token, Option<Instant>> {
         let me = (self.priority, self.position);
         self.limiter.with_bucket(self.key, |state, now| {
@@ -158,7 +158,7 @@ impl Drop for QueuedCall<'_> {
     }
 }
 
-/// A token for one call. Dropping it without a report does not change the estimate of EC2's bucket.
+/// A token for one call. Dropping it without a report leaves the estimate of EC2's bucket unchanged.
 #[derive(Debug)]
 pub(crate) struct Permit {
     limiter: Arc<RateLimiter>,
@@ -168,17 +168,17 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Returns true if it is a token of the bucket.
+    /// Returns true if the token belongs to the bucket.
     pub(super) fn is_for(&self, key: BucketKey) -> bool {
         self.key == key
     }
 
-    /// Spends the token, when the call is made.
+    /// Marks the token as spent, because the call is made.
     pub(crate) fn spend(&mut self) {
         self.used = true;
     }
 
-    /// Reports the outcome of the call. `None`: success.
+    /// Reports the call's outcome. `None` means success.
     pub(crate) fn report(mut self, error: Option<ErrorClass>) {
         self.used = error != Some(ErrorClass::NotSent);
         let key = self.key;
@@ -189,7 +189,7 @@ impl Permit {
                     tracing::debug!(action = %key.action(), per_second, "throttled by EC2, reducing the call rate");
                 }
             }
-            // It is unknown whether EC2 charged the call.
+            // EC2 may or may not have charged the call.
             Some(ErrorClass::Ambiguous | ErrorClass::NotSent) => {}
             _ => state.bucket.record_accepted(self.token, now),
         });

@@ -42,8 +42,8 @@ async fn call_waits_until_its_deadline_and_frees_its_position() {
     assert!(limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
-/// The client of a queued operation leaves and returns. A place is valid for one call, so that no operation is always
-/// first.
+/// The client of a queued operation leaves and returns. The place is valid for one call only, so that no operation
+/// always comes first.
 #[tokio::test(start_paused = true)]
 async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     let limiter = limiter();

@@ -1,11 +1,11 @@
-//! Decides when to poll for which subscribers of a batcher. Pure: the time is a parameter.
+//! Decides when a batcher polls, and for which subscribers. The code is pure: the time is a parameter.
 //!
 //! The rules:
-//! - With no call in flight, a call is made as soon as one subscriber is due. Other subscribers wait while a call is in
-//!   flight. One hanging call delays the next by 2 s, two of them by 4 s. However many calls hang, a new one is sent at
-//!   least every 8 s.
-//! - A call covers all subscribers that fit, due or not: another key in a call is free.
-//! - Under load, calls are 0.4 s apart, or more if the rate limit is low. A short burst may be closer.
+//! - With no call in flight, a call is made as soon as one subscriber is due. While a call is in flight, other
+//!   subscribers wait. One hanging call delays the next by 2 s, two hanging calls by 4 s. However many calls hang, a
+//!   new one is sent at least every 8 s.
+//! - A call covers as many subscribers as fit, whether due or not, because an additional key costs nothing.
+//! - Under load, calls are 0.4 s apart, or more if the rate limit is low. A short burst may be closer together.
 //! - A subscriber is due again after 0.4 s, until the typical time of its transition is over. After that, the interval
 //!   grows (back-off).
 
@@ -17,21 +17,22 @@ use tokio::time::Instant;
 /// The shortest interval between two polls for one subscriber, and between two calls under load.
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// After this time, a call in flight no longer delays the next one. With several in flight, the last one delays it by
-/// this time for each of them, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
+/// After this time, a single call in flight no longer delays the next one. With several in flight, each of them adds
+/// this delay after the last one, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
 const SLOW_CALL: Duration = Duration::from_secs(2);
-/// The most calls of one batcher in flight. All but the last one are slow.
+/// The most calls that one batcher has in flight. All but the last one are slow.
 const MAX_IN_FLIGHT: u32 = 4;
-/// With this many subscribers, calls are [`MIN_INTERVAL`] apart. With fewer, they are proportionally closer.
+/// The number of subscribers from which calls are [`MIN_INTERVAL`] apart. With fewer subscribers, calls are
+/// proportionally closer.
 const FULL_LOAD: u32 = 8;
-/// Calls without spacing after a quiet time.
+/// The number of calls that may follow each other without an interval after a quiet time.
 const BURST: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollTimes {
-    /// The earliest poll.
+    /// The earliest time of the first poll.
     pub(crate) first: Instant,
-    /// The start of growing intervals.
+    /// The time from which the intervals grow.
     pub(crate) back_off_from: Instant,
 }
 
@@ -39,37 +40,37 @@ pub(crate) struct PollTimes {
 struct Entry<K> {
     key: K,
     times: PollTimes,
-    /// When the last call for it was sent.
+    /// When the last call for this subscriber was sent.
     polled: Option<Instant>,
-    /// Whether that call is in flight.
+    /// Whether the last call for this subscriber is still in flight.
     in_flight: bool,
-    /// When the latest call with a delivered result was sent.
+    /// When the latest call was sent whose result the subscriber got.
     observed: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Grouping {
-    /// At most this many keys per call.
+    /// Each call covers at most this many keys.
     Batched(usize),
-    /// One key per call, as soon as it is due.
+    /// Each call covers one key and is made as soon as the key is due.
     Single,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextCall {
-    /// No call until a subscriber is added or a call returns.
+    /// Make no call until a subscriber is added or a call returns.
     Idle,
-    /// The next call, not before this instant.
+    /// Make the next call at this instant or later.
     At(Instant),
 }
 
-/// The subscribers of one batcher, and the spacing of its calls.
+/// The subscribers of one batcher, and the intervals between its calls.
 #[derive(Debug)]
 pub(super) struct PollSchedule<K> {
     grouping: Grouping,
     entries: BTreeMap<u64, Entry<K>>,
     next_id: u64,
-    /// Calls that may be made without spacing, and the time of this count.
+    /// How many calls may be made without an interval, as of `credited`.
     credit: f64,
     credited: Instant,
 }
@@ -79,7 +80,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         Self { grouping, entries: BTreeMap::new(), next_id: 0, credit: BURST, credited: now }
     }
 
-    /// Adds a subscriber, which gets no results of earlier calls.
+    /// Adds a subscriber. It gets no results of earlier calls.
     pub(super) fn add(&mut self, key: K, times: PollTimes) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -91,13 +92,15 @@ impl<K: Ord + Clone> PollSchedule<K> {
         self.entries.remove(&id);
     }
 
-    /// Returns the interval between two calls. It is longer under load, and polls use at most half of the rate limit.
+    /// Returns the interval between two calls. It grows with the number of subscribers, and polls use at most half of
+    /// the rate limit.
     pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
         let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// Returns the next action. `in_flight` has the instants at which the calls in flight were sent, the latest last.
+    /// Returns when to make the next call. `in_flight` has the instants at which the calls in flight were sent, latest
+    /// last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
@@ -112,7 +115,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         NextCall::At(due.max(free).max(spaced))
     }
 
-    /// Starts a call and returns its subscribers and their keys. Empty if none is due.
+    /// Starts a call and returns its subscribers with their keys. Returns nothing if no subscriber is due.
     pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration) -> Vec<(u64, K)> {
         let taken = self.due_batch(now);
         if taken.is_empty() {
@@ -132,7 +135,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
     fn due_batch(&self, now: Instant) -> Vec<(u64, K)> {
         let mut order: Vec<(Instant, u64)> =
             self.entries.iter().filter_map(|(id, e)| Some((self.due(e)?, *id))).collect();
-        // Subscribers of a slow call join another one only when they are due again.
+        // A subscriber whose slow call is still in flight joins another call only once it is due again.
         order.retain(|(due, id)| *due <= now || !self.entries[id].in_flight);
         order.sort();
         if order.first().is_none_or(|(due, _)| *due > now) {
@@ -157,8 +160,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         taken
     }
 
-    /// Records the return of the call that was sent at `sent`. Returns false if the subscriber has left or has a later
-    /// result.
+    /// Records that the call sent at `sent` returned. Returns false if the subscriber has left or has a later result.
     pub(super) fn finish(&mut self, id: u64, sent: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         if entry.polled == Some(sent) {

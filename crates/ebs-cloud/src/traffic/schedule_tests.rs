@@ -25,7 +25,7 @@ fn now_or_later(at: Instant) -> PollTimes {
     PollTimes { first: at, back_off_from: at }
 }
 
-/// Makes one call that takes no time.
+/// Makes one call that returns at once.
 fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
     let taken = send(schedule, now);
     for (id, _) in &taken {
@@ -122,7 +122,7 @@ fn slow_call_delays_others_briefly_and_its_result_counts() {
     assert_eq!(next(&schedule, again, &many), NextCall::Idle, "a silent EC2 is not asked without end");
 }
 
-/// Calls in flight are not sent at once, and each is given up after 20 s.
+/// Calls in flight are not all sent at once, and each one times out after 20 s.
 #[test]
 fn hanging_calls_delay_a_subscriber_by_at_most_8_s() {
     let (start, mut schedule) = begin();
@@ -161,10 +161,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Calls take 100 ms. Each subscriber is polled for soon after it is due, and only by calls that were sent after it
-    /// subscribed.
+    /// Calls take 100 ms. Each subscriber gets a poll soon after it is due, and only observations of calls that were
+    /// sent after it subscribed.
     #[test]
-    fn no_subscriber_starves_or_gets_an_old_observation(events in events()) {
+    fn every_subscriber_gets_fresh_observations_in_time(events in events()) {
         let (start, mut schedule) = begin();
         let mut now = start;
         let mut present: BTreeMap<u64, (Instant, PollTimes)> = BTreeMap::new();
@@ -215,7 +215,7 @@ proptest! {
             for (id, (_, times)) in &present {
                 let polled = schedule.entries[id].polled;
                 let since = polled.unwrap_or(times.first);
-                // The longest interval, and a few earlier calls for other subscribers.
+                // Allow the longest interval and the time of a few earlier calls for other subscribers.
                 prop_assert!(now.saturating_duration_since(since) <= MAX_INTERVAL + ms(2_000), "forgotten");
             }
         }

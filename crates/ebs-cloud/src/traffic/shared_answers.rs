@@ -25,9 +25,8 @@ impl<K, V, E> Default for SharedAnswers<K, V, E> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
-    /// Returns the cached answer, or the answer of `ask`, which also returns its lifetime. All current callers get an
-    /// error, and later callers do not. Cancellation: if the caller whose `ask` runs is dropped, another waiting caller
-    /// asks again.
+    /// Returns the cached answer, or the answer and lifetime that `ask` returns. An error goes to all current callers
+    /// and is not cached. Cancellation: if the caller that runs `ask` is dropped, another waiting caller runs its own.
     pub(crate) async fn get(
         &self,
         key: &K,
@@ -53,12 +52,12 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
         answer
     }
 
-    /// Returns the cached answer, without a request.
+    /// Returns the cached answer, if any, without a request.
     pub(crate) fn cached(&self, key: &K) -> Option<V> {
         self.known.get(key)
     }
 
-    /// Replaces the cached answer for the lifetime.
+    /// Replaces the cached answer and its lifetime.
     pub(crate) fn set(&self, key: K, value: V, lifetime: Duration) {
         self.known.insert(key, value, lifetime);
     }
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_caller_asks_when_the_asking_one_leaves() {
+    async fn waiting_caller_sends_the_request_when_the_first_leaves() {
         let answers = SharedAnswers::<(), u32, &str>::default();
         let left = timeout(SECOND, answers.get(&(), std::future::pending()));
         let stays = async {

@@ -1,10 +1,11 @@
-//! The estimate of one of EC2's token buckets. Pure: the time is a parameter.
+//! The estimate of one of EC2's token buckets. The code is pure: the time is a parameter.
 //!
-//! The estimate starts with the documented size. A throttle means that the bucket is empty, and that other clients use
-//! it, so that it fills more slowly than estimated: the rate is multiplied by a factor. An accepted call that had to
-//! wait for its token is evidence for this rate or a higher one, and raises it a little. So several drivers on one
-//! account reach equal shares (additive increase, multiplicative decrease). A bucket with little use gives no such
-//! evidence. Its rate drifts back to the documented one, because the other clients may have stopped.
+//! The estimate starts with the documented size. A throttle shows that the bucket is empty, because other clients use
+//! it too and fewer tokens remain than estimated. So a throttle multiplies the rate by a factor below 1. If EC2 accepts
+//! a call that had to wait for its token, EC2 supports at least the estimated rate, and the rate rises a little. In
+//! this way several drivers on one account reach equal shares (additive increase, multiplicative decrease). A rarely
+//! used bucket gives no such evidence. Its rate drifts back to the documented one, because the other clients may have
+//! stopped.
 
 use std::time::Duration;
 
@@ -17,13 +18,15 @@ use super::bucket_key::BucketSize;
 const DECREASE_FACTOR: f64 = 0.7;
 /// A busy second without throttles raises the estimated rate by this share of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// The least estimated rate, as a share of the documented one. With a lower rate, the estimate could not be corrected.
+/// The lowest estimated rate, as a share of the documented rate. At a lower rate there would be too few calls to
+/// correct the estimate.
 const MIN_RATE_SHARE: f64 = 0.02;
-/// Without throttles, the estimated rate rises from zero to the documented rate in this time.
+/// The time in which the estimated rate rises from zero to the documented rate if EC2 does not throttle.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
-/// Within this time after a throttle that did not decrease the rate, the next throttle decreases it.
+/// How long after a lone throttle, which left the rate unchanged, the next throttle decreases it.
 const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
-/// A burst has this many times the documented rate, so that a throttle arrives before all calls are sent.
+/// The rate of a burst, as a multiple of the documented rate. It is limited so that a throttle arrives before all calls
+/// of the burst are sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
 #[derive(Debug, Clone)]
@@ -31,12 +34,12 @@ pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
     tokens: Tokens,
-    /// The time of the last update of `tokens`.
+    /// When `tokens` was last updated.
     refilled_at: Instant,
-    /// When the next token of a burst is available.
+    /// When the next token of a burst becomes available.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
-    /// The last throttle that did not decrease the rate.
+    /// When EC2 last throttled a call without a decrease of the rate.
     last_lone_throttle: Option<Instant>,
     last_increase: Instant,
 }
@@ -44,7 +47,7 @@ pub(crate) struct TokenBucket {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
-    /// True for the last token: the call was sent at the estimated rate.
+    /// True if it was the last token in the bucket, so that the call was sent at the estimated rate.
     scarce: bool,
 }
 
@@ -73,7 +76,7 @@ impl TokenBucket {
             return Err(self.next_burst_token);
         }
         if !self.tokens.take() {
-            // Slightly more than exact, so that rounding does not cause a useless try.
+            // Wait slightly longer than exact, so that rounding does not cause a futile try.
             let missing = self.tokens.until_next(self.rate) + Duration::from_micros(1);
             return Err((now + missing).max(self.next_burst_token));
         }
@@ -81,7 +84,8 @@ impl TokenBucket {
         Ok(Token { at: now, scarce: self.tokens.level() < 1.0 })
     }
 
-    /// Takes a token that no call needs soon, while the bucket has at least half of its documented capacity.
+    /// Takes a token if the bucket has at least half of its documented capacity, so that no other call needs the token
+    /// soon.
     pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
         self.refill(now);
         let is_spare = self.tokens.level() >= self.documented.capacity / 2.0;
@@ -105,8 +109,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// Records that EC2 throttled the call. Returns true if this decreased the rate: the call was made at the current
-    /// rate, and the throttle is not a lone one at the documented rate.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate. The rate stays the same if the
+    /// call was made before the last decrease, or if this is a lone throttle at the documented rate.
     pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();
@@ -129,7 +133,8 @@ impl TokenBucket {
         token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
-    /// Returns the estimated capacity. Other drivers that use a share of the refill use a share of the capacity.
+    /// Returns the estimated capacity. Other drivers that use a share of the new tokens also use the same share of the
+    /// capacity.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

@@ -7,7 +7,7 @@ use super::*;
 
 const CREATE: BucketSize = BucketSize { capacity: 100.0, per_second: 5.0 };
 
-/// The bucket at EC2.
+/// The real bucket, at EC2.
 struct Ec2Bucket {
     size: BucketSize,
     tokens: f64,
@@ -43,14 +43,14 @@ impl Share {
     }
 }
 
-/// Simulates drivers on one account that always have calls to make, for `seconds`. Returns their shares of the second
-/// half. A call reaches EC2 after 5 to 105 ms, and its answer takes 200 ms more.
+/// Simulates drivers on one account that always have calls to make, for `seconds`. Returns each driver's share of the
+/// calls in the second half. A call reaches EC2 after 5 to 105 ms, and its answer takes another 200 ms.
 fn contend(ec2: BucketSize, drivers: &mut [TokenBucket], start: Instant, seconds: u64) -> Vec<Share> {
     let mut bucket = Ec2Bucket::new(ec2, start);
     let mut shares = vec![Share::default(); drivers.len()];
     let (half, end) = (start + Duration::from_secs(seconds / 2), start + Duration::from_secs(seconds));
     let mut chance = 1_u64;
-    // Events of a driver: it takes a token, its call arrives at EC2, it receives the answer.
+    // A driver has three kinds of events: it takes a token, its call reaches EC2, and it receives the answer.
     let mut events: BinaryHeap<Reverse<(Instant, usize, Step)>> = BinaryHeap::new();
     let mut tokens: Vec<Token> = Vec::new();
     events.extend((0..drivers.len()).map(|who| Reverse((start, who, Step::Ask))));
@@ -94,7 +94,7 @@ enum Step {
     Hear(usize, bool),
 }
 
-/// At most 5 % of their calls are throttled.
+/// EC2 throttles at most 5 % of their calls.
 #[test]
 fn two_drivers_on_one_account_reach_equal_shares() {
     let start = Instant::now();
@@ -158,8 +158,8 @@ fn throttles_of_one_burst_decrease_the_rate_once() {
     assert!(bucket.take(now).is_err(), "a throttle empties the bucket");
 }
 
-/// Calls that arrive closer together than they were sent are sometimes throttled, even without other clients. This does
-/// not change the rate. A second throttle soon after is caused by other clients.
+/// Calls may reach EC2 closer together than they were sent, so EC2 sometimes throttles one even without other clients.
+/// Such a throttle leaves the rate unchanged. A second throttle soon after it comes from other clients.
 #[test]
 fn lone_throttle_keeps_the_rate_and_the_next_decreases_it() {
     let start = Instant::now();
@@ -188,7 +188,7 @@ fn lone_throttle_keeps_the_rate_and_the_next_decreases_it() {
     assert!(bucket.rate() < CREATE.per_second * 0.8, "{}", bucket.rate());
 }
 
-/// A call is evidence for a higher rate only if it waited for its token.
+/// Only a call that waited for its token shows that EC2 supports a higher rate.
 #[test]
 fn calls_without_a_wait_do_not_raise_the_rate() {
     let start = Instant::now();
@@ -251,7 +251,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// After a throttle, the estimated bucket is empty.
+    /// A throttle also empties the estimated bucket.
     #[test]
     fn estimate_never_exceeds_the_documented_rate(events in events()) {
         let start = Instant::now();

@@ -1,38 +1,38 @@
-//! Learns the typical times of EC2's state transitions.
+//! Learns how long EC2's state transitions typically take.
 //!
 //! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is
 //! recorded, so that the first poll for the next transition is too early rather than too late. If the first poll
-//! already found the end, half of its time is recorded, so that the estimate can decrease.
+//! already finds the end, half of its time is recorded, so that the estimate can decrease.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The number of latest transitions of a kind that are remembered.
+/// The number of transitions of each kind that are remembered.
 const MAX_SAMPLES: usize = 16;
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// The range before any transition was seen.
+/// The assumed range while no transition of the kind has been seen.
 const DEFAULT_RANGE: TypicalRange = TypicalRange { from: Duration::from_millis(500), to: Duration::from_secs(4) };
 
-/// A state transition that EC2 has begun. The typical time of each kind is learned.
+/// A state transition that EC2 has begun. Each kind has its own typical time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transition {
     /// `creating` to `available`.
     Creating,
     /// `attaching` to `attached`.
     Attaching,
-    /// `detaching` to gone.
+    /// `detaching` until the attachment is gone.
     Detaching,
     /// `modifying` to `optimizing`.
     Modifying,
 }
 
-/// The range of the typical end of a transition, since its start.
+/// When a transition typically ends, measured from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TypicalRange {
-    /// Rarely earlier.
+    /// The transition rarely ends earlier.
     pub(crate) from: Duration,
-    /// Rarely later.
+    /// The transition rarely ends later.
     pub(crate) to: Duration,
 }
 
@@ -48,8 +48,8 @@ impl TransitionTimes {
         self.times(transition).typical()
     }
 
-    /// Records a transition. The last poll without the end was at `not_done_at`, if there was one, and the end was seen
-    /// at `done_at`. Both are since the start of the transition.
+    /// Records a transition. `not_done_at` is the time of the last poll before the end, if there was one. `done_at` is
+    /// the time of the poll that saw the end. Both times count from the start of the transition.
     pub(crate) fn record(&self, transition: Transition, not_done_at: Option<Duration>, done_at: Duration) {
         self.times(transition).record(not_done_at.unwrap_or(done_at / 2));
     }
@@ -70,7 +70,7 @@ impl Samples {
     fn typical(&self) -> TypicalRange {
         let mut times: Vec<Duration> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         times.sort();
-        // The outliers, an eighth at either end, do not count if there are enough other samples.
+        // With enough samples, an eighth at either end are outliers, which do not count.
         let outliers = times.len() / 8;
         match (times.get(outliers), times.iter().nth_back(outliers)) {
             (Some(from), Some(to)) => TypicalRange { from: (*from).max(MIN_DELAY), to: (*to).max(MIN_DELAY) },
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn early_transitions_move_the_first_poll_forward() {
+    fn early_transitions_make_the_first_poll_earlier() {
         let times = TransitionTimes::default();
         for _ in 0..60 {
             let first = times.typical(Transition::Detaching).from;

@@ -1,29 +1,29 @@
-//! The calls that wait for tokens of one bucket, in order. Pure.
+//! The calls that wait for one bucket's tokens, in order. The code is pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// One call of low priority is served after this many calls of high priority, so that none starves.
+/// A call with low priority is served after this many calls with high priority, so that none starves.
 const MAX_PASSED_OVER: u32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Mutations, and polls for their end.
+    /// Mutations, and polls that wait for the end of one.
     High,
     /// Listings and other background reads.
     Low,
 }
 
-/// A position: the ticket of the call's first try, then the ticket of this try.
+/// A position in the queue: the ticket of the call's first try, then the ticket of this try.
 pub(super) type Position = (u64, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct WaitQueue {
     high: BTreeMap<Position, Arc<Notify>>,
     low: BTreeMap<Position, Arc<Notify>>,
-    /// Calls of high priority since the last one of low priority.
+    /// The number of calls with high priority since the last one with low priority.
     passed_over: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Compares a volume that has the requested name with the request.
+//! Compares an existing volume that has the requested name with the request.
 //!
 //! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
@@ -10,7 +10,7 @@ use crate::{Source, VolumeSpec};
 const IN_TREE_CLUSTER: &str = "KubernetesCluster";
 const IN_TREE_CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
 
-/// Returns the tags that identify the owner of a volume.
+/// Returns the tags that identify a volume's owner.
 pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterator<Item = (&'a String, &'a String)> {
     let managed = driver.managed_tag();
     tags.iter().filter(move |(key, _)| {
@@ -26,7 +26,7 @@ pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) ->
         && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
 }
 
-/// Returns false for a volume that is deleted, being deleted or in state error.
+/// Returns false if the volume is deleted, being deleted or in state error.
 pub(super) fn is_live(volume: &Volume) -> bool {
     match volume.state {
         VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,
@@ -38,7 +38,7 @@ pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume
     let mut all = Vec::new();
     for (key, wanted) in ownership(driver, &spec.tags) {
         if found.tags.get(key) != Some(wanted) {
-            all.push(format!("the tag {key} is not {wanted:?}: it may belong to another cluster"));
+            all.push(format!("the tag {key} is not {wanted:?}, so the volume may belong to another cluster"));
         }
     }
     let mut must = |holds: bool, difference: &str| {
@@ -52,7 +52,7 @@ pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume
     must(found.volume_type == spec.volume_type, &format!("its type is {}", found.volume_type));
     must(has_encryption(found, spec), "its encryption or KMS key is different");
     must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is different");
-    // EC2 makes a clone on the Outpost of its source.
+    // EC2 creates a clone on the Outpost of its source.
     let may_be_on_outpost = plan::asks_for_outpost(&spec.topology) || matches!(spec.source, Source::Volume(_));
     must(found.outpost_arn.is_none() || may_be_on_outpost, "it is on an Outpost");
     all
@@ -72,7 +72,8 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// The account's default may encrypt a volume although the request did not ask for it.
+/// Returns true if the encryption matches. A volume may be encrypted without a request, because the account's default
+/// can require it.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,

@@ -104,7 +104,7 @@ fn volume_with_different_properties_is_not_adopted() {
 }
 
 #[test]
-fn outpost_volume_is_adopted_only_for_its_outpost() {
+fn volume_on_an_outpost_is_adopted_only_for_that_outpost() {
     let on = |arn: &str| Volume { outpost_arn: Some(arn.to_owned()), ..found() };
     let term = Term {
         zone: Some(ZoneName::parse("us-west-2a").unwrap()),

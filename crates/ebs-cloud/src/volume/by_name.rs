@@ -1,4 +1,4 @@
-//! Finds a volume by its name, also to prove that a failed creation left no volume.
+//! Finds a volume by its name. This also proves that a failed creation left no volume behind.
 
 use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
@@ -12,16 +12,16 @@ use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
 pub(super) enum NameMatch {
     Compatible(Box<Volume>),
-    /// One or several volumes that differ. The text lists the differences.
+    /// One or several volumes have the name and differ from the request. The text lists the differences.
     Different(String),
     Absent,
-    /// A volume of this driver in state error.
+    /// A volume of this driver is in state error.
     Broken(Box<Volume>),
 }
 
-/// Returns the error if no volume of the name exists, and otherwise the volume or an error that is not final.
+/// Returns the error if no volume has the name. Otherwise returns the volume, or an error that is not final.
 ///
-/// The age of this process proves nothing: another process may have received a request for the name before.
+/// How long this process has run proves nothing: another process may have received a request for the name before.
 pub(super) async fn refused_unless_made<E: Ec2>(
     creation: &Creation<'_, E>,
     error: CloudError,
@@ -44,8 +44,8 @@ pub(super) async fn refused_unless_made<E: Ec2>(
     }
 }
 
-/// Describes until a volume is listed or its absence is proven, and deletes volumes in state error. A different
-/// volume counts only when a volume of this driver would be listed too.
+/// Describes until EC2 lists a volume with the name or proves that none exists. Deletes volumes in state error. A
+/// volume that differs from the request counts only once describes would also show a matching one.
 pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch, CloudError> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());
@@ -71,7 +71,7 @@ pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<N
 }
 
 fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
-    // Describes may still list a volume that this process deleted.
+    // Describes may still list a volume that this process deleted: ignore it.
     let deleted = |v: &Volume| service.context.recent.is_recent(&Write::Deletion(v.id.clone()));
     let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
     let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
@@ -99,8 +99,8 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
     }
 }
 
-/// Deletes a volume of this driver that EC2 put in state error, and waits until EC2 shows the deletion. No error is
-/// final before that.
+/// Deletes a volume of this driver that is in state error, and waits until EC2 shows the deletion. Until then, an error
+/// must not be final.
 pub(super) async fn remove_broken<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -1,5 +1,5 @@
-//! The client tokens of CreateVolume and CopyVolumes. A token is a function of the volume's name, so that a retry is
-//! the same request, even from another process or from the reference driver.
+//! The client tokens of CreateVolume and CopyVolumes. A token is a function of the volume's name, so a retry sends the
+//! same token, even from another process or from the reference driver.
 //!
 //! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::traffic::Expiring;
 
-/// For about 12 h, EC2 creates no volume for the token of a deleted one. If the counter expires earlier, this costs one
+/// EC2 creates no volume for a deleted volume's token for about 12 h. If the counter expires earlier, that costs one
 /// call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
@@ -27,14 +27,14 @@ impl ClientTokens {
         }
     }
 
-    /// Switches to the next token. The caller has proven that no live volume of the current one exists.
+    /// Switches to the next token. The caller has proven that the current token has no live volume.
     pub(crate) fn rotate(&self, name: &str) {
         let next = self.counters.get(&name.to_owned()).map_or(2, |n| n.saturating_add(1));
         self.counters.insert(name.to_owned(), next, COUNTER_LIFETIME);
     }
 }
 
-/// Returns the lower-case hexadecimal SHA-256 of a text.
+/// Returns the lower-case hexadecimal SHA-256 of the text.
 pub(crate) fn token(base: &str) -> String {
     hex::encode(Sha256::digest(base.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! CreateVolume, idempotent by client token.
+//! Creates volumes. A client token makes CreateVolume idempotent.
 //!
 //! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
@@ -20,23 +20,23 @@ use crate::traffic::Transition;
 use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Object, timeouts};
 
-/// The most rotations of the client tokens of lost volumes in one attempt.
+/// How often one attempt switches to the next client token after it lost a volume.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
 enum Submitted {
     Accepted(Volume),
     Found(Volume),
-    /// EC2 accepted it in an earlier attempt, and the volume is gone.
+    /// EC2 created the volume in an earlier attempt, and it is gone.
     Gone(Volume),
-    /// The request made no volume. Submit again with the new knowledge.
+    /// The request created no volume. Submit another one, which takes EC2's answer into account.
     Retry,
 }
 
 enum Settled {
     Usable(Volume),
-    /// EC2 made it for this request, and it is gone.
+    /// EC2 created the volume for this request, and it disappeared.
     Vanished,
-    /// EC2 made it long before this request, and it was deleted since: the client token is an old one.
+    /// EC2 created the volume long before this request, and it was deleted since. So the client token was used before.
     Deleted,
     Broken(Volume),
 }
@@ -47,7 +47,7 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
     loop {
         let submitted = match found.take() {
             Some(volume) => Submitted::Found(volume),
-            // Boxed: most of this large future belongs to describes that few creations need.
+            // This large future is boxed because most of it is for describes that few creations need.
             None => Box::pin(create_once(creation)).await?,
         };
         let (volume, made) = match submitted {
@@ -64,13 +64,13 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
         found = match await_usable(service, op, &volume).await? {
             Settled::Usable(volume) => {
                 if op.waiters.any() {
-                    // The client gets the volume and does not retry.
+                    // The client gets the volume and does not retry, so the request is no longer needed.
                     service.memory.forget_request(&spec.name);
                 }
                 return Ok(volume);
             }
             Settled::Deleted if Instant::now() >= op.deadline => return Err(out_of_time(op)),
-            // Found by its name, so nothing is known about the current token.
+            // The volume was found by its name, so it may have another token.
             Settled::Deleted if !made => None,
             Settled::Deleted => after_deletion(creation).await?,
             Settled::Vanished => {
@@ -91,8 +91,8 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
     }
 }
 
-/// Handles the loss of the volume of the current token. Switches to the next token, unless the next volume would be
-/// lost too. Then returns the error, or a volume of the name that another process made.
+/// Handles the loss of the current token's volume. Switches to the next token and returns `None`, unless the next
+/// volume would be lost too. In that case returns the error, or a volume with the name that another process created.
 async fn after_loss<E: Ec2>(
     creation: &Creation<'_, E>,
     volume: &Volume,
@@ -100,7 +100,8 @@ async fn after_loss<E: Ec2>(
 ) -> Result<Option<Volume>, CloudError> {
     let &Creation { service, op, spec } = creation;
     service.memory.record_gone(&spec.name, volume);
-    // The next attempt gets the error of this one instead of making another volume that would be lost too.
+    // If no client waits, keep the token: the next attempt then gets the same error, instead of a volume that would be
+    // lost too.
     op.ensure_wanted()?;
     let error = if volume.state == VolumeState::Error {
         was_broken(op, spec, volume)
@@ -126,8 +127,8 @@ async fn after_loss<E: Ec2>(
     }
 }
 
-/// The current token belongs to a deleted volume. Switches to the next token, unless another process made a volume
-/// of the name with a later token.
+/// Handles a token whose volume was deleted. Switches to the next token, unless another process created a volume with
+/// the name under a later token.
 async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Volume>, CloudError> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
@@ -151,7 +152,7 @@ async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted, Cl
     match create_request(creation, token).await {
         Ok(request) => submit(creation, &request).await,
         Err(error) if is_of_the_request_alone(spec, &error) => Err(error),
-        // The current state of zones and source does not show whether the volume was made before.
+        // An earlier attempt may have created the volume before the zones or the source changed, so look for it.
         Err(error) => refused_unless_made(creation, error).await.map(Submitted::Found),
     }
 }
@@ -162,7 +163,7 @@ async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> 
     let ec2 = service.context.for_mutation(op);
     let error = match mutate(op, || request.send(&ec2)).await? {
         Ok(volume) => {
-            // A repeated answer to an earlier request made nothing.
+            // If the volume is old, EC2 repeated its answer to an earlier request and created nothing now.
             if !is_old(service, &volume) {
                 service.context.recent.record_made(name, Object::Volume(volume.id.clone()));
             }
@@ -176,7 +177,7 @@ async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> 
             service.context.recent.record_write(name);
             after_unclear_answer(creation, error).await
         }
-        // This call made nothing, so an earlier proof of absence still holds.
+        // The call created nothing, so the earlier proof that no volume has the name is still valid.
         ErrorClass::IdempotentMismatch if service.context.recent.is_absent(&name, Sidecar::Provisioner) => {
             service.memory.rotate_token(&spec.name);
             Ok(Submitted::Retry)
@@ -207,14 +208,14 @@ async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Erro
     }
 }
 
-/// Returns true if the volume was made long before EC2's answer, by AWS's own clock. Each describe lists such a
+/// Returns true if EC2 created the volume well before this answer, by AWS's own clock. Every describe lists such a
 /// volume if it still exists.
 fn is_old<E: Ec2>(service: &VolumeService<E>, volume: &Volume) -> bool {
     let age = age(volume.created, volume.said_at, service.context.clock.now());
     age.is_some_and(|age| age >= timeouts::SETTLE)
 }
 
-/// Returns true if EC2 refused the IOPS, named a lower maximum, and the next request is for fewer.
+/// Returns true if EC2 refused the IOPS and named a lower maximum, so that the next request is for fewer.
 async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequest, error: &Ec2Error) -> bool {
     let &Creation { service, spec, .. } = creation;
     let Some((asked, volume_type, site)) = refused.iops() else { return false };
@@ -226,8 +227,8 @@ async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequ
     next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
 }
 
-/// Waits until the volume is usable or can never be. EC2's first answer does not prove that the volume still
-/// exists: the token may be an old one.
+/// Waits until the volume is usable or can never become usable. EC2's answer to the creation does not prove that the
+/// volume still exists, because the token may have been used before.
 async fn await_usable<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -15,9 +15,9 @@ use crate::{CloudError, Object, timeouts};
 enum AfterRefusal {
     /// The volume is gone or being deleted, which is irreversible.
     Deleting,
-    /// The volume exists and could be deleted.
+    /// The volume exists and is in a state in which it could be deleted.
     Present,
-    /// The obstacle is gone.
+    /// Nothing blocks the deletion any more.
     Retry,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn delete<E: Ec2>(
         let gone_from = match error.class {
             ErrorClass::MalformedId => break,
             ErrorClass::VolumeNotFound if service.context.recent.is_recent(&Write::Deletion(id.clone())) => break,
-            // This is as stale as a describe: it may be from before the creation.
+            // The refusal may be as stale as a describe and show the time before the creation.
             ErrorClass::VolumeNotFound => {
                 let gone_from = service.context.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
                 if asked >= gone_from {
@@ -44,7 +44,7 @@ pub(super) async fn delete<E: Ec2>(
                 }
                 gone_from
             }
-            // `creating` and `deleting` are such states.
+            // A volume in state `creating` or `deleting` causes this error too.
             ErrorClass::IncorrectState | ErrorClass::Ambiguous => Instant::now() + timeouts::SETTLE,
             _ => return Err(map_error(op, error)),
         };
@@ -59,8 +59,8 @@ pub(super) async fn delete<E: Ec2>(
     Ok(())
 }
 
-/// Describes until EC2 shows the deletion, or until describes are no longer stale. An empty describe is a proof if
-/// it was sent at `gone_from` or later.
+/// Describes until EC2 shows the deletion, or until describes are no longer stale. "Not listed" proves the deletion if
+/// the describe was sent at `gone_from` or later.
 async fn after_failed_deletion<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -20,7 +20,7 @@ pub(super) async fn await_initialized<E: Ec2>(
     id: &VolumeId,
     waiters: &Waiters,
 ) -> Result<(), CloudError> {
-    let op = OpContext::start(format!("wait until volume {id} is initialised"), timeouts::INITIALIZED, waiters);
+    let op = OpContext::start(format!("wait until volume {id} is initialized"), timeouts::INITIALIZED, waiters);
     loop {
         op.ensure_wanted()?;
         let progress = match service.memory.initialization(id) {
@@ -61,7 +61,7 @@ fn not_initialized<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, left:
         until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
     CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
 }
-/// Returns `None` if EC2 gave no status, which proves nothing.
+/// Returns the progress, or `None` if EC2 gave no status, which proves nothing.
 fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {
         return Some(Progress::Done);

@@ -1,8 +1,9 @@
-//! The maximum IOPS of a volume type in a zone or Outpost. EC2 names it when it refuses more. This module learns it
-//! from a dry run that asks for far too many, and from real calls.
+//! The maximum IOPS of a volume type in a zone or Outpost. EC2 names the maximum when it refuses more. This module
+//! learns it from a dry run that requests far too many IOPS, and from real calls.
 //!
-//! Without a maximum from EC2, the driver sends the requested IOPS unchanged, and EC2 decides. (The reference driver
-//! uses a built-in table then. It would make a volume slower than its StorageClass without a message to the user.)
+//! While EC2 has not named a maximum, the driver requests the IOPS unchanged, and EC2 decides. (The reference driver
+//! uses a built-in table in this case. It would make a volume slower than its StorageClass requests, without a message
+//! to the user.)
 
 use std::convert::Infallible;
 use std::fmt;
@@ -51,7 +52,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// The requested IOPS, and their volume.
+/// The requested IOPS, and the properties of their volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
     pub(crate) volume_type: &'a VolumeType,
@@ -62,14 +63,14 @@ pub(crate) struct IopsQuery<'a> {
 
 /// The result of a dry run.
 enum Probed {
-    /// EC2 named its maximum. 0: no maximum applies.
+    /// The maximum that EC2 named. 0 means that no maximum applies.
     Maximum(Iops),
     NoAnswer,
-    /// Other calls need the tokens.
+    /// The dry run was not sent, because other calls need the tokens.
     NotSent,
 }
 
-/// Gets limits from EC2 and caches them, failures for a short time.
+/// Gets IOPS limits from EC2 and caches them. It caches failures for a short time only.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
     ec2: Arc<RateLimited<E>>,
@@ -81,9 +82,9 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the limits of the type at the site, without a maximum while EC2 has named none. `None` for types without
-    /// a choice of IOPS. Calls EC2 only if the query asks for more than the type supports everywhere, and waits at most
-    /// [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
+    /// Returns the IOPS limits of the type at the site. They have no maximum while EC2 has not named one. Returns
+    /// `None` for types without a choice of IOPS. Calls EC2 only if the query is for more than the type supports in
+    /// every zone, and waits at most [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
         if let Some(Some(max)) = self.known.cached(&key(query.volume_type, query.site)) {
@@ -103,8 +104,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Some(unlimited.with_max(max))
     }
 
-    /// Learns from EC2's refusal of `asked` IOPS for a volume of the type at the site. Returns true if the refusal
-    /// names a lower maximum, which applies from now on.
+    /// Learns the maximum from EC2's refusal of `asked` IOPS. Returns true if the refusal names a lower maximum, which
+    /// applies from now on.
     pub(crate) fn learn(&self, volume_type: &VolumeType, site: &Site, asked: Iops, refusal: &Ec2Error) -> bool {
         let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
@@ -115,8 +116,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         max.is_some()
     }
 
-    /// Calls EC2 with a token that no other call needs. A dry run uses the bucket of CreateVolume. It must neither wait
-    /// there before the creation that it is for, nor use its token.
+    /// Sends a dry run with a token that no other call needs. The dry run uses CreateVolume's bucket. It must not delay
+    /// the creation that needs its result, or use that creation's token.
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
@@ -130,7 +131,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         };
         let spare = self.ec2.for_awaited_read(timeouts::PROBE).acquired_spare(BucketKey::of(Action::CreateVolume));
         let Some(ec2) = spare else { return Probed::NotSent };
-        // A dry run changes nothing, so this call may be dropped.
+        // A dry run changes nothing, so the timeout may drop this call.
         let answer = timeout(timeouts::PROBE, ec2.create_volume(&request)).await;
         let named = answer.as_ref().ok().and_then(|answer| parse_maximum(answer.as_ref().err()?));
         named.map_or_else(
@@ -159,7 +160,7 @@ fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     }
 }
 
-/// Returns the maximum that the refusal names. 0: no maximum applies. `None`: the refusal names none of these.
+/// Returns the maximum that the refusal names, or `None` if it names none. 0 means that no maximum applies.
 fn parse_maximum(error: &Ec2Error) -> Option<Iops> {
     let text = error.to_string();
     if text.contains("parameter iops is not supported") {

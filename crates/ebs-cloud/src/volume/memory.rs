@@ -1,4 +1,4 @@
-//! The memory of volume operations between attempts.
+//! What volume operations remember between attempts.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::VolumeSpec;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long a retry sends the same request as the first attempt.
+/// How long a retry repeats the first attempt's request unchanged.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
-/// How long to skip a site without capacity. This is longer than the provisioner's longest pause between two calls, 30
-/// minutes. After a shorter time, each call would try the first site again.
+/// How long to skip a site without capacity. It is longer than 30 minutes, the provisioner's longest pause between two
+/// calls. Otherwise each call would try the first site again.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(35 * 60);
-/// How long to keep an answer. An initialized volume stays initialized.
+/// How long to keep the initialization status. An initialized volume stays initialized.
 const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
-/// How long to remember that the volume of a token is gone, without a client that received the error.
+/// How long to remember that a token's volume is gone, if no client received the error.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Client tokens, sent requests, sites without capacity, lost volumes, progress of initializations, and tags that
@@ -38,7 +38,7 @@ pub(crate) struct VolumeMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
-    /// The time of the next describe. True if EC2 estimated it.
+    /// When to describe next, and whether EC2 estimated this time.
     Until(Instant, bool),
 }
 
@@ -73,17 +73,17 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// Switches to the next token. No live volume of the current token exists.
+    /// Switches to the next token. The caller has proven that the current token has no live volume.
     pub(super) fn rotate_token(&self, name: &str) {
         self.tokens.rotate(name);
     }
 
-    /// Records that the volume of the name's current token is proven gone.
+    /// Records that the volume of the name's current token is provably gone.
     pub(super) fn record_gone(&self, name: &str, volume: &Volume) {
         self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
     }
 
-    /// Returns the token's volume, if it is known to be gone.
+    /// Returns the volume of the token if it is known to be gone.
     pub(super) fn gone(&self, token: &String) -> Option<Volume> {
         self.gone.get(token)
     }

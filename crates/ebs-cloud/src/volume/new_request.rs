@@ -1,4 +1,4 @@
-//! Computes the request for a volume from its specification, its source and the sites with capacity.
+//! Computes the CreateVolume request from the specification, the source, and the sites that have capacity.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use super::{Creation, VolumeService, plan};
 use crate::op_context::OpContext;
 use crate::{CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-/// Returns the request with the client token: the previous one for the same specification, or a new one.
+/// Returns the request with the client token. For the same specification, returns the previous request unchanged.
 pub(super) async fn create_request<E: Ec2>(
     creation: &Creation<'_, E>,
     token: String,
@@ -109,7 +109,7 @@ async fn site<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec) -> Result<S
     })
 }
 
-/// Returns the IOPS to request, within the limits that EC2 has named for the site. Logs when it lowers them.
+/// Returns the IOPS to request, within the limits that EC2 has named for the site. Logs a message when it lowers them.
 async fn iops<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
     let asked = spec.iops.resolve(size, None, false)?;
     let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
@@ -124,7 +124,7 @@ async fn iops<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, size: Gib, 
     iops
 }
 
-/// Returns the tags by which IAM policies recognize the driver.
+/// Returns the tags by which IAM policies recognize the driver's calls.
 pub(super) fn probe_tags<E: Ec2>(service: &VolumeService<E>, of: &Tags) -> Tags {
     let mut tags: Tags = ownership(&service.context.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
     tags.insert(service.context.config.driver.managed_tag(), "true".to_owned());

@@ -1,4 +1,4 @@
-//! The pure part of creating a volume, which needs only the request.
+//! The pure part of creating a volume, which needs no EC2 calls.
 
 use ebs_ec2::{Gib, Place, Volume, VolumeType, ZoneName, may_be_one_kms_key};
 use sha2::{Digest, Sha256};
@@ -8,16 +8,16 @@ use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology,
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
-    /// The source, for messages.
+    /// The name of the source, for messages.
     pub(crate) what: String,
-    /// The smallest volume that holds the source.
+    /// The size of the smallest volume that can hold the source.
     pub(crate) size: Gib,
 }
 
 /// Returns the size to request from EC2.
 ///
-/// A required size is unchanged, and EC2 checks it. Without one, the fallback is used, within the range of source, type
-/// and limit.
+/// A required size is passed on unchanged, and EC2 checks it. If the request names none, the fallback applies, raised
+/// to the minimum of source and type and capped at the limit.
 pub(crate) fn size(
     capacity: &CapacityRequest,
     volume_type: &VolumeType,
@@ -51,8 +51,8 @@ pub(crate) fn size(
     Ok(capacity.fallback.max(floor).min(limit))
 }
 
-/// Returns the sites that the request names, preferred ones first. Empty if it names none. A site comes from a single
-/// term: the zone, or the zone id if there is no zone, and the Outpost.
+/// Returns the sites that the request names, preferred ones first, or nothing if it names none. A site comes from a
+/// single term: its zone, or its zone id if it has no zone, and its Outpost.
 pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {
@@ -74,7 +74,7 @@ pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
 }
 
-/// Returns all zones, beginning with the one that the hash of the name selects. This spreads volumes over zones, and a
+/// Returns all zones, beginning with the one that the name's hash selects. This spreads volumes over the zones, and a
 /// retry begins with the same zone.
 fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     if zones.is_empty() {
@@ -87,12 +87,12 @@ fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     order
 }
 
-/// Returns the first site that had capacity in the last attempt, or the first site if none had.
+/// Returns the first site that is not known to lack capacity. If all lack capacity, returns the first site.
 pub(crate) fn pick<'a>(sites: &'a [Site], without_room: &[Site]) -> Option<&'a Site> {
     sites.iter().find(|s| !without_room.contains(s)).or_else(|| sites.first())
 }
 
-/// Returns true if the request allows a volume at the site of this one.
+/// Returns true if the request allows a volume in the zone and on the Outpost of this volume.
 pub(crate) fn allows_place_of(topology: &Topology, volume: &Volume) -> bool {
     let terms = if topology.requisite.is_empty() { &topology.preferred } else { &topology.requisite };
     let named: Vec<&Term> = terms.iter().filter(|t| t.zone.is_some() || t.zone_id.is_some()).collect();
@@ -111,14 +111,14 @@ pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
 
-/// Returns true if the clone may be in the zone of its source. Only the requisite topology counts, not the preferred
-/// one.
+/// Returns true if the clone may be in the zone of its source. The preferred topology does not count, only the
+/// requisite one.
 pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
     let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
     allows_place_of(&required, source)
 }
 
-/// Refuses a request that EC2 always refuses, before any call.
+/// Rejects a request that EC2 would always refuse, before any call.
 pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
         let message = format!(
@@ -130,8 +130,8 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     Ok(())
 }
 
-/// Refuses another key and another zone: the clone of an encrypted volume has the key of its source, and a clone is in
-/// the zone of its source.
+/// Rejects a clone with another key or in another zone. The clone of an encrypted volume has its source's key, and a
+/// clone is in its source's zone.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id

@@ -51,7 +51,7 @@ pub(crate) fn volume(zone_name: &str, id: &str) -> Volume {
 fn required_size_is_requested_unchanged() {
     assert_eq!(size(&capacity(Some(4), 100, None), &VolumeType::Gp3, None).unwrap(), Gib(4));
     assert_eq!(size(&capacity(Some(4), 100, Some(4)), &VolumeType::Io2, None).unwrap(), Gib(4));
-    // EC2 checks the size range of the type.
+    // EC2, not the driver, checks a required size against the type's range.
     assert_eq!(size(&capacity(Some(1), 100, None), &VolumeType::St1, None).unwrap(), Gib(1));
 }
 
@@ -98,9 +98,9 @@ proptest! {
     }
 }
 
-/// In a term, the zone name wins over the zone id.
+/// Within a term, the zone name wins over the zone id.
 #[test]
-fn site_is_from_one_term_and_preferred_terms_are_first() {
+fn site_comes_from_one_term_and_preferred_ones_first() {
     let preferred = vec![
         Term::default(),
         Term { zone_id: Some(zone_id("usw2-az2")), ..Term::default() },
@@ -130,7 +130,7 @@ fn site_without_capacity_is_skipped_while_others_remain() {
     assert_eq!(pick(&[], &[]), None);
 }
 
-/// If the term names an Outpost, the source must be on it.
+/// If the term names an Outpost, the source must be on that Outpost.
 #[test]
 fn clone_needs_a_requisite_term_with_the_zone_of_its_source() {
     let source = volume("us-west-2a", "usw2-az1");

@@ -1,4 +1,4 @@
-//! The errors of a failed creation.
+//! The errors for a creation that failed.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Gib, Volume};
 
@@ -9,7 +9,7 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-/// Returns the error for a creation that EC2 refused for good.
+/// Returns the error for a creation that EC2 permanently refused.
 pub(super) async fn request_refused<E: Ec2>(
     creation: &Creation<'_, E>,
     request: &CreateRequest,
@@ -19,7 +19,7 @@ pub(super) async fn request_refused<E: Ec2>(
     service.memory.forget_request(&spec.name);
     match (error.class, &spec.source) {
         (ErrorClass::InsufficientCapacity, _) => no_room(creation, request, error),
-        // A clone cannot be in another zone.
+        // A clone cannot move to another zone, so only other volumes count as "no capacity".
         (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => no_room(creation, request, error),
         (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
             let object = Object::Snapshot(id.clone());
@@ -38,8 +38,7 @@ pub(super) async fn request_refused<E: Ec2>(
             CloudErrorKind::OutOfRange.error(message).caused_by(error)
         }
         (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-            // EC2 does not report whether the size or another parameter is invalid, so check the size of the
-            // snapshot.
+            // EC2 does not report which parameter is invalid. Compare the size with the snapshot's.
             let needs = size_of(service, op, id).await.ok();
             let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
             match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
@@ -66,13 +65,13 @@ fn no_room<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest, error: E
     let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
     CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
 }
-/// Returns true for a size that the type does not support, as far as this version knows. EC2 still gets the request and
+/// Returns true if this version believes that the type does not support the size. EC2 still gets the request and
 /// decides.
 fn is_size_of_no_volume(spec: &VolumeSpec, size: Gib) -> bool {
     spec.volume_type.size_range().is_some_and(|(min, max)| size < min || size > max)
 }
 
-/// Returns true for an error that the request alone causes, so that no process can have made a volume for it.
+/// Returns true if the request itself causes the error, so that no process can have created a volume for it.
 pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> bool {
     spec.source == Source::Blank
         && error.cause.is_none()
@@ -89,9 +88,11 @@ fn key_hint(spec: &VolumeSpec) -> String {
     }
 }
 
-/// The message has a hint on encryption only if the request asked for encryption.
+/// Returns the error for a volume that disappeared. Mentions a possible KMS key problem only if the request asked for
+/// encryption.
 pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
-    let message = format!("{op}: EC2 accepted it as {}, but the volume then disappeared{}", volume.id, key_hint(spec));
+    let message =
+        format!("{op}: EC2 accepted the request as {}, but the volume then disappeared{}", volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
         CloudErrorKind::Internal.error(message)
     } else {
@@ -99,7 +100,7 @@ pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volum
     }
 }
 
-/// Returns the error for a volume in state error that was deleted since.
+/// Returns the error for a volume that went into state error and that the driver deleted.
 pub(super) fn was_broken(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let message = format!("{op}: {} went into state error{hint}; the driver deleted it, try again", volume.id);

@@ -1,5 +1,5 @@
-//! The request to EC2 for a volume. It is computed once per name and then kept, so that every retry sends the same
-//! request.
+//! The CreateVolume or CopyVolumes request. The driver computes it once per name and then keeps it, so that every retry
+//! sends the same request.
 
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Gib, Iops, Volume, VolumeType};
 
@@ -8,7 +8,7 @@ use super::iops_limit::Site;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
     Create(CreateVolume),
-    /// With the site of the source, if EC2 shows it.
+    /// A clone, and the site of its source if EC2 shows it.
     Copy(CopyVolume, Option<Site>),
 }
 
@@ -20,7 +20,7 @@ impl CreateRequest {
         }
     }
 
-    /// Returns the site of the new volume. `None`: the site of the source.
+    /// Returns the site of the new volume, or `None` for a clone, which EC2 creates at the site of its source.
     pub(super) fn site(&self) -> Option<Site> {
         match self {
             Self::Create(CreateVolume { place, outpost_arn, .. }) => {
@@ -30,7 +30,7 @@ impl CreateRequest {
         }
     }
 
-    /// Returns the requested IOPS with their type and site, if the request names them.
+    /// Returns the requested IOPS with their volume type and site, if the request names IOPS.
     pub(super) fn iops(&self) -> Option<(Iops, &VolumeType, Site)> {
         match self {
             Self::Create(request) => Some((request.iops?, &request.volume_type, self.site()?)),

@@ -17,7 +17,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attached_is_reported_only_when_ec2_shows_it() {
+async fn attach_succeeds_only_when_ec2_shows_the_attachment() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(attach_ms(7_000)).await;
     let began = Instant::now();
@@ -30,7 +30,7 @@ async fn attached_is_reported_only_when_ec2_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn device_name_of_another_client_is_kept() {
+async fn device_name_chosen_by_another_client_is_kept() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach_by_hand(&volume, &node, "/dev/sdq").await;
     let attached = fixture.attach(&volume, &node).await.unwrap();
@@ -92,13 +92,13 @@ async fn volume_attached_elsewhere_is_refused_after_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_detaching_elsewhere_is_attached_when_it_is_free() {
+async fn attach_waits_for_a_detach_from_another_node() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(20_000)).await;
     let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
     fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
-    // EC2 shows the attachment at another instance while it is being detached.
+    // Describes show the volume detaching from another instance for 30 s.
     fixture.ec2.override_volumes(move |volumes| {
         volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
             if began.elapsed().as_secs() < 30 {
@@ -137,7 +137,7 @@ async fn attachment_stuck_for_90_s_is_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_in_another_zone_than_the_node_is_refused() {
+async fn attach_to_a_node_in_another_zone_is_refused() {
     let fixture = Fixture::new().await;
     let volume = fixture.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     let [node, _] = fixture.nodes().await;
@@ -145,7 +145,7 @@ async fn volume_in_another_zone_than_the_node_is_refused() {
     assert_mentions(&error, &["different zones"]);
 }
 
-/// No describe shows the obstacle within 15 s, so the attach is tried again.
+/// If describes show no obstacle for 15 s, the driver retries the attach.
 #[tokio::test(start_paused = true)]
 async fn attach_is_retried_after_an_obstacle_that_disappeared() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
@@ -202,7 +202,7 @@ async fn volume_in_creation_is_attached_when_it_is_available() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
-/// If EC2 does not report the number of cards, the built-in table is used for a short time.
+/// If EC2 does not report the number of cards, the driver uses the built-in table for a short time.
 #[tokio::test(start_paused = true)]
 async fn volumes_are_spread_over_ebs_cards() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };

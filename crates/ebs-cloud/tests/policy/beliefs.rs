@@ -17,7 +17,7 @@ fn greedy(name: &str, zone: &str) -> VolumeSpec {
     VolumeSpec { iops: IopsRequest::explicit(70_000), capacity, ..in_zone(spec(name), zone) }
 }
 
-/// A failed probe is not repeated for 5 min. Reading does not extend the time.
+/// The driver does not repeat a failed probe for 5 min. Reading a cached limit does not extend its lifetime.
 #[tokio::test(start_paused = true)]
 async fn iops_limit_is_cached_for_12_hours_by_zone() {
     let fixture = Fixture::new().await;
@@ -62,7 +62,7 @@ async fn iops_probe_is_a_dry_run_of_a_small_volume() {
     }
 }
 
-/// The number of the built-in table is used for two minutes.
+/// If EC2 does not report the number of cards, the built-in table's number is used for two minutes.
 #[tokio::test(start_paused = true)]
 async fn card_count_is_cached_for_an_hour() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
@@ -143,7 +143,7 @@ async fn next_attempt_continues_a_slow_modification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_that_ec2_does_not_list_is_unknown() {
+async fn modification_that_ec2_never_lists_has_unknown_outcome() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_modifications(Vec::clear);
     assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::OutcomeUnknown);

@@ -1,4 +1,4 @@
-//! The age of attachments by AWS's own clock, and their identity by the attach time.
+//! How the driver computes the age of an attachment by AWS's own clock, and recognizes it by its attach time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,16 +31,16 @@ impl Observer for CountingObserver {
     }
 }
 
-/// Removes the date from all replies from now on.
+/// Removes the dates from all further descriptions of volumes.
 fn without_dates(fixture: &Fixture) {
     fixture
         .ec2
         .override_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
 }
 
-/// The age of an attachment of another process is by AWS's own clock.
+/// The driver computes the age of another process's attachment by AWS's own clock.
 #[tokio::test(start_paused = true)]
-async fn only_an_old_attachment_counts_at_once_with_any_clock() {
+async fn only_an_old_attachment_is_reported_at_once_with_any_clock() {
     for (is_old, wrong) in [(true, 0), (true, -7_200), (true, 7_200), (false, 0), (false, -7_200), (false, 7_200)] {
         let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         if is_old {
@@ -58,7 +58,7 @@ async fn only_an_old_attachment_counts_at_once_with_any_clock() {
     }
 }
 
-/// The local clock may be 5 min wrong.
+/// The driver allows for a local clock that is 5 min wrong.
 #[tokio::test(start_paused = true)]
 async fn attachment_age_without_a_date_uses_the_local_clock() {
     for (age, at_once) in [(400, true), (200, false)] {
@@ -74,7 +74,7 @@ async fn attachment_age_without_a_date_uses_the_local_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_local_clock_does_not_detach_an_attachment() {
+async fn attachment_is_not_detached_because_of_a_wrong_clock() {
     for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
         let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         fixture.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
@@ -88,7 +88,7 @@ async fn wrong_local_clock_does_not_detach_an_attachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_ended_by_another_attach_time_is_counted() {
+async fn wait_caused_by_a_different_attach_time_is_counted() {
     for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
         let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         let observer = Arc::<CountingObserver>::default();
@@ -117,7 +117,7 @@ async fn spare_calls_are_counted_separately() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_node_volumes_need_no_wait_for_a_proof() {
+async fn cluster_node_volumes_are_attached_and_detached_quickly() {
     let (mut fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     fixture.sim.declare(Extra::HyperPod);
@@ -141,19 +141,19 @@ async fn cluster_node_volumes_need_no_wait_for_a_proof() {
     }
 }
 
-/// The clock of the machine may be set after the start of the driver.
+/// The machine's clock may be set after the driver has started.
 #[tokio::test(start_paused = true)]
 async fn time_of_day_is_read_from_the_machine_each_time() {
     let (fixture, volume) = Fixture::with_volume().await;
     let cloud = Cloud::new(Arc::clone(&fixture.ec2), CloudConfig::new(DriverName::default()));
-    // Since the start of this process, the machine's clock has fallen two days behind.
+    // The machine's clock has fallen two days behind since the process started.
     fixture.pass(48 * 3600).await;
     let end = SystemTime::now() + Duration::from_secs(24 * 3600);
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::At(end) };
     let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
     let spec = snapshot_spec("snap", &volume);
     let error = cloud.snapshots.ensure(&spec, &features, &fixture.waiters).await.unwrap_err();
-    // EC2's clock is right, so the time is over for EC2.
+    // EC2's clock is right, so EC2 refuses the end of the lock as past.
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
     assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));
 }

@@ -22,7 +22,7 @@ async fn repeated_creation_is_one_volume_without_a_name_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_content_under_a_used_name_always_already_exists() {
+async fn used_name_with_other_properties_already_exists() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
@@ -39,7 +39,7 @@ async fn other_content_under_a_used_name_always_already_exists() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// The repeated request has the same token.
+/// The second request has the same token as the first.
 #[tokio::test(start_paused = true)]
 async fn unclear_creation_is_repeated_only_after_15_s() {
     let fixture = Fixture::new().await;
@@ -61,9 +61,9 @@ async fn creation_with_a_lost_reply_is_not_repeated() {
     assert_eq!(fixture.creations().len(), 1);
 }
 
-/// Without a compatible volume of the name, the error is LimitExceeded.
+/// If no compatible volume has the name, the error is LimitExceeded.
 #[tokio::test(start_paused = true)]
-async fn full_quota_adopts_an_existing_volume_of_the_name() {
+async fn existing_volume_is_adopted_when_the_quota_is_full() {
     let config = EngineConfig { max_volumes: 3, ..EngineConfig::default() };
     let fixture = Fixture::with(config).await;
     let volume = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -88,7 +88,7 @@ async fn volume_of_another_cluster_is_never_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_volumes_of_one_name_are_listed_in_the_error() {
+async fn error_lists_several_volumes_with_the_name() {
     let fixture = Fixture::new().await;
     let ids =
         [fixture.stranger(request(&spec("pvc-1"), "a")).await, fixture.stranger(request(&spec("pvc-1"), "b")).await];
@@ -97,7 +97,7 @@ async fn several_volumes_of_one_name_are_listed_in_the_error() {
     assert!(ids.iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
-/// EC2 may answer a used token with a mismatch or with its old reply.
+/// For a used token, EC2 may return a mismatch or its old reply.
 #[tokio::test(start_paused = true)]
 async fn name_of_a_deleted_volume_uses_the_next_token() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
@@ -110,7 +110,7 @@ async fn name_of_a_deleted_volume_uses_the_next_token() {
         let tokens: Vec<_> = fixture.creations().iter().filter_map(|c| c.client_token.clone()).collect();
         assert_eq!(tokens.first(), tokens.get(1));
         assert_ne!(tokens.first(), tokens.last());
-        // A process without the token counter also finds the new volume.
+        // A restarted process has lost the token counter, but still finds the new volume.
         fixture.restart();
         fixture.pass(60).await;
         assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, new.id);
@@ -187,7 +187,7 @@ async fn zone_is_reported_by_name_for_a_request_by_zone_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zone_without_topology_follows_the_hash_of_the_name() {
+async fn zone_without_topology_depends_on_the_name() {
     let fixture = Fixture::new().await;
     let mut zones = Vec::new();
     for n in 0..12 {
@@ -200,7 +200,7 @@ async fn zone_without_topology_follows_the_hash_of_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operation_without_waiters_starts_nothing() {
+async fn operation_without_waiters_calls_nothing() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let (cloud, before, nobody) = (&fixture.cloud, fixture.mutations(), Waiters::default());
     let (snapshot, features) = (snapshot_spec("snap-a", &volume), SnapshotFeatures::default());
@@ -233,7 +233,7 @@ async fn creation_without_waiters_starts_no_further_mutation() {
     assert_eq!(fixture.mutations(), 1, "the call in flight was awaited, no other was made");
 }
 
-/// Other types are refused before any call.
+/// The driver rejects other types before any call.
 #[tokio::test(start_paused = true)]
 async fn multi_attach_requires_io2() {
     let fixture = Fixture::new().await;
@@ -299,7 +299,7 @@ async fn clone_is_in_the_zone_of_its_source_and_is_made_once() {
     assert_error(fixture.create(&elsewhere).await, CloudErrorKind::InsufficientCapacity);
 }
 
-/// A deleted or grown source is a final error only if no clone was made.
+/// A deleted or grown source causes a final error only if no clone exists.
 #[tokio::test(start_paused = true)]
 async fn existing_clone_is_found_after_its_source_changed() {
     let mut fixture = Fixture::new().await;
@@ -385,7 +385,7 @@ async fn creation_errors_keep_their_meaning() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
-/// EC2 repeats the old reply for a used token, and describes may be stale.
+/// EC2 repeats its old reply for a used token, and describes may be stale.
 #[tokio::test(start_paused = true)]
 async fn old_reply_for_a_deleted_volume_is_not_adopted() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
@@ -411,7 +411,7 @@ async fn outpost_is_sent_with_its_zone_and_its_iops_probe() {
     spec.iops = IopsRequest::explicit(900_000);
     spec.topology.preferred[0].outpost_arn = Some(outpost.to_owned());
     spec.topology.requisite[0].outpost_arn = Some(outpost.to_owned());
-    // The simulated account does not have the Outpost.
+    // The creation fails because the simulated account has no such Outpost.
     fixture.create(&spec).await.unwrap_err();
     for request in [fixture.probes().remove(0), fixture.creations().remove(0)] {
         assert_eq!(request.outpost_arn.as_deref(), Some(outpost));
@@ -419,9 +419,9 @@ async fn outpost_is_sent_with_its_zone_and_its_iops_probe() {
     }
 }
 
-/// The repeated request is identical, although the first zone counts as available again.
+/// The repeated request is identical, although the first zone no longer counts as full.
 #[tokio::test(start_paused = true)]
-async fn creation_without_a_client_is_repeated_identically() {
+async fn retry_after_an_abandoned_creation_repeats_the_request() {
     let fixture = Fixture::new().await;
     let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
     let other = in_zone(spec("pvc-1"), "us-west-2b").topology.requisite;
@@ -439,7 +439,7 @@ async fn creation_without_a_client_is_repeated_identically() {
         drop(waiter);
     });
     let made = made.unwrap();
-    // By now the first zone counts as one with capacity: it is passed over for 35 min. The request itself is kept for an hour.
+    // After 35 min, the first zone no longer counts as full. The request itself is kept for an hour.
     fixture.pass(36 * 60).await;
     assert_eq!(fixture.create(&wanted).await.unwrap().id, made.id);
     let requests = fixture.creations();

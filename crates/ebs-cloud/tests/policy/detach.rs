@@ -61,9 +61,9 @@ async fn detach_from_one_node_keeps_the_other_attachments() {
     assert_eq!(left, [(Some(there.instance()), AttachmentState::Attached)]);
 }
 
-/// The error is not final and has the time since when the device is busy.
+/// The error is not final and names the time since when the device has been busy.
 #[tokio::test(start_paused = true)]
-async fn busy_device_is_never_reported_detached_or_forced() {
+async fn busy_device_is_never_reported_detached_or_force_detached() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(1_000_000_000)).await;
     let (volume, node) = attached(&fixture).await;
@@ -88,7 +88,7 @@ async fn refused_detach_succeeds_only_if_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
         let fixture = Fixture::new().await;
         let (volume, node) = attached(&fixture).await;
-        // "Not found" may be from before the attachment, so the detach is tried again.
+        // "Not found" may show the time before the attachment, so the driver repeats the detach.
         let times = if class == ErrorClass::IncorrectState { 1 } else { 3 };
         for _ in 0..times {
             fixture.sim.fail_next(Action::DetachVolume, class, false);
@@ -110,7 +110,7 @@ async fn detach_with_a_lost_reply_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unclear_detach_without_effect_is_not_a_success() {
+async fn lost_detach_call_is_not_reported_as_success() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
@@ -122,7 +122,7 @@ async fn unclear_detach_without_effect_is_not_a_success() {
 async fn attachment_that_is_not_listed_yet_is_detached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(10_000)).await;
-    // The attach was abandoned before any describe showed it, and describes are stale.
+    // The client gave up the attach before a describe showed it, and describes are stale.
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
     fixture.abandon_attach(&volume, &node).await;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The proof of the end of an attachment while describes are stale.
+//! How the driver proves a detachment while describes are stale.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_attachment_ended_at_the_first_empty_describe() {
+async fn first_empty_describe_proves_detachment_of_an_old_volume() {
     let fixture = with_detach_seconds(2).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -49,9 +49,9 @@ async fn old_attachment_ended_at_the_first_empty_describe() {
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
 
-/// Another process may have made the attachment.
+/// The same holds if another process made the attachment.
 #[tokio::test(start_paused = true)]
-async fn new_attachment_is_not_ended_by_a_stale_empty_describe() {
+async fn stale_empty_describe_does_not_prove_detachment() {
     for who in ["this process", "one that ended", "another one"] {
         let mut fixture = with_detach_seconds(20).await;
         let (volume, node) = volume_and_node(&fixture).await;
@@ -71,7 +71,7 @@ async fn new_attachment_is_not_ended_by_a_stale_empty_describe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detaching_in_a_describe_proves_nothing_about_the_next() {
+async fn describe_with_detaching_proves_nothing_for_the_next() {
     let fixture = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -86,7 +86,7 @@ async fn detaching_in_a_describe_proves_nothing_about_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_of_an_old_attachment_proves_nothing_for_a_new_one() {
+async fn old_attachment_proves_nothing_about_a_new_one() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -99,9 +99,9 @@ async fn memory_of_an_old_attachment_proves_nothing_for_a_new_one() {
     detach_for_real(&fixture, &volume, &node).await;
 }
 
-/// The attach time shows whether describes can be from before the attachment.
+/// The attach time shows whether a describe can predate the attachment.
 #[tokio::test(start_paused = true)]
-async fn attach_time_is_a_proof_after_a_restart() {
+async fn attach_time_proves_detachment_after_a_restart() {
     for (age, calls) in [(400, 1), (200, 1), (17, 1), (3, 2)] {
         let mut fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
@@ -116,7 +116,7 @@ async fn attach_time_is_a_proof_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unattached_volume_is_detached_at_the_first_describe() {
+async fn detach_of_an_unattached_volume_succeeds_at_once() {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -129,7 +129,7 @@ async fn unattached_volume_is_detached_at_the_first_describe() {
     }
 }
 
-/// Describes do not list the attachment.
+/// While the other client's detach runs, stale describes list no attachment.
 #[tokio::test(start_paused = true)]
 async fn detach_by_another_client_is_awaited() {
     let fixture = with_detach_seconds(20).await;
@@ -143,7 +143,7 @@ async fn detach_by_another_client_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_detach_waits_for_an_abandoned_one() {
+async fn detach_continues_an_abandoned_one_without_another_call() {
     let fixture = with_detach_seconds(30).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -172,12 +172,12 @@ async fn attach_with_a_lost_answer_cannot_follow_the_detach() {
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
     fixture.abandon_attach(&volume, &node).await;
-    // EC2 carries out the lost call late.
+    // EC2 carries out the AttachVolume with the lost answer late.
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
-/// Detaches, while EC2 carries out the AttachVolume of another process once `after` is done. Nothing is attached at the
-/// end.
+/// Detaches the volume. EC2 carries out another process's AttachVolume once `after` is done. At the end nothing may be
+/// attached.
 async fn detach_while_another_attaches(
     fixture: &Fixture,
     volume: &VolumeId,
@@ -204,7 +204,7 @@ async fn new_process_waits_for_an_attach_of_the_previous_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn terminated_instance_has_no_attachments() {
+async fn detach_from_a_terminated_instance_succeeds() {
     let fixture = with_detach_seconds(1).await;
     let volume = fixture.volume("pvc-1").await.id;
     let node = fixture.neighbour().await;
@@ -217,27 +217,27 @@ async fn terminated_instance_has_no_attachments() {
     assert!(error.cause.is_some() || error.is_not_found(), "{error:?}");
 }
 
-/// "Not found" proves the end only 15 s after the attachment is known to have existed.
+/// "Not found" is a proof only 15 s after the attachment is known to have existed.
 #[tokio::test(start_paused = true)]
-async fn refusal_is_as_stale_as_a_describe() {
+async fn refusal_may_be_as_stale_as_a_describe() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
         fixture.attach(&volume, &node).await.unwrap();
         fixture.pass(1).await;
-        // All of EC2 is stale: the call and the describes show the time before the attachment.
+        // EC2's refusal and its describes are both stale: they show the time before the attachment.
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         fixture.ec2.hide_attachments(13);
         let told = fixture.detach(&volume, &node).await;
-        // The refusal is not a proof, and the next DetachVolume follows when a describe shows the attachment.
+        // The refusal is not a proof. The driver sends DetachVolume again once a describe shows the attachment.
         assert!(told.is_ok() && !is_attached(&fixture).await, "{class:?}: {told:?}");
         assert_eq!(fixture.accepted(Action::DetachVolume), 1, "{class:?}");
     }
 }
 
-/// An AttachVolume of the previous leader may be late. The wait for it happens once, over all attempts.
+/// The previous leader's AttachVolume may be late. The driver waits for it only once, over all attempts.
 #[tokio::test(start_paused = true)]
-async fn not_attached_is_a_proof_only_for_a_leader_of_15_s() {
+async fn not_attached_is_a_proof_after_15_s_as_leader() {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -245,7 +245,7 @@ async fn not_attached_is_a_proof_only_for_a_leader_of_15_s() {
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(1), "no other process has attached it: {took:?}");
     fixture.pass(600).await;
-    // Another process was the leader meanwhile, and EC2 carries out its last call only now.
+    // Another process was the leader in between, and EC2 carries out its last call only now.
     fixture.connect(ConnectionId::unique());
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
@@ -297,7 +297,7 @@ async fn attached() -> (Fixture, VolumeId, NodeId) {
 /// The extra call is sent if a describe lists nothing after an accepted DetachVolume and the proof would take more than
 /// half a second. With a limit of 2 s, ControllerUnpublishVolume would miss its target of one second.
 #[tokio::test(start_paused = true)]
-async fn extra_call_proves_the_end_of_a_young_attachment() {
+async fn extra_call_proves_detachment_of_a_young_attachment() {
     let (fixture, volume, node) = attached().await;
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -333,7 +333,7 @@ async fn extra_call_needs_a_spare_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_available_state_in_a_refusal_proves_the_end() {
+async fn only_state_available_in_a_refusal_proves_detachment() {
     for class in [
         ErrorClass::AttachmentNotFound,
         ErrorClass::VolumeNotFound,

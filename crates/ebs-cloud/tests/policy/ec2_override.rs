@@ -1,5 +1,5 @@
-//! The simulated EC2 with describes that a test can override, for stale reads and unusual states. All other calls are
-//! unchanged.
+//! The simulated EC2 with describes that a test can override, for stale reads and unusual states. All other calls pass
+//! through unchanged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -45,7 +45,7 @@ macro_rules! hide {
     )*};
 }
 
-/// Defines methods of the port that only forward the call.
+/// Defines port methods that only forward the call.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {$(
         async fn $name(&self $(, $argument: $type)*) -> Result<$reply> {
@@ -68,15 +68,15 @@ impl Ec2Override {
     }
 
     override_with! {
-        /// Edits every description of volumes from now on.
+        /// Edits every volume description from now on.
         override_volumes(volumes: Volume);
-        /// Edits every description of snapshots from now on.
+        /// Edits every snapshot description from now on.
         override_snapshots(snapshots: Snapshot);
-        /// Edits every description of modifications from now on.
+        /// Edits every modification description from now on.
         override_modifications(modifications: Modification);
-        /// Edits every status of volumes from now on.
+        /// Edits every volume status from now on.
         override_statuses(statuses: VolumeStatus);
-        /// Edits every list of zones from now on.
+        /// Edits every zone list from now on.
         override_zones(zones: Zone);
     }
 
@@ -89,7 +89,7 @@ impl Ec2Override {
         hide_modifications: override_modifications;
     }
 
-    /// Hides the dates of SageMaker's answers from now on.
+    /// Removes the dates from SageMaker's answers from now on.
     pub(crate) fn hide_dates_of_cluster_nodes(&self) {
         self.without_dates.store(true, Ordering::SeqCst);
     }

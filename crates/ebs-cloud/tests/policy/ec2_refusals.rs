@@ -1,4 +1,4 @@
-//! Temporary refusals of EC2: during a modification, on an instance that terminates, with fast restores.
+//! Temporary refusals of EC2: during a modification, while an instance terminates, and with fast restores.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
 
 /// EC2 may list the modification only later.
 #[tokio::test(start_paused = true)]
-async fn volume_in_modification_is_attached_when_it_ends() {
+async fn attach_waits_until_the_modification_ends() {
     for hidden in [0, 14] {
         let fixture = Fixture::new().await;
         let volume = modifying(&fixture, 40).await;
@@ -37,7 +37,7 @@ async fn volume_in_modification_is_attached_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_that_outlasts_an_attach_is_in_the_error() {
+async fn attach_error_names_the_modification_that_outlasts_it() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
@@ -64,7 +64,7 @@ async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instance_that_does_not_end_is_not_a_final_error() {
+async fn detach_from_a_hanging_instance_is_not_a_final_error() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 3600).await;
@@ -73,7 +73,7 @@ async fn instance_that_does_not_end_is_not_a_final_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_of_another_service_is_reported_as_such() {
+async fn detach_error_names_another_service_as_the_owner() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Unsupported, false);

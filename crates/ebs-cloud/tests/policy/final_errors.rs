@@ -1,4 +1,4 @@
-//! The proof before a creation is refused for good: a sidecar forgets the name after a final error.
+//! What the driver proves before it reports a final error for a creation, after which a sidecar forgets the name.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn refused_creation_finds_a_volume_of_another_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_creation_is_final_only_after_15_s_as_the_leader() {
+async fn creation_error_is_final_only_after_15_s_as_leader() {
     let fixture = Fixture::new().await;
     let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
     fixture.ec2.hide_volumes(14);
@@ -48,7 +48,7 @@ async fn refused_creation_is_final_only_after_15_s_as_the_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proven_absence_needs_no_describe_at_the_next_refusal() {
+async fn proven_absence_is_not_proven_again_for_each_refusal() {
     let fixture = Fixture::new().await;
     fixture.volume("other").await;
     fixture.pass(10).await;
@@ -60,7 +60,7 @@ async fn proven_absence_needs_no_describe_at_the_next_refusal() {
         assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::Unauthorized);
     }
     assert_eq!(describes(&fixture), before + 1);
-    // An object that may have been made since requires another describe.
+    // Once a volume may have been created, a refusal requires another describe.
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
@@ -68,7 +68,7 @@ async fn proven_absence_needs_no_describe_at_the_next_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_proof_ends_with_a_pause() {
+async fn absence_proof_expires_after_a_pause() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.unwrap_err();
@@ -80,7 +80,7 @@ async fn absence_proof_ends_with_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_describe_of_a_source_needs_proof_of_absence() {
+async fn refused_source_describe_is_not_final_without_proof() {
     let mut fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
@@ -130,7 +130,7 @@ async fn failed_describe_of_a_volume_is_not_a_final_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn encrypted_volume_of_a_later_token_is_found() {
+async fn encrypted_volume_with_a_later_token_is_found() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
     let twin = fixture.twin();
@@ -147,7 +147,7 @@ fn break_volumes(fixture: &Fixture) {
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
 }
 
-/// The volume has our name and cluster tags.
+/// The volume has our name tag and cluster tags.
 #[tokio::test(start_paused = true)]
 async fn volume_in_state_error_is_deleted_before_a_final_error() {
     let fixture = Fixture::new().await;
@@ -192,10 +192,10 @@ async fn broken_volume_found_by_name_is_deleted_if_it_is_ours() {
     assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
 }
 
-/// It proves nothing until 15 s after the volume was last known to exist, and nothing to a new leader. The same applies
-/// to snapshots.
+/// "Not found" is a proof only 15 s after the volume was last known to exist, and never for a new leader. The same
+/// applies to snapshots.
 #[tokio::test(start_paused = true)]
-async fn not_found_proves_nothing_for_a_new_volume() {
+async fn not_found_does_not_prove_deletion_of_a_new_volume() {
     for restarts in [false, true] {
         let (mut fixture, volume) = Fixture::with_volume().await;
         if restarts {
@@ -210,7 +210,7 @@ async fn not_found_proves_nothing_for_a_new_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_found_is_a_proof_for_an_old_volume() {
+async fn not_found_proves_deletion_of_an_old_volume() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.pass(20).await;
     fixture.twin().volumes.delete(&volume, &fixture.waiters).await.unwrap();
@@ -221,7 +221,7 @@ async fn not_found_is_a_proof_for_an_old_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_found_proves_nothing_for_a_new_snapshot() {
+async fn not_found_does_not_prove_deletion_of_a_new_snapshot() {
     let (mut fixture, volume) = Fixture::with_volume().await;
     for (n, restarts) in [(1, false), (2, true)] {
         let made = fixture.snapshot(&snapshot_spec(&format!("snap-{n}"), &volume)).await;
@@ -254,7 +254,7 @@ async fn snapshot_of_another_process_is_found_and_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undelivered_error_expires_with_a_change_of_the_leader() {
+async fn undelivered_error_expires_when_the_leader_changes() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     let wanted = snapshot_spec("snap", &volume);
@@ -305,7 +305,7 @@ async fn unknown_volume_type_is_sent_to_ec2_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_source_is_named_after_a_describe_by_name() {
+async fn missing_source_is_reported_only_after_a_describe_by_name() {
     let fixture = Fixture::new().await;
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();

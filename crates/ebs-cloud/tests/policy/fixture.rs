@@ -1,4 +1,4 @@
-//! A policy with its simulated EC2, and helpers of the tests.
+//! A policy over a simulated EC2, and functions that the tests share.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
     pub(crate) ec2: Arc<Ec2Override>,
     pub(crate) cloud: Arc<Cloud<Ec2Override>>,
-    /// The waiters of all operations. One waits for as long as the fixture lives.
+    /// The waiters of all operations. One of them waits as long as the fixture lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
 }
@@ -32,7 +32,7 @@ impl Fixture {
         Self::with(EngineConfig::default()).await
     }
 
-    /// Starts a process, and lets it run for a while.
+    /// Starts a process on a simulated EC2 and lets some time pass.
     pub(crate) async fn with(config: EngineConfig) -> Self {
         let sim = SimEc2::start(config).await.expect("an engine in memory starts");
         sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
@@ -45,14 +45,14 @@ impl Fixture {
         fixture
     }
 
-    /// Starts a process, and creates a volume in the zone of the machine's own instance.
+    /// Starts a process and creates a volume in the zone of the machine's own instance.
     pub(crate) async fn with_volume() -> (Self, VolumeId) {
         let fixture = Self::new().await;
         let volume = fixture.volume("pvc-1").await.id;
         (fixture, volume)
     }
 
-    /// Starts a process, and creates a volume in the zone of the returned node, the machine's own instance.
+    /// Starts a process and creates a volume in the zone of the machine's own instance, which is the returned node.
     pub(crate) async fn with_volume_and_node() -> (Self, VolumeId, NodeId) {
         let (fixture, volume) = Self::with_volume().await;
         let [node, _] = fixture.nodes().await;
@@ -69,7 +69,7 @@ impl Fixture {
         connect(&self.cloud, connection);
     }
 
-    /// Starts another process with the same EC2.
+    /// Replaces the process with a new one over the same EC2.
     pub(crate) fn restart(&mut self) {
         self.cloud = over(&self.ec2);
     }
@@ -105,7 +105,7 @@ impl Fixture {
         tokio::time::timeout(Duration::from_secs(600), made).await.expect("so many calls are made");
     }
 
-    /// Returns the number of calls of an action that EC2 accepted, with any answer.
+    /// Returns how many calls of the action EC2 carried out, even if their answer was lost.
     pub(crate) fn accepted(&self, action: Action) -> usize {
         let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));
         self.sim.calls().iter().filter(|c| c.action == action && accepted(c.error)).count()
@@ -140,7 +140,7 @@ impl Fixture {
         self.supersede(Action::ModifyVolume, grow).await;
     }
 
-    /// Grows the volume for the resizer and returns its size.
+    /// Expands the volume for the resizer and returns its size.
     pub(crate) async fn expand(&self, volume: &VolumeId, size: Gib) -> Result<Gib, CloudError> {
         expand(&self.cloud, volume, size, &self.waiters).await
     }
@@ -223,7 +223,7 @@ impl Fixture {
         over(&self.ec2)
     }
 
-    /// Creates another process with the same EC2. All sidecars have called it over one connection each for a while.
+    /// Creates another process over the same EC2. All sidecars have called it for a while, over one connection each.
     pub(crate) async fn old_leader(&self) -> Arc<Cloud<Ec2Override>> {
         let cloud = self.twin();
         connect(&cloud, ConnectionId::unique());
@@ -231,7 +231,7 @@ impl Fixture {
         cloud
     }
 
-    /// Creates another process with the same EC2, which has been the only leader for a while. Its clock is wrong by
+    /// Creates another process over the same EC2. It has been the only leader for a while, and its clock is wrong by
     /// `wrong` seconds.
     pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Ec2Override>> {
         let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
@@ -268,7 +268,7 @@ impl Fixture {
         self.sim.engine().call(call).await.expect("the instance can be terminated");
     }
 
-    /// Creates a volume without the policy.
+    /// Creates a volume directly in the simulator, without the policy.
     pub(crate) async fn stranger(&self, request: ebs_ec2::CreateVolume) -> VolumeId {
         self.sim.by_test().create_volume(&request).await.expect("a plain volume can be created").id
     }
@@ -332,7 +332,7 @@ pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
     VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
 }
 
-/// Returns the request that the policy would send for the spec, with another token.
+/// Returns the request that the policy would send for the specification, with another token.
 pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
     let size = spec.capacity.required.unwrap_or(spec.capacity.fallback);
     let place = ebs_ec2::Place::Zone(zone("us-west-2a"));
@@ -345,7 +345,7 @@ pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
     }
 }
 
-/// Grows the volume for the resizer and returns its size.
+/// Expands the volume for the resizer and returns its size.
 pub(crate) async fn expand(
     cloud: &Cloud<Ec2Override>,
     volume: &VolumeId,

@@ -20,7 +20,7 @@ async fn fixture() -> Fixture {
     fixture
 }
 
-/// Each attach describes the volume first, and does not describe an instance.
+/// Each attach describes the volume first and never describes an instance.
 #[tokio::test(start_paused = true)]
 async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
     let fixture = fixture().await;
@@ -44,7 +44,7 @@ async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_of_a_cluster_node_is_attached_elsewhere() {
+async fn volume_of_a_cluster_node_counts_as_attached_elsewhere() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     let [instance, _] = fixture.nodes().await;
@@ -57,7 +57,7 @@ async fn volume_of_a_cluster_node_is_attached_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_node_attach_errors_keep_ec2s_meaning() {
+async fn cluster_node_attach_errors_keep_the_meaning_of_ec2() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     let missing = CloudErrorKind::NotFound(Object::Volume(volume.id.clone()));
@@ -72,10 +72,10 @@ async fn cluster_node_attach_errors_keep_ec2s_meaning() {
     }
 }
 
-/// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean detached. Other refusals are
-/// errors.
+/// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean that nothing is attached.
+/// Other refusals are errors.
 #[tokio::test(start_paused = true)]
-async fn cluster_node_without_the_volume_is_detached() {
+async fn detach_from_a_cluster_node_without_the_volume_succeeds() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
@@ -87,9 +87,9 @@ async fn cluster_node_without_the_volume_is_detached() {
 }
 
 /// SageMaker's answer does not identify the detached attachment. Just after the start, a describe may show an earlier
-/// attachment, whose age proves nothing about a later one of another process.
+/// attachment. Its age proves nothing about a later one that another process made.
 #[tokio::test(start_paused = true)]
-async fn new_process_takes_no_attachment_age_from_describes() {
+async fn new_process_ignores_attachment_ages_in_describes() {
     let mut fixture = fixture().await;
     let times = TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() };
     let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
@@ -116,10 +116,10 @@ async fn new_process_takes_no_attachment_age_from_describes() {
     assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
 }
 
-/// Neither SageMaker's answer nor a describe shows when the attachment of this process began: the age of an earlier
+/// Neither SageMaker's answer nor a describe shows when the attachment of this process began, and the age of an earlier
 /// attachment proves nothing about it.
 #[tokio::test(start_paused = true)]
-async fn a_new_process_learns_no_age_of_its_undated_attachment() {
+async fn undated_attachment_gets_no_age_from_earlier_ones() {
     let mut fixture = fixture().await;
     let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
     let earlier = fixture.attach(&volume, &node).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_new_process_learns_no_age_of_its_undated_attachment() {
         if began.elapsed().as_secs() >= 14 {
             return;
         }
-        // Only the first describe after the detach lists an attachment: the earlier one.
+        // Only the first describe after the detach lists an attachment, and it is the earlier one.
         looks += u32::from(sim.count(Action::DetachClusterNodeVolume) > detaches);
         for attachments in volumes.iter_mut().map(|v| &mut v.attachments) {
             if looks != 1 {

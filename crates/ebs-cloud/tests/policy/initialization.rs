@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions};
 
-/// Shows every volume as initializing for `time` from now, with EC2's estimate if requested.
+/// Makes EC2 show every volume as initializing for `time` from now, with an estimate if requested.
 fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
     let end = Instant::now() + time;
     fixture.ec2.override_statuses(move |statuses| {
@@ -54,7 +54,7 @@ async fn estimated_end_determines_the_next_describe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initialization_without_an_estimate_polls_every_2_min() {
+async fn initialization_is_polled_every_2_min_without_estimate() {
     let (fixture, volume) = Fixture::with_volume().await;
     initializing(&fixture, Duration::from_secs(130), false);
     let error = fixture.await_initialized(&volume).await.unwrap_err();
@@ -89,9 +89,9 @@ async fn initialization_wait_ends_soon_after_its_last_waiter() {
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }
 
-/// The volume is described again after the longest interval.
+/// The driver describes the volume again after the longest interval.
 #[tokio::test(start_paused = true)]
-async fn absurd_estimate_is_treated_as_a_long_one() {
+async fn absurd_initialization_estimate_is_capped() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_statuses(|statuses| {
         for status in statuses {

@@ -1,4 +1,4 @@
-//! The IOPS of requests, with and without a known maximum of the zone.
+//! Which IOPS the driver requests, with and without a known maximum of the zone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, in_zone, spec};
 
-/// The results of a dry run without EC2's maximum.
+/// The answers to a dry run that do not name EC2's maximum.
 const NO_ANSWER: [ErrorClass; 4] =
     [ErrorClass::Throttled, ErrorClass::NotSent, ErrorClass::Ambiguous, ErrorClass::Unauthorized];
 
@@ -84,7 +84,7 @@ async fn maximum_in_a_refusal_is_used_at_once() {
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
     let volume = fixture.create(&gp3("pvc-1", 1000, 90_000)).await.unwrap();
     assert_eq!((volume.iops, asked(&fixture)), (Some(80_000), vec![Some(90_000), Some(80_000)]));
-    // The maximum is cached, like the result of a dry run.
+    // The driver caches the maximum, as it caches the result of a dry run.
     assert_eq!(fixture.create(&gp3("pvc-2", 1000, 90_000)).await.unwrap().iops, Some(80_000));
     assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
 }
@@ -96,7 +96,7 @@ fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32, times: u64) {
     fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(times)).expect("a rule");
 }
 
-/// This version does not know the limits of the type, so it cannot lower the IOPS, and must not retry forever.
+/// The driver does not know the limits of the type. It cannot lower the IOPS and must not retry forever.
 #[tokio::test(start_paused = true)]
 async fn maximum_of_an_unknown_type_is_an_error() {
     let fixture = Fixture::new().await;
@@ -106,7 +106,7 @@ async fn maximum_of_an_unknown_type_is_an_error() {
     assert_eq!(asked(&fixture), [Some(900_000)]);
 }
 
-/// A zone may have a lower maximum than most.
+/// A zone may have a lower maximum than most zones.
 #[tokio::test(start_paused = true)]
 async fn maximum_of_a_zone_below_the_usual_one_is_used() {
     let fixture = Fixture::new().await;
@@ -134,7 +134,7 @@ async fn growth_uses_the_maximum_in_a_refusal() {
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().iops, Some(80_000));
 }
 
-/// Only the volume's tags request more IOPS, so the refusal of the IOPS must not prevent the growth.
+/// Only the volume's tags request more IOPS, so EC2's refusal of the IOPS must not prevent the growth.
 #[tokio::test(start_paused = true)]
 async fn growth_continues_without_refused_iops() {
     for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
@@ -144,7 +144,7 @@ async fn growth_continues_without_refused_iops() {
         assert_eq!(fixture.expand(&volume.id, Gib(20)).await.unwrap(), Gib(20));
         assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");
         fixture.pass(60).await;
-        // IOPS in the request itself are an error.
+        // If the request itself has the IOPS, the refusal is an error.
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
         let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
         fixture.modify(&volume.id, &spec).await.unwrap_err();
@@ -152,8 +152,8 @@ async fn growth_continues_without_refused_iops() {
     }
 }
 
-/// After a burst of creations, CreateVolume's bucket is empty. A dry run that waited for its token would delay its own
-/// creation, and use the token of another one.
+/// A burst of creations empties CreateVolume's bucket. A dry run that waited there for a token would delay its own
+/// creation and take another creation's token.
 #[tokio::test(start_paused = true)]
 async fn dry_run_uses_no_token_that_creations_wait_for() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! Stale describes: a later one may show an earlier time than the one before.
+//! Stale describes: a later describe may show an earlier state than the one before it.
 
 use ebs_cloud::{Source, VolumeSpec};
 use ebs_ec2::{Action, Gib, VolumeId};
@@ -7,21 +7,22 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, snapshot_spec, spec};
 
-/// Makes the next describe of the kind show the state of `seconds` ago.
+/// Makes the next describe of this kind show the state of `seconds` ago.
 fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
     let rule = Rule::new(Effect::Stale { lag_ms: seconds * 1000 }).on(action).times(1);
     fixture.sim.faults().add(rule).expect("a rule");
 }
 
-/// Makes the simulator keep old states from now on. It keeps none before its first rule for stale describes.
+/// Makes the simulator keep old states from now on. Without this, it keeps none before its first rule for stale
+/// describes.
 fn keep_history(fixture: &Fixture) {
     let rule = Rule::new(Effect::Stale { lag_ms: 1 }).on("DescribeAvailabilityZones").times(1);
     fixture.sim.faults().add(rule).expect("a rule");
 }
 
-/// An object that this process deleted, or does not know, is missing at once.
+/// A read reports an object as missing at once if this process deleted it or does not know it.
 #[tokio::test(start_paused = true)]
-async fn new_object_is_not_missing_for_a_reader() {
+async fn new_object_is_found_although_describes_are_stale() {
     let (fixture, volume) = Fixture::with_volume().await;
     let source = fixture.volume("pvc-source").await;
     let snapshot = fixture.snapshot(&snapshot_spec("snap-a", &source.id)).await;
@@ -43,7 +44,7 @@ async fn new_object_is_not_missing_for_a_reader() {
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
 
-/// The next describe may be more stale than the first.
+/// The next describe may be staler than the first.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_disappears_again_is_not_taken_twice() {
     let (fixture, volume) = Fixture::with_volume().await;

@@ -22,14 +22,14 @@ async fn ids_in_pages_of(fixture: &Fixture, length: u32) -> Vec<VolumeId> {
     }
 }
 
-/// Pages of 1 to 4 entries are shorter than EC2's own.
+/// Pages of 1 to 4 entries are shorter than EC2's own pages.
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_list_every_managed_volume_once() {
     let fixture = Fixture::new().await;
     let mut made = BTreeSet::new();
     for n in 0..13 {
         made.insert(fixture.volume(&format!("pvc-{n}")).await.id);
-        // Some volumes have the same age.
+        // Some volumes get the same age.
         fixture.pass(n % 2).await;
     }
     let mut foreign = spec("foreign");
@@ -73,7 +73,7 @@ async fn invalid_page_token_is_rejected() {
     }
 }
 
-/// Only the account's own snapshots are listed.
+/// The driver lists only the account's own snapshots.
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_all_or_by_volume() {
     let fixture = Fixture::new().await;

@@ -26,7 +26,7 @@ fn throughput(throughput: u32) -> ModifySpec {
     ModifySpec { throughput: NonZeroU32::new(throughput), ..ModifySpec::default() }
 }
 
-/// Size, type, IOPS and throughput of a ModifyVolume request.
+/// The size, type, IOPS and throughput of a ModifyVolume request.
 type Asked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
 
 fn requests(fixture: &Fixture) -> Vec<Asked> {
@@ -56,7 +56,7 @@ async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
     assert_eq!(requests(&fixture), [(Some(20), None, Some(4000), Some(200))]);
 }
 
-/// A smaller size is not a change.
+/// The driver does not send a smaller size.
 #[tokio::test(start_paused = true)]
 async fn only_changed_properties_are_sent() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -71,7 +71,7 @@ async fn only_changed_properties_are_sent() {
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
-/// A key that is both deleted and set ends set.
+/// A key that is in both lists ends with its new value.
 #[tokio::test(start_paused = true)]
 async fn properties_change_first_then_tags_are_deleted_then_set() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -102,7 +102,7 @@ async fn tags_do_not_modify_and_an_empty_request_only_describes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tags_that_are_not_listed_yet_count() {
+async fn recent_tags_count_although_describes_are_stale() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     let ratio =
@@ -139,9 +139,10 @@ async fn modification_errors_keep_their_meaning() {
     }
 }
 
-/// A refused property is invalid: no tag was changed. A tag that is refused after a change of properties is Internal.
+/// If EC2 refuses a property, the request is invalid and no tag was changed. If EC2 refuses a tag after the properties
+/// have changed, the error is Internal.
 #[tokio::test(start_paused = true)]
-async fn invalid_argument_means_that_nothing_was_changed() {
+async fn invalid_argument_means_that_nothing_changed() {
     let (fixture, volume) = Fixture::with_volume().await;
     let tags = tags(&[("team", "storage")]);
     let spec = ModifySpec { tags: tags.clone(), ..throughput(90_000) };
@@ -204,7 +205,7 @@ async fn failed_modification_is_reported_with_ec2s_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn target_of_a_running_modification_is_not_the_size() {
+async fn expansion_succeeds_only_after_the_modification() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(modify_ms(30_000)).await;
     fixture.abandon_expand(&volume, Gib(10)).await;
@@ -216,7 +217,7 @@ async fn target_of_a_running_modification_is_not_the_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_of_another_process_is_followed() {
+async fn modification_of_another_process_is_awaited() {
     let fixture = Fixture::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     fixture.timing(modify_ms(20_000)).await;
@@ -268,7 +269,7 @@ async fn unknown_modification_state_delays_by_at_most_15_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_limit_error_has_the_next_possible_time() {
+async fn modification_limit_error_names_the_next_possible_time() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     fixture.expand(&volume.id, Gib(5)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Attaching without a describe first: the effects of refusals, also with another process.
+//! Attaching without a describe first, and what EC2's refusals cause, also with a second process.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn attach_is_sent_without_a_describe() {
     assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one describe shows it");
 }
 
-/// No device name is used twice.
+/// The driver never uses a device name twice.
 #[tokio::test(start_paused = true)]
 async fn instance_is_described_once_for_30_s_of_attaches() {
     let fixture = Fixture::new().await;
@@ -54,7 +54,7 @@ async fn instance_is_described_once_for_30_s_of_attaches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outdated_description_gives_no_device_name() {
+async fn device_name_is_not_chosen_from_a_stale_description() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (quick, slow) = (fixture.volume("a").await, fixture.volume("b").await);
@@ -70,7 +70,7 @@ async fn outdated_description_gives_no_device_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn name_in_use_leads_to_another_describe_and_name() {
+async fn attach_describes_again_when_the_name_is_in_use() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
@@ -100,7 +100,7 @@ async fn refused_attach_succeeds_if_the_volume_is_attached() {
     }
 }
 
-/// The device name is free again.
+/// A refused attach releases its device name.
 #[tokio::test(start_paused = true)]
 async fn attach_errors_keep_their_meaning() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -123,7 +123,7 @@ async fn attach_errors_keep_their_meaning() {
     ] {
         fixture.sim.fail_next(Action::AttachVolume, class, false);
         if matches!(class, ErrorClass::VolumeInUse | ErrorClass::IncorrectState) {
-            // The obstacle may have disappeared, so the attach is tried again.
+            // The driver retries once after such a refusal, because the obstacle may have disappeared.
             fixture.sim.fail_next(Action::AttachVolume, class, false);
         }
         let error = assert_error(fixture.attach(&volume, &node).await, kind);
@@ -144,9 +144,9 @@ async fn attach_fails_after_five_device_names_in_use() {
     assert_eq!(fixture.attach(&volume, &node).await.unwrap().device.as_str(), "/dev/xvdaf");
 }
 
-/// An attachment of another process counts when describes cannot be from before it.
+/// An attachment that this process did not make counts only once describes cannot predate it.
 #[tokio::test(start_paused = true)]
-async fn own_attachment_counts_at_once() {
+async fn own_attachment_is_reported_at_once() {
     let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
     let first = fixture.attach(&volume, &node).await.unwrap();
     let began = Instant::now();
@@ -177,9 +177,9 @@ async fn ended_attachment_in_a_stale_describe_is_not_reported() {
     assert_mentions(&error, &[&neighbour.to_string()]);
 }
 
-/// The attach time distinguishes them.
+/// The attach times distinguish the two attachments.
 #[tokio::test(start_paused = true)]
-async fn stale_earlier_attachment_is_not_the_new_one() {
+async fn stale_describe_of_an_earlier_attachment_proves_nothing() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
     let old = fixture.attach(&volume, &node).await.unwrap();
@@ -202,7 +202,7 @@ async fn attempt_after_a_lost_answer_describes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attachment_in_detach_is_not_reported() {
+async fn detaching_attachment_is_not_reported_as_attached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     let first = fixture.attach(&volume, &node).await.unwrap();
@@ -214,7 +214,7 @@ async fn attachment_in_detach_is_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attachment_detached_by_this_process_is_not_reported() {
+async fn attachment_that_this_process_detached_is_not_reported() {
     for restarted in [false, true] {
         let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
         let neighbour = fixture.neighbour().await;
@@ -261,7 +261,7 @@ async fn two_processes_attach_at_one_node_without_conflicts() {
     assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }
 
-/// Describes must show it for certain. The next attempt uses another device name.
+/// The driver detaches it only once describes certainly show it. The next attempt uses another device name.
 #[tokio::test(start_paused = true)]
 async fn stuck_attachment_of_another_process_is_detached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -278,7 +278,7 @@ async fn stuck_attachment_of_another_process_is_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_listed_at_two_nodes_is_an_error_with_both() {
+async fn error_names_both_nodes_of_a_volume_listed_twice() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, other] = fixture.nodes().await;
@@ -298,7 +298,7 @@ async fn volume_listed_at_two_nodes_is_an_error_with_both() {
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
 
-/// EC2 may carry it out within 15 s.
+/// EC2 may carry out an unanswered DetachVolume within 15 s.
 #[tokio::test(start_paused = true)]
 async fn attach_waits_for_an_unanswered_detach() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -306,7 +306,7 @@ async fn attach_waits_for_an_unanswered_detach() {
     fixture.pass(16).await;
     fixture.detach(&volume, &node).await.unwrap();
     fixture.pass(16).await;
-    // The orchestrator repeats the detach.
+    // The orchestrator repeats the detach, and EC2's answer is lost.
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
     let leaves = tokio::time::timeout(Duration::from_secs(1), fixture.detach(&volume, &node));
@@ -316,10 +316,10 @@ async fn attach_waits_for_an_unanswered_detach() {
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
 }
 
-/// The DetachVolume of a stuck attachment got no answer, so EC2 may carry it out within 15 s, even after the volume is
+/// The stuck attachment's DetachVolume got no answer. EC2 may carry it out within 15 s, even after the volume is
 /// attached.
 #[tokio::test(start_paused = true)]
-async fn stuck_attachment_is_not_reported_before_its_late_detach() {
+async fn reattach_waits_for_the_late_detach_of_a_stuck_attachment() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let rule = Rule::new(Effect::StuckAttaching).times(1);
     fixture.sim.faults().add(rule).expect("a rule");
@@ -338,9 +338,9 @@ async fn stuck_attachment_is_not_reported_before_its_late_detach() {
     assert_eq!(attachments.iter().map(|a| a.state.as_str()).collect::<Vec<_>>(), ["attached"]);
 }
 
-/// The memory keeps an attachment for a day, so a new connection of the attacher causes no wait.
+/// The driver remembers an attachment for a day, so it does not wait when the attacher uses a new connection.
 #[tokio::test(start_paused = true)]
-async fn attachment_made_hours_ago_counts_at_once() {
+async fn attachment_made_hours_ago_is_reported_at_once() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
     fixture.pass(23 * 3600).await;
@@ -350,7 +350,8 @@ async fn attachment_made_hours_ago_counts_at_once() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
-/// EC2 accepted the first AttachVolume, which holds its name. The second one is refused and must not release it.
+/// EC2 accepted the first AttachVolume, whose attachment holds its device name. EC2 refuses the second, which must not
+/// release the name.
 #[tokio::test(start_paused = true)]
 async fn refused_attach_keeps_the_name_of_an_accepted_one() {
     let fixture = Fixture::new().await;
@@ -376,7 +377,7 @@ async fn refused_attach_keeps_the_name_of_an_accepted_one() {
     assert_eq!((fixture.count(Action::AttachVolume), fixture.accepted(Action::AttachVolume)), (3, 2));
 }
 
-/// The cached description of the instance omits the detached volume.
+/// The driver removes the detached volume from the cached description of the instance.
 #[tokio::test(start_paused = true)]
 async fn name_of_a_detached_volume_is_free_at_once() {
     let fixture = Fixture::new().await;
@@ -385,7 +386,7 @@ async fn name_of_a_detached_volume_is_free_at_once() {
     let attach = async |n: usize| fixture.attach(&volumes[n], &node).await.expect("there is room").device;
     let first = attach(0).await;
     fixture.pass(60).await;
-    // Describes the instance with the first volume.
+    // This attach describes the instance again, while the first volume is still attached.
     attach(1).await;
     fixture.detach(&volumes[0], &node).await.unwrap();
     assert_eq!((attach(2).await, fixture.count(Action::DescribeInstances)), (first, 2));

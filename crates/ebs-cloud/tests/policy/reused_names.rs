@@ -1,4 +1,4 @@
-//! Names with earlier volumes: EC2 remembers their client tokens, and this process does not.
+//! Names that earlier volumes had: EC2 remembers their client tokens, but this process does not.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, assert_error, message_of, request, spec};
 
 const BOTH: [BurntToken; 2] = [BurntToken::Mismatch, BurntToken::OldReply];
 
-/// Returns an account in which the name had `times` volumes, the last one deleted a while ago, and a new process.
+/// Creates and deletes `times` volumes with the name, the last one a while ago. Returns the account with a new process.
 async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpec) -> Fixture {
     let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
     for _ in 0..times {
@@ -26,7 +26,7 @@ async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpe
 }
 
 #[tokio::test(start_paused = true)]
-async fn name_with_many_old_tokens_is_created_in_one_attempt() {
+async fn volume_is_created_once_despite_many_used_tokens() {
     for burnt_token in BOTH {
         let fixture = after_so_many(8, burnt_token, &spec("pvc-1")).await;
         let began = Instant::now();
@@ -37,9 +37,9 @@ async fn name_with_many_old_tokens_is_created_in_one_attempt() {
     }
 }
 
-/// An unusable key is the usual reason for a volume that vanishes, but not for a deleted one.
+/// A volume that vanishes usually has an unusable key. A volume that a client deleted does not.
 #[tokio::test(start_paused = true)]
-async fn encrypted_name_with_old_tokens_does_not_blame_its_key() {
+async fn encrypted_volume_is_created_despite_used_tokens() {
     for burnt_token in BOTH {
         let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
         let fixture = after_so_many(4, burnt_token, &wanted).await;
@@ -49,7 +49,7 @@ async fn encrypted_name_with_old_tokens_does_not_blame_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_volume_of_a_later_token_is_found() {
+async fn live_volume_with_a_later_token_is_found() {
     for burnt_token in BOTH {
         let mut fixture = after_so_many(4, burnt_token, &spec("pvc-1")).await;
         let live = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -60,7 +60,7 @@ async fn live_volume_of_a_later_token_is_found() {
     }
 }
 
-/// No second volume is made.
+/// The driver creates no second volume.
 #[tokio::test(start_paused = true)]
 async fn new_volume_that_is_not_listed_yet_is_awaited() {
     for burnt_token in BOTH {
@@ -80,7 +80,7 @@ async fn new_volume_that_is_not_listed_yet_is_awaited() {
     }
 }
 
-/// After the third loss the creation fails, because the next volume would be lost too.
+/// After the third loss, the creation fails, because the next volume would be lost too.
 #[tokio::test(start_paused = true)]
 async fn vanishing_volume_is_recreated_at_most_twice() {
     for (vanish, made) in [(2, true), (3, false)] {
@@ -105,9 +105,9 @@ async fn vanishing_volume_is_recreated_at_most_twice() {
     }
 }
 
-/// Waiting would prove nothing more to a process that has been the only leader for a while.
+/// A process that has been the only leader for a while would learn nothing more by waiting.
 #[tokio::test(start_paused = true)]
-async fn differing_volume_is_reported_at_once_by_an_old_leader() {
+async fn old_leader_reports_a_different_volume_at_once() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.stranger(ebs_ec2::CreateVolume { size: ebs_ec2::Gib(9), ..request(&spec("pvc-1"), "x") }).await;

@@ -1,4 +1,4 @@
-//! Fast restores, locks, Outposts, and snapshots with another process.
+//! Fast restores, locks and Outposts of snapshots, also with a second process.
 
 use ebs_cloud::{CloudErrorKind, Lock, LockEnd, LockMode, SnapshotFeatures, SnapshotSpec};
 use ebs_ec2::{Action, ConnectionId, ErrorClass, Limit, SnapshotId};
@@ -20,7 +20,7 @@ fn fast_restores(zones: &[&str]) -> SnapshotFeatures {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fast_restores_are_enabled_once_by_each_process() {
+async fn each_process_enables_fast_restores_once() {
     let (mut fixture, volume) = Fixture::with_volume().await;
     let (spec, features) = (snapshot_spec("snap-a", &volume), fast_restores(&["us-west-2a", "us-west-2b"]));
     for calls in [1, 2] {
@@ -43,10 +43,10 @@ async fn unknown_zone_is_refused_before_a_snapshot_is_made() {
     assert_eq!(fixture.mutations(), before);
 }
 
-/// If EC2 does not list the zones, EC2 checks them. The snapshot cannot be deleted, because it has fast restores in one
-/// of the zones.
+/// If EC2 does not list its zones, EC2 itself checks the requested ones. The snapshot cannot be deleted, because fast
+/// restores are enabled in one of them.
 #[tokio::test(start_paused = true)]
-async fn zone_without_fast_restores_is_in_the_error() {
+async fn error_names_the_zone_without_fast_restores() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.sim.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
     let features = fast_restores(&["us-west-2a", "us-east-9z", "us-east-9y"]);
@@ -64,7 +64,8 @@ async fn locked_or_used_snapshot_is_not_deleted() {
     assert_error(fixture.delete_snapshot(&id).await, CloudErrorKind::FailedPrecondition);
 }
 
-/// A snapshot with a lost answer counts as new. The lock of another snapshot is described first.
+/// A snapshot counts as new even if the answer to its creation was lost. The lock of any other snapshot is described
+/// first.
 #[tokio::test(start_paused = true)]
 async fn new_snapshot_is_locked_without_a_describe() {
     let (mut fixture, volume) = Fixture::with_volume().await;
@@ -80,13 +81,13 @@ async fn new_snapshot_is_locked_without_a_describe() {
     }
 }
 
-/// A snapshot of the region does not match.
+/// A snapshot that is stored in the region does not match the request.
 #[tokio::test(start_paused = true)]
 async fn local_snapshot_is_requested_with_its_outpost() {
     let (fixture, volume) = Fixture::with_volume().await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let local = SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume) };
-    // The simulated account does not have the Outpost.
+    // The creation fails because the simulated account has no such Outpost.
     fixture.snapshot(&local).await.unwrap_err();
     let asked = fixture.sim.calls().into_iter().find_map(|c| match c.request {
         Call::CreateSnapshot(request) => request.outpost_arn,
@@ -106,7 +107,7 @@ async fn snapshot_quota_is_limit_exceeded() {
     }
 }
 
-/// EC2 refuses the second snapshot because of the cooldown.
+/// EC2 refuses a second snapshot of the volume during the cooldown.
 #[tokio::test(start_paused = true)]
 async fn recent_snapshot_of_another_process_is_found() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -134,7 +135,7 @@ fn governance() -> SnapshotFeatures {
     SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() }
 }
 
-/// Its lock is refused later.
+/// EC2 refuses the lock after the other process has reported the snapshot.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_another_leader_reported_is_not_deleted() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -154,7 +155,7 @@ async fn snapshot_that_another_leader_reported_is_not_deleted() {
     assert_eq!((error.kind.clone(), fixture.snapshots().await), (CloudErrorKind::OutcomeUnknown, 1), "{error:?}");
 }
 
-/// EC2 may not find a snapshot everywhere right after it was taken.
+/// Right after EC2 took a snapshot, some of its calls may not find it.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     for action in [Action::LockSnapshot, Action::EnableFastSnapshotRestores] {
@@ -168,7 +169,7 @@ async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     }
 }
 
-/// A VolumeSnapshotClass without `outpostArn` allows every place.
+/// A VolumeSnapshotClass without `outpostArn` allows any storage location.
 #[tokio::test(start_paused = true)]
 async fn local_snapshot_matches_a_request_without_an_outpost() {
     let (fixture, volume) = Fixture::with_volume().await;

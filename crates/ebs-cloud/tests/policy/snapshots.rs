@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, assert_mentions, message_of, snapshot_spec};
 
-/// CreateSnapshot does not wait for the completion.
+/// CreateSnapshot returns before the snapshot is complete.
 #[tokio::test(start_paused = true)]
 async fn repeated_snapshot_is_the_same_snapshot_after_a_restart() {
     let (mut fixture, volume) = Fixture::with_volume().await;
@@ -75,7 +75,7 @@ async fn snapshot_that_is_not_listed_yet_is_not_taken_twice() {
     }
 }
 
-/// The answer of CreateSnapshot was lost, so no client knows the snapshot. The error names it.
+/// The answer to CreateSnapshot was lost, so no client knows the snapshot. The error names it.
 #[tokio::test(start_paused = true)]
 async fn failed_snapshot_of_this_process_is_deleted() {
     let (fixture, volume) = Fixture::with_volume().await;
@@ -104,7 +104,7 @@ async fn failed_snapshot_of_another_process_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_snapshots_of_one_name_are_listed_in_the_error() {
+async fn error_lists_several_snapshots_with_the_name() {
     let (fixture, volume) = Fixture::with_volume().await;
     let spec = snapshot_spec("snap-a", &volume);
     let first = fixture.snapshot(&spec).await.unwrap();
@@ -120,7 +120,7 @@ async fn several_snapshots_of_one_name_are_listed_in_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_source_volume_is_named() {
+async fn error_names_the_missing_source_volume() {
     let fixture = Fixture::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     assert_error(

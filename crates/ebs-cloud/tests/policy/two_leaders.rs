@@ -1,4 +1,4 @@
-//! Two controllers that modify one volume: the lease of the resizer has just moved.
+//! Two controllers that modify one volume, just after the resizer's lease has moved.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn volume(fixture: &Fixture) -> Volume {
     fixture.cloud.volumes.get(&volume.id).await.expect("it exists")
 }
 
-/// Makes describes show this volume as it is now for 14 s, without later modifications.
+/// Makes describes show the volume in its current state for 14 s, without later modifications.
 async fn freeze(fixture: &Fixture, id: &VolumeId) {
     let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it exists"));
     let is_past = move || began.elapsed() < Duration::from_secs(14);
@@ -46,7 +46,7 @@ async fn modify(fixture: &Fixture, id: &VolumeId, spec: &ModifySpec) -> Volume {
     fixture.modify(id, spec).await.expect("it can be modified")
 }
 
-/// Modifies the volume as the previous leader does.
+/// Modifies the volume directly in the simulator, as a previous leader would.
 async fn old_leader_sets_iops(fixture: &Fixture, id: &VolumeId, iops: u32) {
     let request =
         ModifyVolume { volume: id.clone(), size: None, volume_type: None, iops: Some(iops), throughput: None };
@@ -57,9 +57,9 @@ async fn truth(fixture: &Fixture, id: &VolumeId) -> ebs_sim::api::SimVolume {
     fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it exists")
 }
 
-/// A property that is omitted from the request, because it seems to be set already, needs a proof too.
+/// The driver needs a proof even to omit a property that seems to be set already.
 #[tokio::test(start_paused = true)]
-async fn new_leader_reverts_a_recent_change_of_the_previous_one() {
+async fn new_leader_overrides_a_recent_change_of_the_previous_one() {
     for throughput in [None, NonZeroU32::new(250)] {
         let fixture = Fixture::new().await;
         let volume = volume(&fixture).await;
@@ -72,9 +72,9 @@ async fn new_leader_reverts_a_recent_change_of_the_previous_one() {
     }
 }
 
-/// The lease of the volume modifier moves to a process that has served the resizer for long.
+/// The lease of the volume modifier moves to a process that has long served the resizer.
 #[tokio::test(start_paused = true)]
-async fn new_leader_of_the_volume_modifier_reverts_a_change() {
+async fn new_volume_modifier_leader_overrides_a_recent_change() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.cloud.record_request(Sidecar::Resizer, Some(ConnectionId::unique()));
@@ -89,7 +89,7 @@ async fn new_leader_of_the_volume_modifier_reverts_a_change() {
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
 
-/// EC2 may carry out the previous leader's calls for a while after the lease has moved.
+/// After the lease has moved, EC2 may still carry out the previous leader's calls for a while.
 #[tokio::test(start_paused = true)]
 async fn late_change_of_the_previous_leader_does_not_win() {
     for (action, old_spec, new_spec) in
@@ -131,9 +131,9 @@ async fn old_leader_modifies_at_once() {
     }
 }
 
-/// A describe may still show an earlier modification with the same targets.
+/// A stale describe may still show an earlier modification with the same targets.
 #[tokio::test(start_paused = true)]
-async fn earlier_modification_with_equal_targets_is_not_new() {
+async fn earlier_modification_with_same_targets_does_not_count() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
@@ -154,9 +154,9 @@ async fn earlier_modification_with_equal_targets_is_not_new() {
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
 }
 
-/// The next request waits for the modification, and does not repeat it.
+/// The new leader's request waits for the running modification and does not repeat it.
 #[tokio::test(start_paused = true)]
-async fn growth_by_the_previous_leader_is_followed() {
+async fn new_leader_waits_for_growth_by_the_previous_one() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
@@ -174,7 +174,7 @@ async fn growth_by_the_previous_leader_is_followed() {
     assert_eq!(fixture.accepted(Action::ModifyVolume), before + 1);
 }
 
-/// EC2 shows the target size at once, and the modification possibly later.
+/// EC2 shows the target size at once, but may show the modification later.
 #[tokio::test(start_paused = true)]
 async fn new_process_does_not_report_unfinished_growth() {
     let mut fixture = Fixture::new().await;
@@ -195,9 +195,9 @@ async fn new_process_does_not_report_unfinished_growth() {
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// EC2 never shrinks a volume.
+/// A new leader need not wait for the previous one, because EC2 never shrinks a volume.
 #[tokio::test(start_paused = true)]
-async fn growth_at_a_new_leader_is_requested_at_once() {
+async fn new_leader_requests_growth_at_once() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The zone of a volume when some zones do not support it.
+//! How the driver chooses a volume's zone when some zones do not support the volume.
 
 use ebs_cloud::{CloudErrorKind, Source, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass, IopsRequest, VolumeType};
@@ -45,7 +45,7 @@ async fn zone_without_the_volume_type_is_skipped_by_the_retry() {
     }
 }
 
-/// If the request allows only one zone, the message offers no other zone.
+/// If the request allows only one zone, the message does not offer another.
 #[tokio::test(start_paused = true)]
 async fn message_offers_another_zone_only_if_it_is_allowed() {
     let fixture = Fixture::new().await;
@@ -56,7 +56,7 @@ async fn message_offers_another_zone_only_if_it_is_allowed() {
     }
 }
 
-/// The zone of a clone is fixed, so the StorageClass has to change.
+/// A clone must be in its source's zone, so the user must change the StorageClass.
 #[tokio::test(start_paused = true)]
 async fn clone_in_a_zone_without_its_type_is_invalid() {
     let fixture = without("io2").await;
@@ -81,7 +81,7 @@ async fn second_round_tries_each_full_zone_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unavailable_zone_is_not_chosen() {
+async fn unavailable_zone_is_never_chosen() {
     let fixture = Fixture::new().await;
     fixture.ec2.override_zones(|zones| {
         zones.iter_mut().filter(|z| z.name.as_str() != "us-west-2b").for_each(|z| z.available = false)

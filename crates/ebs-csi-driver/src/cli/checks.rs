@@ -113,7 +113,8 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     }
 }
 
-/// Parses the lists. Without any entry it returns an empty list, which is an error only when a source is needed.
+/// Parses the lists. Lists without entries give an empty list, which is an error only later, in a process that needs a
+/// source.
 fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     if lists.iter().all(String::is_empty) {
         return Ok(Vec::new());
@@ -127,7 +128,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         .map_err(|error| Refused::new(chain(&error)))?;
     let state_dir = match platform {
         Platform::Linux => Some(state_dir(node, endpoint)?),
-        // Windows itself keeps all state that must survive a restart.
+        // Windows itself stores all state that must survive a restart.
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());

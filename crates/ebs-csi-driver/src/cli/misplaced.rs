@@ -1,9 +1,9 @@
-//! The error about a flag of another mode.
+//! The error about a flag that only other modes have.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Adds the modes that have the flag, and drops clap's advice to put it behind `--`, which no mode accepts.
+/// Adds the modes that have the flag. Removes clap's advice to put the flag after `--`, which no mode accepts.
 pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

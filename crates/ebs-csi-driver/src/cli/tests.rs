@@ -17,7 +17,7 @@ fn job(line: &str) -> Result<Job, Refused> {
     flags.check()
 }
 
-/// Settings of a mode that serves CSI.
+/// Returns the settings of a mode that serves CSI.
 fn checked(line: &str) -> Result<DriverSettings, Refused> {
     match job(line)? {
         Job::Serve(settings) => Ok(*settings),
@@ -46,7 +46,7 @@ fn help_of_each_mode_is_as_reviewed() {
 }
 
 #[test]
-fn missing_mode_means_all() {
+fn mode_defaults_to_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
         assert_eq!(read(line).expect(line).role, Role::Driver(Mode::All));
     }
@@ -57,7 +57,7 @@ fn missing_mode_means_all() {
     assert!(Flags::read([]).is_ok());
 }
 
-/// The labeler and the hook take the flags of all modes, the labeler also takes the AWS flags, and neither serves CSI.
+/// The labeler and the hook take the flags of all modes. The labeler also takes the AWS flags. Neither serves CSI.
 #[test]
 fn labeler_and_hook_do_not_serve_csi() {
     let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()

@@ -33,11 +33,11 @@ impl System {
 
 pub(crate) type Service = NodeService;
 
-/// How long shutdown waits, after the drain, until the register of volumes is written. The next stage of a volume
-/// restores an entry that was not written in time.
+/// How long shutdown waits, after the drain, for the register of volumes to be written. If an entry is not written in
+/// time, the volume's next NodeStageVolume call restores it.
 const LAST_NOTES: Duration = Duration::from_secs(2);
 
-/// Waits, with a timeout, for background work of the node service.
+/// Waits for background work of the node service, at most [`LAST_NOTES`].
 pub(crate) async fn finish(node: &Service) {
     if !node.register_written(LAST_NOTES).await {
         tracing::warn!("register of volumes not written: the state directory does not respond");
@@ -62,7 +62,7 @@ pub(crate) async fn build(
     let NodeParts { driver, machine, operations, metrics } = parts;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
-    // It reads the state directory, which may hang.
+    // Use a blocking thread: `Mounter::new` reads the state directory, which may be hung.
     let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("inspect this machine")?;
     let mounter = mounter.context("start the node service")?;
     let (instance_id, mounts_below) = (metadata.node.to_string(), settings.mounts_below.clone());
@@ -74,7 +74,7 @@ pub(crate) async fn build(
     Ok(node)
 }
 
-/// Returns true also where the kernel does not report capabilities.
+/// Returns whether the process has CAP_SYS_ADMIN, and true if the kernel does not report capabilities.
 fn may_mount() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -91,7 +91,7 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     })
 }
 
-/// Shows unhealthy volumes and volumes that have not grown on the page of metrics.
+/// Exports unhealthy volumes, and volumes whose file system has not grown, as metrics.
 fn show_volumes(node: &NodeService, metrics: &Metrics) {
     let (unhealthy, not_grown) = (node.clone(), node.clone());
     let ill =

@@ -1,5 +1,5 @@
-//! The node service over the storage of a Windows machine: its own, or, for a process in a container, the storage
-//! behind csi-proxy.
+//! The node service over a Windows machine's storage. A host process uses the storage directly, a process in a
+//! container uses it over csi-proxy.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::cli::NodeSettings;
 /// The directory in which the kubelet keeps staged and published volumes.
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
-/// The machine below the node service. Test programs use one in memory.
+/// The machine below the node service. Test programs use a simulated one in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct System {
     host: Made<dyn Host>,
     own: Made<dyn SpaceHost>,
 }
 
-/// Creates a part of the machine when it is needed. An error ends the program with this text.
+/// Creates a part of the machine when the driver needs it. An error ends the program with this text.
 type Made<T> = fn() -> Result<Arc<T>, String>;
 
 impl System {
@@ -36,8 +36,8 @@ impl System {
         Self { host: || Ok(Arc::new(windows_host(true))), own: || Ok(Arc::new(Win32)) }
     }
 
-    /// Returns another machine: the whole of it for a host process, and the part that a container sees in addition to
-    /// csi-proxy.
+    /// Returns a test program's machine. `host` makes the machine for a host process. `own` makes the part that a
+    /// container sees in addition to csi-proxy.
     #[must_use]
     pub const fn made_by(host: Made<dyn Host>, own: Made<dyn SpaceHost>) -> Self {
         Self { host, own }
@@ -49,8 +49,8 @@ pub(crate) type Service = CsiNode<WindowsNode>;
 /// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
 
-/// Builds the node service. Windows disks have no EBS statistics, and Windows does not report damaged file systems, so
-/// that it adds no metrics.
+/// Builds the node service. It adds no metrics, because Windows disks have no EBS statistics and Windows does not
+/// report damaged file systems.
 ///
 /// # Errors
 /// The machine's storage cannot be reached.

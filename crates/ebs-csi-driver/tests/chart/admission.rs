@@ -1,4 +1,4 @@
-//! Tests on a real API server which pods the sample admission policy for Windows nodes rejects and accepts.
+//! Tests which pods the sample admission policy for Windows nodes rejects and accepts, on a real API server.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use crate::chart;
 use crate::on_a_cluster::{make_namespaces, path};
 
-/// How long an API server may take to enforce a policy after accepting it.
+/// How long an API server may take to enforce a policy after it has accepted the policy.
 const HEEDED: Duration = Duration::from_secs(60);
 const LEADS_TO_PIPES: &str = "a hostPath leads to the pipes of csi-proxy";
 const IS_HOST_PROCESS: &str = "host processes are for these accounts";
-/// Namespace and service account that the sample allows.
+/// The namespace and service account that the sample permits to use csi-proxy's pipes and host processes.
 const ALLOWED: (&str, &str) = ("kube-system", "ebs-csi-node-sa");
 
-/// Windows resolves each path to a pipe of csi-proxy, or to a directory above one.
+/// Paths that Windows resolves to a pipe of csi-proxy, or to a directory above one.
 const REFUSED: [&str; 22] = [
     r"\\.\pipe\csi-proxy-disk-v1",
     r"\\.\pipe\csi-proxy-filesystem-v2alpha1",
@@ -57,7 +57,7 @@ const TAKEN: [&str; 10] = [
     r"c:\",
 ];
 
-/// Returns a pod of the account with this content in its specification.
+/// Returns a pod of the service account with these fields in its spec.
 fn pod(account: (&str, &str), with: &Value) -> Value {
     let mut spec = json!({ "serviceAccountName": account.1, "nodeSelector": { "kubernetes.io/os": "windows" },
                            "containers": [{ "name": "c", "image": "x" }] });
@@ -129,7 +129,8 @@ async fn admission_sample_rejects_pipes_and_host_processes() -> anyhow::Result<(
     let windows = json!({ "windowsOptions": { "hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM" } });
     let container = json!({ "name": "h", "image": "x", "securityContext": windows });
     let of_pod = json!({ "hostNetwork": true, "securityContext": windows });
-    // The API server itself requires host processes in all containers, and the node's network.
+    // Set both for all containers: the API server rejects a pod that mixes host processes with others or lacks
+    // `hostNetwork`.
     let of_containers = json!({ "hostNetwork": true, "containers": [container], "initContainers": [{ "name": "i", "image": "x", "securityContext": windows }] });
     for with in [of_pod, of_containers] {
         for account in others {

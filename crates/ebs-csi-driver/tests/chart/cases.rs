@@ -1,4 +1,4 @@
-//! The corpus in `cases.txt`. The head of that file describes the format.
+//! The test cases in `cases.txt`. The top of that file describes its format.
 
 use anyhow::{Context, bail};
 
@@ -13,15 +13,15 @@ pub(crate) struct Case {
     pub(crate) title: String,
     /// YAML.
     pub(crate) values: String,
-    /// What `--api-versions` names.
+    /// The values of `--api-versions`.
     pub(crate) apis: Vec<String>,
-    /// [`DEFAULT_KUBERNETES`] if not set.
+    /// The version of Kubernetes, [`DEFAULT_KUBERNETES`] if not set.
     pub(crate) kubernetes: Option<String>,
-    /// `ebs` if not set.
+    /// The name of the release, `ebs` if not set.
     pub(crate) release: Option<String>,
-    /// Part of the error that rejects the values.
+    /// A part of the error with which Helm rejects the values.
     pub(crate) refused: Option<String>,
-    /// The values remove something that Kubernetes requires. They render, and an API server rejects the objects and
+    /// The values remove a field that Kubernetes requires. Helm renders them, but an API server rejects the objects and
     /// names the field.
     pub(crate) is_incomplete: bool,
     pub(crate) expectations: Vec<Expectation>,
@@ -29,7 +29,7 @@ pub(crate) struct Case {
 
 #[derive(Debug)]
 pub(crate) struct Expectation {
-    /// Line in `cases.txt`, from 1.
+    /// Line number in `cases.txt`, from 1.
     pub(crate) line: usize,
     /// `Kind/name`.
     pub(crate) object: String,
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// Returns the cases of the file and the cases generated from the values.
+/// Returns the cases of the file and the cases that are generated from the chart's values.
 pub(crate) fn all() -> anyhow::Result<Vec<Case>> {
     let mut cases = written()?;
     cases.extend(crate::values::generated()?);

@@ -1,5 +1,5 @@
-//! Migration from the reference's chart and back, by Helm on a real API server. `reference/` replaces that chart: it
-//! renders the objects that a release of it leaves in a cluster.
+//! Migration from the reference's chart and back, by Helm on a real API server. The chart in `reference/` replaces the
+//! reference's chart: it renders the objects that a release of that chart leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chart;
 use crate::on_a_cluster::{Release, path};
 
-/// The name in the reference's documentation.
+/// The release name in the reference's documentation.
 const RELEASE: &str = "aws-ebs-csi-driver";
 const POLICY: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/ebs-csi-node-restrict-to-own-node";
@@ -31,7 +31,7 @@ async fn objects(release: &Release) -> anyhow::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Returns the identities of objects, which differ after a replacement.
+/// Returns the UIDs of objects, which differ after a replacement.
 async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(String, Value)>> {
     let mut found = Vec::new();
     for path in paths {
@@ -40,9 +40,9 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
     Ok(found)
 }
 
-/// An upgrade from the reference's chart, with the values of its release, changes every object in place: no immutable
-/// field prevents it, and the CSIDriver, the StorageClasses and all others keep their identity. After a rollback the
-/// objects are the reference's again.
+/// An upgrade from the reference's chart, with the values of its release, changes every object in place. No immutable
+/// field prevents the upgrade, and all objects, such as the CSIDriver and the StorageClasses, keep their UIDs. A
+/// rollback restores the reference's objects.
 #[tokio::test]
 async fn reference_upgrade_on_real_api_server_replaces_nothing() -> anyhow::Result<()> {
     let release = Release::new().await?;

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::{Outcome, all_pass, corpus};
 
-/// Splits a path as Windows compares it: without a scheme, in one case, and with separators normalised.
+/// Splits a path into components that compare as on Windows: without a scheme, in one case, and with separators
+/// normalised.
 fn components(path: &str) -> Vec<String> {
     let parts = path.split(['\\', '/']).filter(|part| !part.is_empty());
     parts.map(str::to_ascii_lowercase).collect()
@@ -25,8 +26,8 @@ fn named_paths(text: &str) -> Vec<Vec<String>> {
     drives.map(|(at, _)| components(&text[at - 1..ends(at)])).collect()
 }
 
-/// Returns the volume names of the mounts that cover a path which the container names. A mount of a host directory at
-/// its own path covers nothing.
+/// Returns the volume names of the mounts that cover a path in the container's arguments or environment. A mount of a
+/// host directory at its own path covers nothing.
 fn covering(pod: &Value, container: &Value) -> Vec<String> {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])

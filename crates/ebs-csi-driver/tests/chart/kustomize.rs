@@ -1,4 +1,5 @@
-//! The manifests for kustomize: each overlay builds what the chart renders, which a real API server accepts.
+//! The manifests for kustomize: each overlay builds the objects that the chart renders, and a real API server accepts
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     Ok(Rendered::parse(&text)?.all().to_vec())
 }
 
-/// Removes the sidecar images from an object, for comparison.
+/// Removes the sidecar images from an object, so that objects compare equal without them, and collects the images.
 fn without_sidecar_images(object: &mut Value, images: &mut BTreeSet<String>) {
     let containers = object.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
     for container in containers.into_iter().flatten().filter(|container| container["name"] != "ebs-plugin") {
@@ -69,7 +70,7 @@ fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
     objects
 }
 
-/// Each overlay equals the chart in `kube-system` except for its images, and it replaces all images.
+/// Each overlay equals the chart in `kube-system` except for the images, which it replaces completely.
 #[tokio::test]
 async fn overlay_equals_chart_with_images_of_its_registry() -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();

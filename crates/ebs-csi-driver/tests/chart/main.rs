@@ -1,5 +1,5 @@
-//! The Helm chart: Helm renders it over a corpus of values (`cases.txt`), and the tests check the parsed objects. The
-//! driver must accept the arguments of every container that starts it.
+//! The Helm chart: Helm renders it for many sets of values (`cases.txt`), and the tests check the parsed objects. The
+//! driver must accept the arguments of each of its containers.
 
 mod admission;
 mod cases;
@@ -25,7 +25,7 @@ use objects::Rendered;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(120);
-/// Helm processes that run at once.
+/// Number of Helm processes that run at once.
 const AT_ONCE: usize = 4;
 
 fn chart() -> PathBuf {
@@ -45,7 +45,7 @@ async fn run(
     Ok((status.code(), process.output()?))
 }
 
-/// Runs Helm. Returns its exit code and its complete output: the objects, or the error.
+/// Renders the chart with Helm. Returns Helm's exit code and its complete output: the objects, or the error.
 async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     let helm = std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM names no helm: eval \"$(scripts/setup test)\"")?;
     let dir = tempfile::tempdir()?;
@@ -64,11 +64,11 @@ async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     run(helm.into(), args, BTreeMap::from([("HOME".to_owned(), home)])).await
 }
 
-/// A case and Helm's result.
+/// A case and Helm's result for it.
 struct Outcome {
     case: Case,
     code: Option<i32>,
-    /// The objects, or the error.
+    /// The rendered objects, or the error.
     text: String,
 }
 
@@ -79,13 +79,13 @@ impl Outcome {
     }
 }
 
-/// Renders the whole corpus, once for all tests of this process.
+/// Renders all cases, once for all tests of this process.
 async fn corpus() -> anyhow::Result<&'static [Outcome]> {
     static CORPUS: OnceCell<Vec<Outcome>> = OnceCell::const_new();
     CORPUS.get_or_try_init(|| render_all(None)).await.map(Vec::as_slice)
 }
 
-/// Renders the cases, for this version of Kubernetes if given. Cases that name a version are then left out.
+/// Renders the cases. With a version of Kubernetes, uses it and leaves out the cases that name their own version.
 async fn render_all(kubernetes: Option<&str>) -> anyhow::Result<Vec<Outcome>> {
     let cases = cases::all()?.into_iter();
     let mut cases = cases.filter(|case| kubernetes.is_none() || case.kubernetes.is_none()).map(|mut case| {
@@ -136,7 +136,7 @@ async fn values_render_expected_objects_or_are_rejected() -> anyhow::Result<()> 
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
 }
 
-/// Chart, image and driver share the version of the workspace.
+/// Chart, image and driver have the version of the workspace.
 #[test]
 fn chart_has_version_of_workspace() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(chart().join("Chart.yaml"))?;
@@ -147,7 +147,7 @@ fn chart_has_version_of_workspace() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn driver_accepts_arguments_of_every_chart_container() -> anyhow::Result<()> {
-    // Most containers are equal in most cases.
+    // Most containers are the same in most cases, so check each only once.
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
     for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
@@ -163,7 +163,7 @@ async fn driver_takes(outcome: &Outcome, seen: &mut BTreeSet<Start>) -> anyhow::
         if !seen.insert((container.args.clone(), container.env.clone())) {
             continue;
         }
-        // The driver checks all arguments and then only prints its version.
+        // With `--version`, the driver checks all arguments and then only prints its version.
         let args = container.args.iter().map(OsString::from).chain(["--version".into()]).collect();
         let (code, wrote) = run(DRIVER.into(), args, container.env).await?;
         ensure!(code == Some(0), "{} {:?} ended with {code:?}: {wrote}", container.name, container.args);

@@ -12,7 +12,7 @@ pub(crate) struct Rendered(Vec<Value>);
 #[derive(Debug)]
 pub(crate) enum Check {
     Is(Value),
-    /// A list with this item, or a text with this part.
+    /// The field is a list with this item, or a text with this part.
     Has(Value),
     Lacks(Value),
     Absent,
@@ -23,7 +23,7 @@ pub(crate) enum Check {
 pub(crate) struct Container {
     pub(crate) name: String,
     pub(crate) args: Vec<String>,
-    /// Variables with a literal value in the pod. Variables that Kubernetes reads from elsewhere are left out.
+    /// Variables with a literal value in the pod. Variables that Kubernetes fills from other objects are left out.
     pub(crate) env: BTreeMap<String, String>,
 }
 
@@ -43,8 +43,10 @@ impl Check {
 }
 
 impl Rendered {
+    /// Parses the objects that Helm rendered.
+    ///
     /// # Errors
-    /// Invalid YAML, a duplicate object, or a duplicate key in a map.
+    /// The YAML is invalid, or has a duplicate object or a duplicate key in a map.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let objects: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| anyhow::anyhow!("not YAML: {error}"))?;
@@ -83,14 +85,14 @@ impl Rendered {
         &self.0
     }
 
-    /// Replaces `$(NAME)` as the kubelet does.
+    /// Returns the driver's containers, with `$(NAME)` replaced as the kubelet does.
     pub(crate) fn driver_containers(&self) -> anyhow::Result<Vec<Container>> {
         let pods = self.0.iter().filter_map(|object| at(object, "spec.template.spec.containers")?.as_array());
         let ours = pods.flatten().filter(|container| {
             let image = container["image"].as_str().unwrap_or_default();
             image.rsplit('/').next().is_some_and(|name| name.starts_with("aws-ebs-csi-driver:"))
         });
-        // Only the Windows driver knows Windows paths and flags.
+        // Skip the containers of Windows nodes: only the Windows driver accepts Windows paths and flags.
         ours.filter(|container| !container.to_string().contains("windows") && !container.to_string().contains("C:"))
             .map(container)
             .collect()
@@ -119,8 +121,8 @@ fn id(object: &Value) -> String {
     format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-/// A path has keys separated by dots. `[x]` is the list item whose `name` (or `key`) is x, or its index. `~` is a dot
-/// within a key.
+/// Returns the part of an object at a path. A path has keys separated by dots. `[x]` is the list item whose `name` (or
+/// `key`) is x, or its index. `~` stands for a dot within a key.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut found = object;
     for step in path.replace('[', ".[").split('.').filter(|step| !step.is_empty()) {

@@ -1,4 +1,4 @@
-//! The rendered chart on a real API server.
+//! Checks that a real API server accepts the rendered chart.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::cases::DEFAULT_KUBERNETES;
 use crate::{Outcome, all_pass, chart, corpus, render_all, run};
 
-/// Kinds of other projects, which the tests' API server does not know.
+/// Kinds that other projects define, which the tests' API server does not know.
 const OF_OTHERS: [&str; 4] = ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor"];
 
-/// Returns the path to POST an object of this kind, or `None` for kinds of other projects.
+/// Returns the path to which an object of this kind is posted, or `None` for kinds of other projects.
 pub(crate) fn path(object: &Value) -> anyhow::Result<Option<String>> {
     let kind = object["kind"].as_str().context("an object without a kind")?;
     if OF_OTHERS.contains(&kind) {
@@ -41,7 +41,8 @@ async fn minor(api: &KubeApi) -> anyhow::Result<u32> {
     minor.with_context(|| format!("{text:?} is not a version"))
 }
 
-/// Checks that the API server accepts an object in a strict dry run. With `may_lack`, the server may also reject the object for missing fields, by their names.
+/// Checks that the API server accepts an object in a strict dry run. With `may_lack`, the server may also reject the
+/// object if the error names missing fields.
 async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<()> {
     let Some(path) = path(object)? else { return Ok(()) };
     let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
@@ -54,7 +55,8 @@ async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Creates namespaces with the service account that pods need and that a Kubernetes controller would create.
+/// Creates namespaces, each with the service account that pods need. In a complete cluster, a Kubernetes controller
+/// creates this account.
 pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
     for name in ["kube-system", "nodes", "default"] {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -68,8 +70,8 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Validation is strict: no unknown field and no duplicate key. Where values remove something that Kubernetes requires,
-/// the server rejects exactly that field.
+/// Validation is strict: it allows no unknown field and no duplicate key. If the values remove a field that Kubernetes
+/// requires, the server rejects exactly that field.
 #[tokio::test]
 async fn real_api_server_accepts_every_object_of_corpus() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -82,7 +84,7 @@ async fn real_api_server_accepts_every_object_of_corpus() -> anyhow::Result<()> 
         for_another = render_all(Some(&version)).await?;
         &for_another
     };
-    // Most objects are equal in most cases.
+    // Most objects are the same in most cases, so check each only once.
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.case.refused.is_none()) {
@@ -100,7 +102,7 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Validation is strict.
+/// Checks the examples by a strict dry run.
 #[tokio::test]
 async fn real_api_server_accepts_every_example() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -136,7 +138,7 @@ async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
         if object["kind"] == "VolumeAttributesClass" && minor < 34 {
             continue;
         }
-        // Like kubectl for an object without a namespace.
+        // kubectl uses the default namespace for an object without one.
         if ["Pod", "PersistentVolumeClaim", "Deployment"].iter().any(|kind| object["kind"] == **kind) {
             object["metadata"]["namespace"] = json!("default");
         }
@@ -145,7 +147,7 @@ async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A release on its own cluster.
+/// A Helm release on its own cluster.
 pub(crate) struct Release {
     pub(crate) api: KubeApi,
     kubeconfig: OsString,
@@ -177,8 +179,8 @@ impl Release {
     }
 }
 
-/// The installed rights are those that the tests of `ebs-kubernetes` have. Helm's notes name the pods' labels, the AWS
-/// policies, and that the cluster serves no snapshots.
+/// Helm installs exactly the permissions with which the tests of `ebs-kubernetes` run. Helm's notes name the pods'
+/// labels and the AWS policies, and report that the cluster serves no snapshots.
 #[tokio::test]
 async fn helm_installs_tested_rights_and_leaves_nothing() -> anyhow::Result<()> {
     let release = Release::new().await?;

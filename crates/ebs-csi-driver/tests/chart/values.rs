@@ -1,5 +1,5 @@
-//! The chart's values: values.yaml and the schema agree, and the chart knows the reference chart's values. The corpus
-//! sets each value and has a case for each error message.
+//! The chart's values: values.yaml and the schema agree, and the schema has every value of the reference's chart. The
+//! cases set each value and cover each error message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ fn defaults() -> anyhow::Result<Value> {
     serde_saphyr::from_str(&text).context("values.yaml")
 }
 
-/// The paths that the schema knows: closed maps, and values.
+/// The paths in the schema: the maps that allow no other keys, and the values.
 #[derive(Default)]
 struct Places {
     closed: BTreeSet<String>,
@@ -73,12 +73,13 @@ impl Places {
         }
     }
 
-    /// Returns whether the path is a key of an earlier chart, which has any type and which a template rejects.
+    /// Returns whether the path is a key of an earlier chart. The schema allows such a key with any type, and a
+    /// template rejects it.
     fn is_old(&self, path: &str) -> bool {
         self.leaves.get(path).is_some_and(|part| *part == json!({})) && !CHECKED_BY_TEMPLATES.contains(&path)
     }
 
-    /// Returns the leaves that are set, and the keys that the schema does not know.
+    /// Returns the paths of the values that are set, and of keys that the schema does not know.
     fn set_in(&self, values: &Value) -> BTreeSet<String> {
         let mut set = BTreeSet::new();
         self.collect(values, "", &mut set);
@@ -97,7 +98,7 @@ fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Returns a document with a value at each of these paths.
+/// Returns a document with each value at its path.
 fn document<'a>(values: impl Iterator<Item = (&'a str, Value)>) -> Value {
     let mut document = Value::Object(Map::new());
     for (path, value) in values {
@@ -117,7 +118,7 @@ fn values_of(case: &Case) -> anyhow::Result<Value> {
     serde_saphyr::from_str(&case.values).with_context(|| format!("the values of {:?}", case.title))
 }
 
-/// Exceptions are values without a default and the keys of earlier charts.
+/// Values without a default and the keys of earlier charts are exempt.
 #[test]
 fn schema_and_values_file_list_the_same_values() -> anyhow::Result<()> {
     let (schema, defaults) = (schema()?, defaults()?);
@@ -184,7 +185,7 @@ async fn every_old_key_and_template_error_has_a_case() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the texts of `fail` in the templates, with their placeholders.
+/// Returns the messages of `fail` in the templates, with their placeholders.
 fn messages() -> anyhow::Result<Vec<String>> {
     let mut messages = Vec::new();
     for file in std::fs::read_dir(chart().join("templates"))? {
@@ -210,7 +211,7 @@ fn says(text: &str, message: &str) -> bool {
     })
 }
 
-/// The error names the path.
+/// The error names the path of the invalid value.
 #[tokio::test]
 async fn invalid_values_and_unknown_keys_are_rejected_by_path() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -243,7 +244,7 @@ async fn refusal(values: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Returns a value of a type that a part of the schema does not allow.
+/// Returns a value of a type that this part of the schema does not allow.
 fn of_wrong_type(part: &Value) -> Value {
     let allows = |wanted: &str| match &part["type"] {
         Value::Array(types) => types.iter().any(|each| each == wanted),
@@ -252,7 +253,8 @@ fn of_wrong_type(part: &Value) -> Value {
     if allows("boolean") || allows("object") { json!("wrong") } else { json!(true) }
 }
 
-/// Returns a value of the right type that a part of the schema forbids, or `None` if it forbids none.
+/// Returns a value of the right type that this part of the schema forbids, or `None` if it forbids no value of that
+/// type.
 fn out_of_bounds(part: &Value) -> Option<Value> {
     if let Some(least) = part["minimum"].as_i64() {
         return Some(json!(least - 1));
@@ -279,7 +281,8 @@ fn needed() -> Vec<String> {
     paths
 }
 
-/// Each required value is rejected by its path when it is null, and all of them together are reported at once.
+/// Helm rejects each required value by its path when the value is null. When all of them are null, Helm reports all of
+/// them at once.
 #[tokio::test]
 async fn null_in_required_value_is_rejected_by_path() -> anyhow::Result<()> {
     let paths = needed();
@@ -296,8 +299,8 @@ async fn null_in_required_value_is_rejected_by_path() -> anyhow::Result<()> {
     }))
 }
 
-/// When the values are explicit, the rendered chart does not depend on the APIs that Helm discovers. Volume attributes
-/// classes exist since Kubernetes 1.34, independent of discovery.
+/// With explicit values, the rendered chart does not depend on the APIs that Helm discovers. It uses volume attributes
+/// classes from Kubernetes 1.34 on, whatever Helm discovers.
 #[tokio::test]
 async fn explicit_values_render_the_same_without_api_discovery() -> anyhow::Result<()> {
     let apis = [
@@ -320,14 +323,14 @@ async fn explicit_values_render_the_same_without_api_discovery() -> anyhow::Resu
 }
 
 /// Returns cases that each remove the defaults of one part of the values, and one case that sets every value to an
-/// empty value. All of them render, and the driver accepts their arguments. An API server accepts the objects of the
-/// last case. Without the defaults, objects may lack required fields.
+/// empty value. Helm renders all of them, and the driver accepts their arguments. An API server accepts the objects of
+/// the last case only, because objects without their defaults may lack required fields.
 pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let (schema, defaults) = (schema()?, defaults()?);
     let needed = needed();
     let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in with_default(&defaults, "") {
-        // Leader election is on or off. Only the resizer may leave it unset.
+        // Leader election must be on or off. Only the resizer may leave it unset.
         let is_election = path.contains(".leaderElection") && !path.starts_with("sidecars.resizer.");
         if !needed.contains(&path) && !is_election {
             let part = path.split('.').take(if path.starts_with("sidecars.") { 2 } else { 1 }).collect::<Vec<_>>();
@@ -367,7 +370,8 @@ fn with_default(values: &Value, path: &str) -> Vec<String> {
 /// Returns `false`, 0 or an empty value of an allowed type, or `None` where such a value has another meaning in the
 /// chart.
 fn nothing(path: &str, part: &Value) -> Option<Value> {
-    // The chart requires a replica, a port and a node, and only one of two bounds or limits may be set at a time.
+    // Some values cannot be empty: the chart requires a replica, a port and a node, and allows only one of two bounds
+    // or limits at a time.
     let wanted = ["replicaCount", "healthPort", "minAvailable", "volumeAttachLimit", "enableLinux", "enableWindows"];
     if wanted.iter().any(|end| path.ends_with(end)) || part["enum"].is_array() {
         return None;

@@ -1,7 +1,7 @@
-//! The blocks of code in the documents.
+//! The code blocks in the documents.
 //!
-//! A block of shell commands begins with three backticks and `sh`, and the tests run it. A block that cannot run has a
-//! comment with the reason in the line before it: `<!-- not run: it needs a node of EC2 -->`.
+//! A block of shell commands begins with three backticks and `sh`, and the tests run it. If a block cannot run, the
+//! line before it has a comment with the reason: `<!-- not run: it needs a node of EC2 -->`.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use anyhow::{Context, ensure};
 
 use crate::repository;
 
-/// Documents of others, generated ones, and history.
+/// Documents that others wrote, generated documents, and the change log.
 const NOT_OURS: [&str; 3] = ["xtask", "target", "CHANGELOG.md"];
 const FENCE: &str = "```";
 const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
 
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Number of its first line, from 1.
+    /// Number of the block's first line in the document, from 1.
     pub(crate) line: usize,
     pub(crate) language: String,
-    /// The reason why the tests do not run it.
+    /// The reason why the tests do not run the block.
     pub(crate) not_run: Option<String>,
     pub(crate) text: String,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Block {
 /// A document with its blocks.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Relative to the repository.
+    /// Path relative to the repository.
     pub(crate) path: String,
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Returns all documents of the repository that people have written.
+/// Returns all documents of the repository that are written by hand.
 pub(crate) fn pages() -> anyhow::Result<Vec<Page>> {
     let mut pages = Vec::new();
     collect(&repository(), "", &mut pages)?;
@@ -83,7 +83,7 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// Only shell blocks may have a reason.
+/// Only shell blocks may have a reason not to run.
 #[test]
 fn every_block_has_language_and_every_skip_has_reason() -> anyhow::Result<()> {
     const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];

@@ -1,4 +1,4 @@
-//! Checks the documents: their shell blocks run, and `deploy/monitoring` queries only metrics that the driver has.
+//! Checks the documents: their shell blocks run, and `deploy/monitoring` queries only metrics that the driver serves.
 
 mod blocks;
 mod monitoring;

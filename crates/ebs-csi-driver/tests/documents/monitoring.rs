@@ -1,4 +1,4 @@
-//! Checks `deploy/monitoring` with promtool, and against the table of metrics, which is generated from the code.
+//! Checks `deploy/monitoring` with promtool, and against `docs/metrics.md`, which is generated from the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,12 +14,12 @@ const RULES: &str = "deploy/monitoring/alerts.yaml";
 const TESTS: &str = "deploy/monitoring/alerts.test.yaml";
 const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
 const BOUND: Duration = Duration::from_secs(600);
-/// Prefixes of our metrics.
+/// Prefixes of the driver's metrics.
 const PREFIXES: [&str; 2] = ["aws_ebs_csi_", "cloudprovider_aws_"];
-/// Labels that the scraper adds to every series.
+/// Labels that Prometheus adds to every series when it scrapes the driver.
 const OF_THE_TARGET: [&str; 6] = ["job", "instance", "namespace", "pod", "container", "node"];
 
-/// The series of the driver, each with its labels.
+/// The driver's metrics, each with its labels.
 struct Declared(BTreeMap<String, BTreeSet<String>>);
 
 impl Declared {
@@ -106,7 +106,8 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// promtool accepts the alerts as rules. Each fires in its case of `alerts.test.yaml`, and not before.
+/// promtool accepts the alerts as rules. Each alert fires in its case of `alerts.test.yaml`, and not before the
+/// expected time.
 #[tokio::test]
 async fn each_alert_fires_in_its_case_and_not_earlier() -> anyhow::Result<()> {
     let path = |file: &str| repository().join(file).display().to_string();
@@ -130,7 +131,7 @@ async fn each_alert_fires_in_its_case_and_not_earlier() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names are in an alert, its case, a panel of the dashboard or a variable of the dashboard.
+/// The alerts, their cases, and the panels and variables of the dashboard use only declared names.
 #[test]
 fn monitoring_uses_only_metrics_and_labels_of_driver() -> anyhow::Result<()> {
     let declared = Declared::read()?;
@@ -175,7 +176,7 @@ async fn every_dashboard_query_is_valid_promql() -> anyhow::Result<()> {
         .collect();
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("queries.yaml");
-    // JSON is YAML.
+    // promtool reads YAML, and JSON is valid YAML.
     let groups = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
     std::fs::write(&file, groups.to_string())?;
     let said = promtool(&["check", "rules", file.to_str().context("a path")?]).await?;

@@ -1,4 +1,4 @@
-//! The names in a PromQL expression: metrics with their selectors, and labels of groupings.
+//! Finds the names in a PromQL expression: metrics with their selectors, and labels of groupings.
 
 /// A metric that an expression selects, and the labels of its selector.
 #[derive(Debug, PartialEq, Eq)]

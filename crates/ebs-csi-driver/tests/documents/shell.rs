@@ -1,10 +1,10 @@
-//! Runs the shell blocks of the documents: all blocks of a page in one shell, like a reader.
+//! Runs the shell blocks of the documents: all blocks of a page in one shell, as a reader would run them.
 //!
-//! They run in an empty directory that shows the repository's files, with the results of `make build` and
-//! `scripts/setup test` in `PATH`. The driver, the simulator, promtool and the AWS CLI on the simulator are the real
-//! ones. The programs in `stand-ins/` check commands that need a cluster, an account or minutes, and their heads
-//! describe how far: `helm install` renders, `aws` checks its arguments against EC2's own models, and `make` prints its
-//! recipe.
+//! The blocks run in an empty directory that shows the repository's files, with the results of `make build` and
+//! `scripts/setup test` in `PATH`. The driver, the simulator and promtool are the real programs, and the real AWS CLI
+//! calls the simulator. The programs in `stand-ins/` check commands that need a cluster, an account or minutes, and the
+//! top of each program describes what it checks: `helm install` renders, `aws` checks its arguments against EC2's own
+//! models, and `make` prints its recipe.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,12 +24,12 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/stand-ins");
 /// Timeout of a page. Most pages take seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(900);
-/// Pages that run at once.
+/// Number of pages that run at once.
 const AT_ONCE: usize = 3;
 /// Prefixes of the repository paths that blocks name.
 const FOLDERS: [&str; 10] =
     ["charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "simulator/", "tests/", "windows/", "xtask/"];
-/// Stops all processes of a page at its end.
+/// Stops all processes of a page when its shell exits.
 const HEAD: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
 
 fn path_variable() -> anyhow::Result<OsString> {
@@ -63,7 +63,7 @@ async fn bash(args: &[&str], dir: &Path) -> anyhow::Result<(bool, String)> {
         ("PATH".to_owned(), path_variable()?.into_string().ok().context("PATH is text")?),
         ("HOME".to_owned(), text(dir)),
         ("TMPDIR".to_owned(), text(dir)),
-        // Ignore the user's configuration.
+        // Make the tools ignore the user's configuration.
         ("AWS_CONFIG_FILE".to_owned(), text(&dir.join("no-config"))),
         ("AWS_SHARED_CREDENTIALS_FILE".to_owned(), text(&dir.join("no-credentials"))),
         ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned()),

@@ -1,4 +1,4 @@
-//! Chart values in the documents.
+//! Checks the chart values in the documents.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::blocks::pages;
 use crate::text_of;
 
-/// Prefixes of values that are named in full.
+/// Prefixes of chart values. A text that names a value in full begins with one of them.
 const ROOTS: [&str; 6] = ["controller.", "node.", "sidecars.", "image.", "defaultStorageClass.", "awsAccessSecret."];
 
 /// Returns the values that a text names in backticks, like `controller.region` and `node.selinux=true`.
@@ -15,13 +15,14 @@ fn named(text: &str) -> Vec<&str> {
     let is_path = |code: &&str| {
         ROOTS.iter().any(|root| code.starts_with(root))
             && code.chars().all(|c| c.is_ascii_alphanumeric() || "_.*".contains(c))
-            // Names of files have the same form.
+            // File names have the same form as values.
             && ![".md", ".rs", ".yaml", ".tpl"].iter().any(|extension| code.ends_with(extension))
     };
     codes.filter(is_path).collect()
 }
 
-/// Returns whether the values have such a key. `*` is any key, and an empty map or null may have any key.
+/// Returns whether the values have this key. `*` in the path stands for any key, and an empty map or null may have any
+/// key.
 fn has(values: &Value, path: &[&str]) -> bool {
     let [key, rest @ ..] = path else { return true };
     match values {
@@ -33,13 +34,13 @@ fn has(values: &Value, path: &[&str]) -> bool {
     }
 }
 
-/// Returns whether a schema without references allows the key.
+/// Returns whether the schema allows the key. The schema must not use references.
 fn allows(schema: &Value, path: &[&str]) -> bool {
     let [key, rest @ ..] = path else { return true };
     schema["properties"].get(*key).is_some_and(|below| allows(below, rest))
 }
 
-/// A value without a default is in the schema instead of `values.yaml`.
+/// Looks up each value in `values.yaml`, or in the schema if the value has no default.
 #[test]
 fn every_chart_value_in_documents_exists() -> anyhow::Result<()> {
     let values: Value = serde_saphyr::from_str(&text_of("charts/aws-ebs-csi-driver/values.yaml")?)?;

@@ -1,4 +1,4 @@
-//! The content of the image, which every way to build it produces.
+//! Checks the content of the image, which is the same for every way to build it.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ async fn image_contains_only_driver_and_listed_tools() -> anyhow::Result<()> {
     for (path, (mode, _)) in tree.iter().filter(|(_, (mode, _))| mode & KINDS != DIRECTORY) {
         let is_short = mode & KINDS == LINK && !path.contains('/');
         ensure!(is_short || places.iter().any(|place| path.starts_with(place)), "{path} has no place in the image");
-        // Everyone may read a file, and only root may write it. No file is set-user-id.
+        // Anyone may read a file, and only root may write it. No file is set-user-id.
         let permissions = mode & 0o7777;
         ensure!(mode & KINDS == LINK || [0o644, 0o755].contains(&permissions), "{path} has mode {permissions:o}");
     }
@@ -55,7 +55,7 @@ async fn image_contains_only_driver_and_listed_tools() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The assembly fails when a program is for another architecture.
+/// `deploy/image/assemble` fails when a program is for another architecture.
 #[tokio::test]
 async fn driver_for_another_architecture_is_rejected() -> anyhow::Result<()> {
     let place = OwnDir::new("image-")?;
@@ -78,8 +78,8 @@ fn image_contains_every_program_that_node_starts() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Dockerfile builds the image from the same files, by the same script, with the same settings, and with the
-/// compiler of the repository.
+/// The Dockerfile builds the image from the same files, with the same script and settings, and with the repository's
+/// compiler version.
 #[test]
 fn dockerfile_uses_files_and_settings_of_builder() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(repository().join("deploy/image/Dockerfile"))?;
@@ -100,7 +100,7 @@ fn dockerfile_uses_files_and_settings_of_builder() -> anyhow::Result<()> {
     let rust = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
     let base = format!("docker.io/library/rust:{}-bookworm AS build", rust.context("a channel")?);
     ensure!(build.contains(&base), "the first stage is not from {base}");
-    // The stage runs scripts of the repository, which make also runs.
+    // Both the Dockerfile's build stage and make run these scripts of the repository.
     for script in ["scripts/setup image", "deploy/image/build ", "deploy/image/assemble "] {
         ensure!(build.contains(script), "the first stage does not run {script}");
     }

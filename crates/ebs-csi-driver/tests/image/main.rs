@@ -1,5 +1,5 @@
-//! The container images: their content and their reproducible build. Needs the
-//! programs that `scripts/setup test` fetches.
+//! The container images: their content and their reproducible build. The tests need the programs that `scripts/setup
+//! test` fetches.
 
 mod contents;
 mod on_arm64;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use ebs_testkit::process::tool;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// The architecture of this machine, as Debian and OCI name it.
+/// This machine's architecture, as Debian and OCI name it.
 const HERE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 /// The programs of the image except the driver.
 const PROGRAMS: [&str; 8] = [
@@ -38,7 +38,7 @@ fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set; run eval \"$(scripts/setup test)\""))
 }
 
-/// Runs a script of the repository with the environment of this process and a fixed time of all files.
+/// Runs a script of the repository with the environment of this process and a fixed timestamp for all files.
 async fn script(path: &str, args: &[&str]) -> anyhow::Result<String> {
     variable("EBS_CRANE")?;
     let mut environment: BTreeMap<String, String> = std::env::vars().collect();
@@ -54,10 +54,10 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path that is text")
 }
 
-/// The files of an image by their paths: permissions, and the target of a link.
+/// The files of an image: permissions and, for a link, its target, by path.
 type Tree = BTreeMap<String, (u32, Option<PathBuf>)>;
 
-/// Assembles the files of an image with a program in place of the driver.
+/// Assembles the files of an image with this program as the driver.
 async fn assembled(architecture: &str, driver: &str, to: &Path) -> anyhow::Result<Tree> {
     script("deploy/image/assemble", &["--newer", "--plain", architecture, driver, text(to)?]).await?;
     let mut tree = Tree::new();

@@ -9,7 +9,7 @@ use ebs_testkit::run_dir::OwnDir;
 
 use super::{BOUND, PROGRAMS, Tree, assembled, text, variable};
 
-/// Assembles the image's files below the directory, with mke2fs in place of the driver.
+/// Assembles the image's files below the directory, with mke2fs as the driver.
 async fn with_any_driver(architecture: &str, to: &Path) -> anyhow::Result<Tree> {
     let packages = PathBuf::from(variable("EBS_IMAGE_PACKAGES")?).join(architecture);
     let names = std::fs::read_dir(&packages)?.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
@@ -20,7 +20,7 @@ async fn with_any_driver(architecture: &str, to: &Path) -> anyhow::Result<Tree> 
     assembled(architecture, text(&unpacked.join("sbin/mke2fs"))?, to).await
 }
 
-/// Returns the paths without the name of the machine type.
+/// Returns the paths, without the part that names the machine type.
 fn paths(tree: &Tree) -> BTreeSet<String> {
     let paths = tree.keys().map(|path| path.replace("x86_64", "M").replace("aarch64", "M"));
     paths.map(|path| path.replace("lib/M-linux-gnu", "lib")).filter(|path| !path.contains("ld-linux")).collect()
@@ -45,7 +45,7 @@ async fn arm64_image_has_files_of_amd64_and_its_tools_start() -> anyhow::Result<
     }
     for program in PROGRAMS {
         let path = format!("{}/{program}", root.display());
-        // All of them print their version for this argument. resize2fs then fails, and the error has its output.
+        // All of them print their version for this argument. resize2fs then fails, so its version is in the error.
         let said = tool(&qemu, &["-L", text(&root)?, &path, "-V"], BOUND).await;
         let said = said.unwrap_or_else(|error| format!("{error:#}"));
         ensure!(versions.iter().any(|version| said.contains(version)), "{path}: {said}");

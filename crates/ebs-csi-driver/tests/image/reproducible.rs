@@ -1,4 +1,4 @@
-//! The build of a release is reproducible, and its documents are complete.
+//! Checks that the build of a release is reproducible and that its documents are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{BOUND, HERE, repository, script, text, variable};
 
-/// Creates a small program that lists two crates as `cargo auditable` does.
+/// Creates a small program that lists two crates as dependencies in the form of `cargo auditable`.
 async fn driver(place: &Path) -> anyhow::Result<(String, [String; 2])> {
     let lock = std::fs::read_to_string(repository().join("Cargo.lock"))?;
     let version = |name: &str| {
@@ -86,7 +86,7 @@ async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
     ensure!(sums.lines().count() + 1 == first.len(), "{sums}");
     let checked = ["-c", "cd \"$1\" && sha256sum --check --strict SHA256SUMS", "sh", text(&one)?];
     tool("/bin/sh", &checked, BOUND).await?;
-    // The archive's licences have each text once, under the crates that it belongs to.
+    // The archive has each licence text once, under the crates that use it.
     let archive = one.join(named("linux-amd64.tar.gz"));
     let licences = ["-xzOf", text(&archive)?, "--wildcards", "*/THIRD-PARTY-LICENSES"];
     let licences = tool("/usr/bin/tar", &licences, BOUND).await?;
@@ -94,16 +94,16 @@ async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
     ensure!(licences.matches("Permission is hereby granted").count() >= 1, "{licences}");
     // Helm accepts the repacked chart.
     let chart = one.join(format!("aws-ebs-csi-driver-{version}.tgz"));
-    // Helm assumes an ancient cluster without an explicit version.
+    // Without an explicit version, Helm assumes an old version of Kubernetes.
     let render = ["template", "x", text(&chart)?, "--kube-version", "1.34.0"];
     let rendered = tool(&variable("EBS_TEST_HELM")?, &render, BOUND).await?;
     ensure!(rendered.contains(&format!("aws-ebs-csi-driver:v{version}")), "the chart asks for another image");
     Ok(())
 }
 
-/// A release needs an empty directory.
+/// A release is written only into an empty directory.
 #[tokio::test]
-async fn directory_with_other_files_is_left_alone() -> anyhow::Result<()> {
+async fn release_is_not_written_into_a_nonempty_directory() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
     std::fs::write(place.path().join("photographs"), "of the holidays")?;
     let driver = format!("{HERE}=/usr/bin/env");

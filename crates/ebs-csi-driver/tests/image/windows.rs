@@ -4,8 +4,9 @@ use ebs_testkit::run_dir::OwnDir;
 
 use super::{script, text};
 
-/// One index has an image for each version of Windows over its base, and each has the form and the settings of Windows'
-/// images. The same input gives the same digest. Bases and programs that do not fit are rejected.
+/// One index has an image for each version of Windows, built on that version's base image. Each image has the form and
+/// the settings of Windows images. The same input gives the same digest. The build rejects bases and programs that do
+/// not fit.
 #[tokio::test]
 async fn windows_images_fit_their_bases_in_a_registry() -> anyhow::Result<()> {
     let place = OwnDir::new("windows-")?;

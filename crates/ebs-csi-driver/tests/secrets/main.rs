@@ -1,5 +1,5 @@
-//! The driver writes no secret. Each secret that it receives contains a canary, all of its output is enabled, and
-//! everything that it wrote or answered is searched.
+//! Checks that the driver writes no secret. Each secret that the driver receives contains a canary, and all of the
+//! driver's output is enabled. The tests search everything that the driver writes or returns.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 
-/// Part of each secret, and of nothing else.
+/// A part of each secret that occurs nowhere else.
 const CANARY: &str = "cAnArY";
 
-/// Parts of signed requests that must not be written either.
+/// Parts of signed requests, which the driver must not write either.
 const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken=", "SecretAccessKey"];
 
 const BOUND: Duration = Duration::from_secs(120);
@@ -75,7 +75,7 @@ fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
         .env("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
-/// Everything that the driver has written or answered.
+/// Everything that the driver has written or returned.
 #[derive(Default)]
 struct Said(Vec<(String, String)>);
 
@@ -84,13 +84,13 @@ impl Said {
         self.0.push((what.to_owned(), text.into()));
     }
 
-    /// Adds an answer, with the text and details of a status.
+    /// Adds a response, or the text and details of a status.
     fn answer<T: Debug>(&mut self, rpc: &str, answer: Result<T, tonic::Status>) -> Option<T> {
         self.add(rpc, format!("{answer:?}"));
         answer.ok()
     }
 
-    /// Adds the log, the pages and the files of the driver, and the collector's data.
+    /// Adds the driver's log, pages and files, and the data that the collector received.
     async fn add_all_of(&mut self, world: &World, collector: &Collector) -> anyhow::Result<()> {
         let pages = Pages::of(world, 1).await?;
         for page in ["/metrics", "/healthz", "/readyz"] {
@@ -125,7 +125,7 @@ impl Said {
         Ok(())
     }
 
-    /// Checks that everything is enabled, so that the search would find the canaries.
+    /// Checks that the log contains these words. A search of an incomplete log would not find the canaries.
     fn log_is_complete(&self, words: &[&str]) -> anyhow::Result<()> {
         let log: String = self.0.iter().filter(|(what, _)| what == "the log").map(|(_, text)| text.as_str()).collect();
         for word in words {
@@ -135,7 +135,8 @@ impl Said {
     }
 }
 
-/// Returns the spans that the collector received, without the headers, which are meant for it.
+/// Returns the spans that the collector received, without the request headers: the driver sends the collector's own
+/// credentials in them.
 fn without_headers(collector: &Collector) -> anyhow::Result<String> {
     let messages = collector.messages()?;
     ensure!(
@@ -147,7 +148,7 @@ fn without_headers(collector: &Collector) -> anyhow::Result<String> {
     Ok(messages.iter().map(|message| format!("{:?}{:?}", message.resource, message.spans)).collect())
 }
 
-/// An HTTP server of this process that answers by method and path, and records the requests.
+/// An HTTP server in this process that answers by method and path, and records the requests.
 struct Answers {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -173,7 +174,7 @@ impl Answers {
         Ok(Self { address, asked, _serving: serving })
     }
 
-    /// Checks that a request contained the text.
+    /// Checks that the server received a request with the text.
     async fn was_shown(&self, text: &str) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         let seen = async {
@@ -185,7 +186,7 @@ impl Answers {
     }
 }
 
-/// Calls every RPC with secrets on a volume through its whole life, including a few calls that fail.
+/// Calls every RPC with secrets, for a volume from its creation to its deletion. A few of the calls fail.
 async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let access = Access::Mount("ext4".to_owned());
     let (mut controller, node) = (world.client().controller(), world.client().node());
@@ -288,8 +289,8 @@ async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> 
     Ok(())
 }
 
-/// All output of the driver is enabled. Its log, pages, traces, answers and files contain neither CSI secrets, nor AWS
-/// credentials of the environment, nor the content of suspect fields.
+/// The driver's log, pages, traces, responses and files contain neither CSI secrets, nor AWS credentials from the
+/// environment, nor the values of fields that may hold secrets. All output is enabled.
 #[test]
 fn secrets_of_requests_and_environment_are_not_written() {
     with_mounts(|| async {
@@ -323,7 +324,7 @@ fn kubeconfig_with_token() -> String {
     )
 }
 
-/// Makes a few calls with credentials from another source. Some of them fail.
+/// Makes a few calls with credentials from a source other than the environment. Some of them fail.
 async fn a_few_calls(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let request = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
     let volume = said.answer("CreateVolume", world.client().create_volume(request).await).context("a volume")?;
@@ -378,7 +379,7 @@ fn imds(line: &str) -> Option<String> {
 }
 
 /// The secrets are web identity tokens, STS's answers, the credentials of containers and instances, and the tokens that
-/// protect these sources.
+/// protect these credential sources.
 #[tokio::test]
 async fn secrets_of_other_credential_sources_are_not_written() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -420,8 +421,8 @@ async fn secrets_of_other_credential_sources_are_not_written() -> anyhow::Result
     Ok(())
 }
 
-/// Answers like a source of credentials that fails with an error which contains a secret. Requests to EC2's own host
-/// get a page without a secret, because EC2's answers are not secret.
+/// Answers like a credential source whose error contains a secret. Requests to EC2's own host get a page without a
+/// secret, because EC2's answers are not secret.
 fn garbage(line: &str) -> Option<String> {
     if line.contains("ec2.test.invalid") {
         return Some("<html>no</html>".to_owned());
@@ -429,7 +430,7 @@ fn garbage(line: &str) -> Option<String> {
     Some(format!("<Error><Code>Garbage</Code><Message>{}</Message></Error>", canary("garbage")))
 }
 
-/// The sources of credentials answer nonsense, and the proxy has a password.
+/// The credential sources return invalid data, and the proxy has a password.
 #[tokio::test]
 async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;

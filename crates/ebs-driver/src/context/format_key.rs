@@ -1,4 +1,4 @@
-//! The options of a StorageClass for mkfs, and the file systems that support them.
+//! The mkfs options of a StorageClass, and the file systems that support them.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ const EXT: &[FsType] = &[FsType::Ext2, FsType::Ext3, FsType::Ext4];
 const EXT_AND_XFS: &[FsType] = &[FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs];
 const EXT4: &[FsType] = &[FsType::Ext4];
 
-/// An option for mkfs, by its key in the volume context.
+/// An mkfs option, by its key in the volume context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormatKey {
     /// The size of a block in bytes.
@@ -17,16 +17,16 @@ pub enum FormatKey {
     InodeSize,
     BytesPerInode,
     NumberOfInodes,
-    /// ext4 allocates clusters of blocks.
+    /// Makes ext4 allocate clusters of blocks.
     Bigalloc,
     /// The size of a cluster in bytes.
     ClusterSize,
-    /// ext4 supports encryption.
+    /// Makes ext4 support encryption.
     Encryption,
 }
 
 impl FormatKey {
-    /// All options, in the order of their checks.
+    /// All options, in the order in which they are checked.
     pub const ALL: [Self; 7] = [
         Self::BlockSize,
         Self::InodeSize,

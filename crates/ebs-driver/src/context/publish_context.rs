@@ -16,30 +16,29 @@ const SNAPSHOT: &str = "snapshot";
 const CLONE: &str = "clone";
 const TRUE: &str = "true";
 
-/// The source of a volume.
+/// What a volume was created from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeOrigin {
-    /// No source: its blocks were zero when it was created.
+    /// Nothing: all blocks of the volume were zero when it was created.
     Blank,
     Snapshot,
     /// Another volume.
     Clone,
-    /// A source that only a later version of the controller knows.
+    /// A source that this version does not know, but a later version of the controller may.
     Other(String),
 }
 
-/// The controller's description of an attachment. Attachments by an older controller or by the reference driver have
-/// only the device.
+/// The controller's description of an attachment. An older controller and the reference driver send only the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishContext {
-    /// The device name in EC2's block-device mapping, or `None` when the controller had no name.
+    /// The device name in EC2's block-device mapping, or `None` when the controller did not know the name.
     pub device: Option<PathBuf>,
-    /// The volume of a node-local handle, or `None` when the handle names the volume.
+    /// The volume behind a node-local handle, or `None` when the handle itself names the volume.
     pub local_volume: Option<VolumeId>,
     pub origin: Option<VolumeOrigin>,
-    /// The size of the volume at its attachment. The volume cannot be smaller now.
+    /// The size of the volume when it was attached. Volumes never shrink, so it is at least as large now.
     pub size: Option<Gib>,
-    /// The time at which EC2 attached it.
+    /// The time at which EC2 attached the volume.
     pub attach_time: Option<SystemTime>,
 }
 
@@ -66,7 +65,8 @@ impl fmt::Display for VolumeOrigin {
 }
 
 impl PublishContext {
-    /// Converts it into a map with the keys of `driver`. Unknown values are absent, except for the device.
+    /// Converts the context into a map with the keys of `driver`. Unknown values are absent, except for the device,
+    /// which is then empty.
     pub fn to_map(&self, driver: &DriverName) -> Context {
         let device = self.device.as_ref().map_or_else(String::new, |path| path.display().to_string());
         let mut context = Context::from([(DriverName::DEVICE_PATH_KEY.to_owned(), device)]);
@@ -82,7 +82,7 @@ impl PublishContext {
         context
     }
 
-    /// Parses a map.
+    /// Parses the map of a request.
     ///
     /// # Errors
     /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for an invalid size or time.
@@ -97,12 +97,13 @@ impl PublishContext {
         Ok(Self { device, local_volume, origin, size, attach_time: time })
     }
 
-    /// Parses only the device name. The outer `None` means that the key is absent, the inner `None` that it is empty.
+    /// Parses only the device name. The outer `None` means that the key is absent, the inner `None` that the name is
+    /// empty.
     pub fn device(context: &Context) -> Option<Option<PathBuf>> {
         context.get(DriverName::DEVICE_PATH_KEY).map(|path| (!path.is_empty()).then(|| PathBuf::from(path)))
     }
 
-    /// Parses only the volume of a node-local handle.
+    /// Parses only the volume behind a node-local handle.
     ///
     /// # Errors
     /// [`ContextError::PublishValue`] for a text that is not a volume ID.
@@ -114,19 +115,18 @@ impl PublishContext {
         })
     }
 
-    /// Adds to a context that ControllerPublishVolume requested a read-only volume.
+    /// Records in a context that ControllerPublishVolume requested a read-only volume.
     pub fn set_read_only(context: &mut Context, driver: &DriverName) {
         context.insert(driver.read_only_key(), TRUE.to_owned());
     }
 
-    /// Returns true when ControllerPublishVolume requested a read-only volume. EBS cannot attach it read-only, so the
-    /// node enforces it.
+    /// Returns true when ControllerPublishVolume requested a read-only volume. EBS cannot attach a volume read-only, so
+    /// the node enforces it.
     pub fn is_read_only(context: &Context, driver: &DriverName) -> bool {
         context.get(&driver.read_only_key()).is_some_and(|value| value == TRUE)
     }
 
-    /// Returns the snapshot, volume or other source of the volume, or `None` when it was blank or its source is
-    /// unknown.
+    /// Returns what the volume was created from, or `None` when it was blank or its source is unknown.
     pub fn restored_from(&self) -> Option<&VolumeOrigin> {
         self.origin.as_ref().filter(|origin| **origin != VolumeOrigin::Blank)
     }

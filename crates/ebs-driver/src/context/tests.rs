@@ -78,7 +78,8 @@ proptest! {
         let accesses = [Access::Mount { fs_type: fs_type.to_string() }];
         let created = check_format_options(&format, &accesses);
         let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
-        // The controller also refuses values that mkfs would refuse. The node leaves these to mkfs.
+        // The controller also refuses combinations that mkfs would refuse. The node does not check them and lets mkfs
+        // report them.
         let is_known = !matches!(created, Err(crate::parameters::ParameterError::Formatting { .. }));
         prop_assert_eq!(is_known, VolumeContext::parse(&context, fs_type).is_ok());
     }

@@ -8,7 +8,8 @@ use super::{ContextError, FormatKey};
 
 type Context = HashMap<String, String>;
 
-/// The partition of the volume to use. Only people set it, in the PersistentVolume of a disk with partitions.
+/// The partition of the volume to use. Administrators set it by hand in the PersistentVolume of a disk with partitions;
+/// the driver never does.
 pub(super) const PARTITION: &str = "partition";
 const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
 const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
@@ -16,16 +17,16 @@ const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
 /// The settings from the StorageClass that a volume keeps for its lifetime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeContext {
-    /// The options for making a file system. `legacy_xfs` is an option of the node, and is not sent.
+    /// The mkfs options. `legacy_xfs` is an option of the node and is not part of the context.
     pub format: FormatOptions,
-    /// The volume has a snapshot or clone as its source, and may still be formatted when it is proven blank.
+    /// Whether a volume that was created from a snapshot or a clone may be formatted when it is proven blank.
     pub format_blank_restore: bool,
-    /// The volume is attached only after EC2 has loaded all its blocks from the snapshot.
+    /// Whether to attach the volume only after EC2 has loaded all its blocks from the snapshot.
     pub attach_when_initialized: bool,
 }
 
 impl VolumeContext {
-    /// Converts it into a map. Unset values are absent.
+    /// Converts the context into a map. Unset values are absent.
     pub fn to_map(&self) -> Context {
         let options = FormatKey::ALL.into_iter().filter_map(|key| Some((key.as_str(), key.value(&self.format)?)));
         let flags = [
@@ -36,7 +37,7 @@ impl VolumeContext {
         options.chain(flags).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Parses a map for a volume that is to have `fs_type`.
+    /// Parses the map for a volume that will have `fs_type`.
     ///
     /// # Errors
     /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot accept
@@ -72,17 +73,17 @@ impl VolumeContext {
         })
     }
 
-    /// Returns whether the volume is to be attached only after its initialization. The controller reads no other value.
+    /// Returns whether to attach the volume only after its initialization. The controller reads no other value.
     pub fn attach_when_initialized(context: &Context) -> bool {
         flag(context, ATTACH_WHEN_INITIALIZED)
     }
 
-    /// Returns whether a blank restored volume may be formatted. A node without mkfs reads no other value.
+    /// Returns whether the node may format a restored volume that is blank. A node without mkfs reads no other value.
     pub fn formats_blank_restores(context: &Context) -> bool {
         flag(context, FORMAT_BLANK_RESTORE)
     }
 
-    /// Returns the partition. 0 and the empty text mean no partition.
+    /// Returns the partition, or `None` for 0 and the empty text.
     ///
     /// # Errors
     /// [`ContextError::Partition`].

@@ -1,5 +1,5 @@
-//! The table of codes: the meaning of each outcome of `ebs-cloud` for the caller of each RPC. Neither match has a
-//! wildcard, so that a new outcome or RPC does not compile without its row.
+//! Maps each outcome of `ebs-cloud` to its meaning for the caller of each RPC. Neither match has a wildcard, so that a
+//! new outcome or RPC does not compile until it has a row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 
@@ -8,7 +8,7 @@ use crate::rpc::Rpc;
 use crate::status::Meaning;
 
 /// Returns the meaning of an outcome, or `None` when the request is already fulfilled and the response is OK. No row
-/// gives a final code to an unproven outcome.
+/// gives a final code to an outcome that is not proven.
 pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     Some(match kind {
         CloudErrorKind::NotFound(_) => return of_missing(rpc),
@@ -27,12 +27,12 @@ pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning when the object of the request does not exist.
+/// Returns the meaning when the object that the request names does not exist.
 fn of_missing(rpc: Rpc) -> Option<Meaning> {
     match rpc {
-        // EC2 accepted the volume, which then disappeared. It may appear again, so the next call must describe it.
+        // EC2 accepted the volume, which then disappeared. It may appear again, so the next call must look for it.
         Rpc::CreateVolume => Some(Meaning::InProgress),
-        // A missing object counts as deleted, is not attached, and is not in any list.
+        // The request is fulfilled: a missing object counts as deleted, is not attached, and is in no list.
         Rpc::DeleteVolume
         | Rpc::DeleteSnapshot
         | Rpc::ControllerUnpublishVolume
@@ -68,7 +68,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
     }
 }
 
-/// Returns the result for an RPC whose request may already be fulfilled.
+/// Converts the result of an RPC. An outcome that fulfils the request becomes the default response.
 pub(super) fn settled<T: Default>(rpc: Rpc, result: Result<T, CloudError>) -> Result<T, ControllerError> {
     match result {
         Err(error) if meaning(rpc, &error.kind).is_none() => Ok(T::default()),

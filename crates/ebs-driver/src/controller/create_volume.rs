@@ -17,14 +17,14 @@ use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, che
 use crate::rpc::Rpc;
 use crate::{capacity, topology};
 
-/// The typed request.
+/// The parsed request.
 struct Plan {
     spec: VolumeSpec,
     context: VolumeContext,
     content_source: Option<VolumeContentSource>,
 }
 
-/// The content that decides whether two requests are the same: everything except the order of topology terms.
+/// The content by which two requests are compared: everything except the order of topology terms.
 #[derive(Clone, PartialEq)]
 struct Content {
     spec: VolumeSpec,
@@ -74,7 +74,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     require(&request.name, "name")?;
     let capabilities = capability::parse_all(&request.volume_capabilities)?;
     capability::log_without_effect(&request.volume_capabilities);
-    // Checks the numbers first: a bad size is reported before any other error.
+    // Check the numbers first, so that an invalid size is reported before any other error.
     capacity::for_new_volume(request.capacity_range.as_ref(), &VolumeType::Gp3)?;
     let mut parameters = VolumeParameters::parse(&request.parameters)?;
     let mutable = MutableParameters::parse(&request.mutable_parameters)?;
@@ -93,7 +93,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     capability::check_mounts(&request.volume_capabilities, systems.as_ref())?;
     let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
     if source == Source::Blank {
-        // A snapshot or another volume already has a file system.
+        // A volume from a snapshot or another volume already has a file system.
         capacity::check_file_systems(&capacity, &accesses, &parameters.format)?;
     }
     let context = VolumeContext {
@@ -146,8 +146,9 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
     }
 }
 
-/// Returns true when the request asks for encryption. A key means encryption, even when `encrypted` is `false`. `false`
-/// alone asks for nothing: EC2 still encrypts by the account's setting, and when the source is encrypted.
+/// Returns true when the request asks for encryption. A key asks for encryption, even if `encrypted` is `false`.
+/// `false` alone asks for nothing: EC2 still encrypts the volume if the account's setting requires it or the source is
+/// encrypted.
 fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
         tracing::warn!("encrypting the volume with kmsKeyId, although parameter encrypted is false");

@@ -28,7 +28,7 @@ pub enum ControllerError {
     },
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
-    /// Another program attaches and detaches the volume, and the driver only mounts it.
+    /// The volume is node-local: another program attaches and detaches it, and the driver only mounts it.
     #[error(
         "{handle} is a node-local volume: the driver publishes it on its node, but cannot expand, modify, snapshot or clone it"
     )]
@@ -41,7 +41,7 @@ pub enum ControllerError {
     NodeLocalHandle { handle: String },
     #[error("publish {handle} to {node}: EC2 does not describe the instances of HyperPod nodes to this account")]
     NodeLocalOnHyperPod { handle: String, node: String },
-    /// The source has no ID. Ignoring it would silently create a blank volume.
+    /// The volume source has no ID. Ignoring the source would silently create a blank volume.
     #[error(
         "volume_content_source has neither a snapshot nor a volume; set the id of one, or omit the field for a blank volume"
     )]
@@ -50,14 +50,14 @@ pub enum ControllerError {
     NotMultiAttach {
         volume: String,
         why: &'static str,
-        /// The volume is already attached to this node, so that the request contradicts an earlier one.
+        /// The volume is already attached to this node, so the request contradicts an earlier one.
         published: bool,
     },
     #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
     #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
-    /// The description of the volume has no zone, without which the orchestrator cannot choose a node.
+    /// EC2's description of the volume has no zone, without which the orchestrator cannot choose a node.
     #[error("EC2 returned no zone for volume {volume}")]
     ZoneUnknown { volume: String },
     #[error("EC2 returned an invalid Outpost for volume {volume}")]
@@ -86,7 +86,7 @@ pub enum ControllerError {
 }
 
 impl ControllerError {
-    /// Returns a closure for `map_err` after a call of `ebs-cloud`.
+    /// Returns a closure for `map_err` that adds the RPC to an error of `ebs-cloud`.
     pub(super) fn during(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
         move |error| Self::Cloud { rpc, error }
     }

@@ -1,4 +1,4 @@
-//! IDs in the form that orchestrators send.
+//! Parses the IDs in requests.
 
 use ebs_ec2::{DeviceName, NodeId, SnapshotId, VolumeId};
 

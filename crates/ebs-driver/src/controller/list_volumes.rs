@@ -24,12 +24,12 @@ pub(super) async fn run<E: Ec2>(
     })
 }
 
-/// Returns the requested length of a page. 0 means no limit.
+/// Returns the requested page length. 0 means no limit.
 pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
     u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
 }
 
-/// Converts a volume. The volume is listed without its topology when that is unknown.
+/// Converts a volume to an entry, without topology when that is unknown.
 fn entry(volume: &Volume, driver: &DriverName) -> Entry {
     Entry {
         volume: Some(csi::Volume {

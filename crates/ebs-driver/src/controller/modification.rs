@@ -1,14 +1,13 @@
 //! Merges requests that change one volume at about the same time into one ModifyVolume. EC2 accepts the next
-//! modification only after the first has completed, which can take hours.
+//! modification only after the previous one has completed, which can take hours.
 //!
-//! The first request opens a window and holds the volume's key from then on. Requests within the window join, unless
-//! they contradict the changes that it already has. When the window closes, the operation carries out all changes, and
-//! each request gets its own result. From then on, other requests get Aborted: no second window opens while a
-//! modification runs.
+//! The first request opens a window and holds the volume's key from then on. Later requests join the window, unless
+//! they contradict its changes. When the window closes, the operation carries out all changes, and each request gets
+//! its own result. From then on, new changes get Aborted: no second window opens while a modification runs.
 //!
-//! A repeated request joins its own change, in the window and after it. The operation does not begin a change whose
-//! caller has left. When all callers have left, it waits. It continues with the changes whose callers come back, and
-//! drops the others.
+//! A repeated request joins its own change, while the window is open and after it has closed. The operation does not
+//! begin a change whose caller has left. When all callers have left, the operation waits. It then continues with the
+//! changes whose callers return, and drops the others.
 //!
 //! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 
@@ -40,7 +39,8 @@ impl Change {
     }
 }
 
-/// Carries out the change, together with other changes of the volume. Returns the new size of the volume.
+/// Carries out the change, merged with other changes of the volume that arrive within the window. Returns the volume's
+/// new size.
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     volume: VolumeId,
@@ -60,7 +60,7 @@ pub(super) async fn run<E: Ec2>(
             if waiters.any() && !results.are_abandoned() {
                 return Ok(results);
             }
-            // The first caller that comes back gets the outcome without another window.
+            // If a caller returns, continue at once, without opening another window.
             wanted = window.returned(&waiters).await;
         }
         Err(abandoned(&volume))

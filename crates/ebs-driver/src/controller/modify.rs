@@ -1,4 +1,4 @@
-//! ControllerModifyVolume and the volume modifier's older service.
+//! ControllerModifyVolume, and the older service of the volume modifier.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(super) async fn run<E: Ec2>(
     Ok(ControllerModifyVolumeResponse {})
 }
 
-/// Does the same for the service of the volume modifier, which copies annotations of claims.
+/// Modifies a volume for the service of the volume modifier, which copies annotations of claims.
 pub(super) async fn run_properties<E: Ec2>(
     service: &ControllerService<E>,
     request: ModifyVolumePropertiesRequest,

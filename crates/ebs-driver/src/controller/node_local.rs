@@ -1,5 +1,5 @@
-//! ControllerPublishVolume of a node-local volume. The driver attaches nothing, and only describes the volume that is
-//! already attached at the device. So there is no operation to join or to collide with.
+//! ControllerPublishVolume of a node-local volume. The driver attaches nothing: it only describes the volume that is
+//! already attached at the device. It therefore starts no operation.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;
@@ -41,7 +41,7 @@ fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, Controll
     }
 }
 
-/// Logs the flag, which an orchestrator may set although the driver does not advertise PUBLISH_READONLY.
+/// Logs a readonly flag. An orchestrator may set it although the driver does not advertise PUBLISH_READONLY.
 pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
     if request.readonly {
         tracing::info!(

@@ -14,7 +14,7 @@ use crate::context::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::Key;
 use crate::rpc::Rpc;
 
-/// The typed request.
+/// The parsed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Publish {
     volume: VolumeId,
@@ -67,7 +67,7 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         refuse_single_attach(cloud, plan).await?;
     }
     if plan.only_initialized {
-        // Waits before the attach and not after it: a volume that is not usable yet then need not be detached again.
+        // Wait before the attachment: if a volume is not yet usable, the driver then need not detach it again.
         cloud
             .volumes
             .await_initialized(&plan.volume, waiters)
@@ -81,11 +81,11 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         .map_err(ControllerError::during(Rpc::ControllerPublishVolume))
 }
 
-/// Refuses to publish a single-attach volume for several nodes.
+/// Refuses to publish a volume that was created for a single node for several nodes.
 async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
     let volume = match cloud.volumes.get(&plan.volume).await {
         Ok(volume) => volume,
-        // EC2 may not list a new volume yet. The attach finds out.
+        // EC2 may not list a new volume yet. The attach call then checks that the volume exists.
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(ControllerError::during(Rpc::ControllerPublishVolume)(error)),
     };
@@ -104,7 +104,7 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
     Err(ControllerError::NotMultiAttach { volume: plan.volume.to_string(), why, published })
 }
 
-/// Returns the facts with which the node finds the right device and decides whether it may be blank.
+/// Returns the data with which the node finds the right device and decides whether the device may be blank.
 fn publish_context(attached: &Attached) -> PublishContext {
     let volume = &attached.volume;
     let origin = match (&volume.source_volume, &volume.snapshot) {

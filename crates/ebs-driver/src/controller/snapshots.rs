@@ -37,7 +37,7 @@ pub(super) async fn create<E: Ec2>(
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
-/// The typed request.
+/// The parsed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
     spec: SnapshotSpec,
@@ -84,7 +84,7 @@ pub(super) async fn list<E: Ec2>(
         "" => None,
         handle => match VolumeId::from_handle(handle) {
             Ok(volume) => Some(volume),
-            // An invalid volume ID has no snapshots.
+            // A volume with an invalid ID has no snapshots.
             Err(_) => return Ok(ListSnapshotsResponse::default()),
         },
     };
@@ -97,7 +97,8 @@ pub(super) async fn list<E: Ec2>(
     })
 }
 
-/// Lists one page with at most one snapshot. The source must match when the request names one.
+/// Returns a page with the snapshot of this ID, or an empty page. If the request names a source volume, the snapshot
+/// must be of that volume.
 async fn list_one<E: Ec2>(
     service: &ControllerService<E>,
     request: &ListSnapshotsRequest,

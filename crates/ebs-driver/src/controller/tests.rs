@@ -1,6 +1,6 @@
-//! The service over the simulated EC2 in memory, on paused time.
+//! Tests of the service with the simulated EC2 in memory, on paused time.
 
-/// Calls an RPC like a sidecar, over its only connection, and returns the response.
+/// Calls an RPC as a sidecar does, over the sidecar's only connection, and returns the response.
 macro_rules! ask {
     ($world:expr, $rpc:ident, $request:expr) => {
         $world.service.$rpc($world.over($request)).await.map(Response::into_inner).map_err(Refused::from)
@@ -49,7 +49,7 @@ const NO_VOLUME: &str = "vol-0123456789abcdef0";
 const NO_SNAPSHOT: &str = "snap-0123456789abcdef0";
 const HERE: &str = "us-west-2a";
 
-/// A driver with its own simulated EC2.
+/// A driver and its own simulated EC2.
 #[derive(Clone)]
 struct World {
     ec2: SimEc2,
@@ -73,12 +73,12 @@ impl World {
         Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
-    /// Replaces the driver process by another one over the same EC2.
+    /// Replaces the driver process by a new one with the same EC2.
     fn replace_driver(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
-    /// Does the same at the time of day of EC2.
+    /// Replaces the driver process by a new one whose time of day is that of EC2.
     fn restart(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, Some(self.ec2.engine().now()));
     }
@@ -117,14 +117,14 @@ impl World {
         ask!(self, delete_volume, request).map(drop)
     }
 
-    /// Wraps a request as a sidecar sends it, over its only connection.
+    /// Wraps a request as a sidecar sends it, with the sidecar's only connection.
     fn over<R>(&self, request: R) -> Request<R> {
         let mut request = Request::new(request);
         request.extensions_mut().insert(self.connection);
         request
     }
 
-    /// Returns a request to publish with ext4 on the first instance.
+    /// Returns a request to publish the volume with ext4 on the first instance.
     fn to_publish(&self, volume_id: &str) -> ControllerPublishVolumeRequest {
         ControllerPublishVolumeRequest {
             volume_id: volume_id.to_owned(),
@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-/// Creates a new driver process at a time of day, or at the time of the machine for `None`.
+/// Creates a new driver process whose clock shows this time of day, or the machine's time for `None`.
 pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (ControllerService<SimEc2>, Operations) {
     let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
     let cloud = Cloud::new(Arc::new(ec2.clone()), config);
@@ -196,7 +196,7 @@ pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (Con
     (ControllerService::new(Arc::new(cloud), ControllerOptions::default(), operations.clone()), operations)
 }
 
-/// An error as a client sees it.
+/// An error as a client receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refused {
     code: String,
@@ -209,7 +209,7 @@ impl From<Status> for Refused {
     }
 }
 
-/// Expects an error with this code and this text in its message.
+/// Checks that the result is an error with this code and this text in its message.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Refused>, code: &str, says: &str) {
     let refused = result.expect_err("should be refused");
@@ -285,12 +285,12 @@ fn empty<R: Default>() -> Request<R> {
     Request::new(R::default())
 }
 
-/// Limits a wait, on paused time.
+/// Awaits a future with a timeout, on paused time.
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), future).await.unwrap_or_else(|_| panic!("{what}: never"))
 }
 
-/// Drops a call as soon as `reached` is ready, like a client that disconnects during the call.
+/// Drops a call as soon as `reached` is ready, as when the client disconnects during the call.
 async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Output = ()>) {
     within("the call gets there", async {
         tokio::select! {
@@ -301,7 +301,7 @@ async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Outpu
     .await;
 }
 
-/// They are Unimplemented.
+/// The code is Unimplemented.
 #[tokio::test(start_paused = true)]
 async fn unsupported_rpcs_are_refused_by_name() {
     let world = World::start().await;

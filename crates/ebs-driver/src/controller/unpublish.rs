@@ -38,7 +38,8 @@ pub(super) async fn run<E: Ec2>(
     Ok(ControllerUnpublishVolumeResponse {})
 }
 
-/// Returns the attachment to remove, or `None` when the volume or node cannot exist, so that nothing can be attached.
+/// Returns the attachment to remove. Returns `None` when the volume or node cannot exist, because nothing can then be
+/// attached.
 fn attachment(request: &ControllerUnpublishVolumeRequest) -> Result<Option<(VolumeId, NodeId)>, ControllerError> {
     require(&request.volume_id, "volume_id")?;
     require(&request.node_id, "node_id (detaching from all nodes is not supported)")?;

@@ -21,7 +21,8 @@ pub(super) async fn run<E: Ec2>(
     let wanted = &request.volume_capabilities;
     let mountable = capability::check_mounts(wanted, None);
     let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
-        // The node decides which volume it is, and the request does not name the node.
+        // Each node has its own volume for the handle, and the request names no node, so only the capabilities can be
+        // checked.
         wanted.iter().try_for_each(|wanted| capability::of_node_local(wanted).map(drop))
     } else {
         let volume = handle::volume(&request.volume_id)?;

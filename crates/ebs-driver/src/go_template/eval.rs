@@ -6,7 +6,7 @@ use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
 use super::{Data, Result, TemplateError};
 
-/// Returns the text that the template produces.
+/// Evaluates the main template and returns its text.
 pub(super) fn run(templates: &Templates, data: &Data) -> Result<String> {
     let mut run = Run { templates, fuel: Fuel::new(), out: String::new(), variables: Vec::new(), depth: 0 };
     run.template(&templates.main, Value::Data(data))?;
@@ -25,13 +25,13 @@ struct Run<'a> {
     templates: &'a Templates,
     fuel: Fuel,
     out: String,
-    /// Innermost last, without the variables of a calling template.
+    /// The variables in scope, innermost last, without the variables of a calling template.
     variables: Vec<(&'a str, Value<'a>)>,
     /// Current nesting depth.
     depth: usize,
 }
 
-/// The place of an evaluation: the line, for errors, and the value of dot.
+/// Where an evaluation takes place: the line, for errors, and the value of dot.
 #[derive(Clone, Copy)]
 struct At<'d, 'a> {
     line: usize,
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Runs a nested part. An error ends the whole run, so the depth is not restored after one.
+    /// Runs a nested part. Does not restore the depth after an error, because an error ends the whole evaluation.
     fn nested<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         limits::check_calls(self.depth)?;
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         }
         let flow = if count > 0 { Flow::Next } else { self.list(&branch.otherwise, dot)? };
         self.variables.truncate(scope);
-        // A break in the else part has no effect, because this range has ended. A continue belongs to the outer range.
+        // The else part runs after this range, so its break has no effect, and its continue belongs to the outer range.
         Ok(if flow == Flow::Continue { flow } else { Flow::Next })
     }
 
@@ -277,7 +277,7 @@ fn fields<'a>(line: usize, value: Value<'a>, path: &[String]) -> Result<Value<'a
             Some(text) => Ok(Value::Str(text.to_owned())),
             None => error(line, format!("unknown field .{name}; the data has .{}", data.names().join(", ."))),
         },
-        // A template called without an argument has no data, and its fields are nil.
+        // Inside a template called without an argument, dot is nil, and so are its fields.
         Value::Nil => Ok(Value::Nil),
         other => error(line, format!("a value of type {} has no field .{name}", other.type_name())),
     })

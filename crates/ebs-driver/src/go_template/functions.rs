@@ -1,4 +1,4 @@
-//! The functions of templates except `and` and `or`, which do not evaluate all their arguments.
+//! The template functions except `and` and `or`, which do not evaluate all their arguments.
 
 use super::compare;
 use super::printf;
@@ -62,7 +62,7 @@ fn misuse(name: &str, arguments: &[Value<'_>]) -> String {
     format!("{name} requires {wanted}, got ({})", given.join(", "))
 }
 
-/// Converts one character. A character whose upper case has several characters stays unchanged, as in Go.
+/// Converts one character to upper case. As in Go, a character whose upper case has several characters stays unchanged.
 fn upper(c: char) -> char {
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -91,7 +91,7 @@ fn position(at: Option<usize>) -> Outcome<'static> {
     at.map_or(Ok(Value::Int(-1)), length)
 }
 
-/// Joins values, with a space between two values if neither is a string.
+/// Joins values, with a space between two values if neither of them is a string.
 fn print(values: &[Value<'_>]) -> String {
     let mut out = String::new();
     let mut after_string = true;
@@ -111,7 +111,7 @@ fn println(values: &[Value<'_>]) -> String {
     format!("{}\n", words.join(" "))
 }
 
-/// Returns `s[start..end]`. Neither position may be within a character.
+/// Returns `s[start..end]`, or an error if a position is outside the text or within a character.
 fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
     if start > end || end > s.len() {
         return Err(format!("{function}: {start} to {end} is outside a text of {} bytes", s.len()));
@@ -140,7 +140,7 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
     let out_of_range =
-        |count: usize| format!("field: index {n} is out of range, the text has {count} pieces, counted from 0");
+        |count: usize| format!("field: index {n} is out of range: the text has {count} pieces, counted from 0");
     let index = usize::try_from(n).ok();
     // An empty separator splits the text into characters.
     let mut characters = s.chars().map(String::from);

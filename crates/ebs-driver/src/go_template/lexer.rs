@@ -4,7 +4,7 @@ use super::literals;
 use super::value::Value;
 use super::{Result, TemplateError};
 
-/// A lexical element of the text.
+/// A token of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     /// Text outside of actions.
@@ -33,20 +33,19 @@ pub(super) enum Token {
     Keyword(&'static str),
 }
 
-/// Words that are not names of functions.
+/// Reserved words that are not function names.
 const KEYWORDS: [&str; 10] = ["block", "break", "continue", "define", "else", "end", "if", "range", "template", "with"];
 
-/// A token and the line it starts on.
+/// A token and the line on which it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,
     pub(super) line: usize,
 }
 
-/// The white space characters of the language.
+/// The characters that count as white space in templates.
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Returns all tokens of a template.
 pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>> {
     let mut lexer = Lexer { text, at: 0, line: 1, parens: 0, out: Vec::new() };
     lexer.text_and_actions()?;
@@ -80,7 +79,7 @@ impl<'t> Lexer<'t> {
         self.out.push(PlacedToken { token, line });
     }
 
-    /// Consumes a token of this length.
+    /// Consumes the next `bytes` of the text as a token.
     fn take(&mut self, bytes: usize, token: Token) -> Result<()> {
         let line = self.line;
         self.skip(bytes);
@@ -138,7 +137,7 @@ impl<'t> Lexer<'t> {
         Ok(trims)
     }
 
-    /// Reads up to and including the closing braces. Returns whether they trim the following text.
+    /// Reads an action up to and including its closing braces. Returns whether they trim the following text.
     fn action(&mut self) -> Result<bool> {
         loop {
             if let Some((length, trims)) = closes(self.rest()) {
@@ -217,7 +216,7 @@ impl<'t> Lexer<'t> {
         &rest[..end]
     }
 
-    /// Returns whether a name may end here.
+    /// Returns whether a name may end before the next character.
     fn at_terminator(&self) -> bool {
         self.rest().starts_with("}}")
             || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))
@@ -256,12 +255,12 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Returns whether the opening braces have a trim mark.
+/// Returns whether the opening braces at the start of the text have a trim mark.
 fn trims_before(text: &str) -> bool {
     text.strip_prefix("{{-").is_some_and(|rest| rest.starts_with(SPACES))
 }
 
-/// Returns the length of the closing braces at the start of the text, and whether they trim.
+/// Returns the length of the closing braces at the start of the text, and whether they trim the following text.
 fn closes(text: &str) -> Option<(usize, bool)> {
     if text.starts_with("}}") {
         return Some((2, false));

@@ -1,4 +1,5 @@
-//! The limits. A tag value has at most 256 characters, so each limit is far beyond the needs of a working template.
+//! The limits of templates. A tag value has at most 256 characters, so each limit is far beyond what a working template
+//! needs.
 
 use super::{Result, TemplateError};
 
@@ -8,14 +9,14 @@ pub(super) const TEXT: usize = 16 * 1024;
 /// Maximum depth of nested actions and parentheses in the text.
 const DEPTH: usize = 64;
 
-/// Maximum depth at run time: bodies, parentheses, and templates that call each other. It exceeds the depth of the
-/// text, and fits any stack.
+/// Maximum depth of evaluation: bodies, parentheses, and templates that call each other. It exceeds the maximum depth
+/// of the text and fits any stack.
 const CALLS: usize = 256;
 
 /// Maximum number of steps: one for each evaluated node and one for each processed byte.
 const STEPS: usize = 1_000_000;
 
-/// The remaining steps of a running template.
+/// The steps that a running template may still use.
 #[derive(Debug)]
 pub(super) struct Fuel(usize);
 
@@ -24,7 +25,7 @@ impl Fuel {
         Self(STEPS)
     }
 
-    /// Uses one step and one for each processed byte.
+    /// Uses one step, and one more for each processed byte.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.0.checked_sub(bytes.saturating_add(1)) {
             Some(left) => {
@@ -36,7 +37,6 @@ impl Fuel {
     }
 }
 
-/// Rejects a string that is too long.
 pub(super) fn check_length(bytes: usize) -> Result<()> {
     if bytes > TEXT {
         return Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes")));

@@ -4,7 +4,7 @@
 pub(super) fn integer(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    // Reject a leading zero, which means octal in Go: 017 is not 17.
+    // Go reads a leading zero as octal, so 017 would not be 17. Reject it.
     if !decimal || (digits.len() > 1 && digits.starts_with('0')) {
         return Err(format!("unsupported number {text}: must be a decimal integer"));
     }
@@ -46,7 +46,7 @@ fn character(rest: &mut std::str::Chars<'_>, digits: usize) -> Result<char, Stri
     code.and_then(char::from_u32).ok_or_else(|| format!("\\u{text} is not a character"))
 }
 
-/// Returns the text as a constant in double quotes.
+/// Returns the text in double quotes, with escapes.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -69,7 +69,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// Returns whether the character is visible or the plain space: letters, marks, digits and symbols are visible.
+/// Returns whether the character is visible or the plain space. Letters, marks, digits and symbols are visible.
 fn printable(c: char) -> bool {
     c == ' '
         || (!c.is_control()

@@ -1,4 +1,4 @@
-//! Parses tokens to a tree.
+//! Parses tokens into a tree.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
 use super::{Result, TemplateError, functions, limits, printf};
 
-/// Parses a whole template.
 pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     let mut parser =
         Parser { tokens, at: 0, variables: vec!["$".to_owned()], ranges: 0, depth: 0, defined: BTreeMap::new() };
@@ -19,7 +18,7 @@ pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     }
 }
 
-/// The end of a list of nodes.
+/// The token that ended a list of nodes.
 enum Ends {
     Text,
     End,
@@ -29,7 +28,7 @@ enum Ends {
 struct Parser {
     tokens: Vec<PlacedToken>,
     at: usize,
-    /// Variables in scope. A name may occur several times.
+    /// Variables in scope. An inner variable may have the same name as an outer one.
     variables: Vec<String>,
     /// Number of enclosing ranges.
     ranges: usize,
@@ -57,7 +56,7 @@ impl Parser {
         self.peek()
     }
 
-    /// Consumes the next token, and spaces before it, if it is this one.
+    /// If the next token is this one, consumes it and the spaces before it. Returns whether it did.
     fn accept(&mut self, token: &Token) -> bool {
         let found = self.peek_word() == Some(token);
         if found {
@@ -82,7 +81,7 @@ impl Parser {
         result
     }
 
-    /// Parses nodes up to the end of the text or of the construct.
+    /// Parses nodes up to the end of the text or of the enclosing construct.
     fn list(&mut self, outermost: bool) -> Result<(Vec<Node>, Ends)> {
         let mut nodes = Vec::new();
         loop {
@@ -194,7 +193,7 @@ impl Parser {
         Ok(Node::Call { line, name, argument })
     }
 
-    /// Parses the body of a named template, which sees only its own variables.
+    /// Parses the body of a named template. The body sees only its own variables.
     fn template(&mut self, name: String) -> Result<()> {
         let variables = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
         let ranges = std::mem::take(&mut self.ranges);
@@ -204,7 +203,7 @@ impl Parser {
         }
         self.variables = variables;
         self.ranges = ranges;
-        // The first definition with content wins. A second one is an error.
+        // An empty definition does not count. A second definition with content is an error.
         match self.defined.get(&name) {
             Some(old) if !is_empty(old) => {
                 if !is_empty(&body) {
@@ -239,7 +238,7 @@ impl Parser {
         Ok(Pipe { line, variables, assigns, commands })
     }
 
-    /// Parses `$x :=`, `$x =`, and in a range `$i, $x :=`.
+    /// Parses `$x :=` or `$x =`, and `$i, $x :=` in a range.
     fn declarations(&mut self, is_range: bool) -> Result<(Vec<String>, bool)> {
         let mut names = Vec::new();
         loop {
@@ -249,7 +248,7 @@ impl Parser {
             };
             self.at += 1;
             let declares = self.accept(&Token::Declare);
-            // For an assignment, the evaluation checks whether the variable exists.
+            // The evaluator checks whether an assigned variable exists.
             if declares || self.accept(&Token::Assign) {
                 names.push(name);
                 self.variables.extend(names.iter().cloned());
@@ -336,12 +335,12 @@ impl Parser {
     }
 }
 
-/// Returns whether the command can receive a piped value: only a function, a variable or a field can.
+/// Returns whether the command can receive a piped value, as only a function, a variable or a field can.
 fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(command.operands.first(), Some(Operand::Dot | Operand::Constant(_)))
 }
 
-/// Returns whether a body has only white space.
+/// Returns whether a body contains only white space.
 fn is_empty(body: &[Node]) -> bool {
     body.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }

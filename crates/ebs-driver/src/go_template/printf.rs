@@ -1,7 +1,7 @@
 //! `printf`, with the verbs that short values need: `%s`, `%v`, `%q`, `%d`, `%t` and `%%`.
 //!
-//! Go writes a mistake into the text (`%!d(string=x)`, `%!(EXTRA …)`) and continues. Here it is an error, because such
-//! a text is useless as a value.
+//! Go reports a mistake within the text (`%!d(string=x)`, `%!(EXTRA …)`) and continues. Here a mistake is an error,
+//! because such a text is useless as a value.
 
 use super::limits;
 use super::literals::quote;
@@ -25,7 +25,7 @@ enum Piece<'f> {
     Verb(Verb),
 }
 
-/// Rejects a format with anything unsupported, whatever its values.
+/// Rejects a format that no values could make valid, because it uses an unsupported feature.
 pub(super) fn check(format: &str) -> Result<(), String> {
     pieces(format).map(drop)
 }
@@ -70,7 +70,7 @@ fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
 }
 
 impl Verb {
-    /// Parses a verb after the percent sign. Also returns the rest of the format.
+    /// Parses the verb that follows a percent sign. Also returns the rest of the format.
     fn read(text: &str) -> Result<(Self, &str), String> {
         let after_flags = text.trim_start_matches(['-', '0']);
         let flags = &text[..text.len() - after_flags.len()];
@@ -106,7 +106,7 @@ impl Verb {
         Ok(if self.left {
             format!("{text}{}", " ".repeat(missing))
         } else if self.zeros {
-            // Zeros are inserted between the sign of a number and its digits.
+            // Go inserts zeros between the sign of a number and its digits.
             let digits = if matches!(value, Value::Int(_)) { text.trim_start_matches('-') } else { &text };
             let sign = &text[..text.len() - digits.len()];
             format!("{sign}{}{digits}", "0".repeat(missing))
@@ -116,7 +116,7 @@ impl Verb {
     }
 }
 
-/// Parses a width or precision at the start of the text, or returns 0 without one. Also returns the rest.
+/// Parses a width or precision at the start of the text, or returns 0 if there is no number. Also returns the rest.
 fn number(text: &str) -> Result<(usize, &str), String> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

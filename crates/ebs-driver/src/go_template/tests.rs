@@ -1,4 +1,4 @@
-//! Test vectors, each checked against Go's own `text/template`.
+//! Test vectors whose results come from Go's own `text/template`.
 
 mod limits;
 
@@ -18,8 +18,8 @@ const VALUES: &str = include_str!("tests/values.txt");
 /// Templates that are rejected, with `⏎` for a new line.
 const REFUSED: &str = include_str!("tests/refused.txt");
 
-/// Templates that Go accepts and this crate rejects: constants that no value could need, and values that do not fit
-/// `printf`'s format, for which Go writes a mistake into the text.
+/// Templates that Go accepts and this crate rejects. They have constants that no value needs, or values that do not fit
+/// `printf`'s format, for which Go writes an error into the text.
 const LEFT_OUT: &str = include_str!("tests/left_out.txt");
 
 /// Verbs and flags of Go's `printf` that are not supported.
@@ -39,7 +39,8 @@ fn template_produces_same_output_as_in_go() {
     }
 }
 
-/// Go rejects a template at parsing or execution. Unsupported are some constants and uses of `printf`.
+/// Go also rejects these templates at parsing or execution, except for some constants and uses of `printf`, which only
+/// this crate rejects.
 #[test]
 fn template_that_is_invalid_in_go_or_unsupported_is_rejected() {
     for template in REFUSED.lines().chain(LEFT_OUT.lines()) {
@@ -90,7 +91,7 @@ fn html_js_call_and_urlquery_are_errors() {
     }
 }
 
-/// EC2 rejects invalid text.
+/// EC2 would reject the invalid text.
 #[test]
 fn cutting_text_within_character_is_an_error() {
     for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}"] {
@@ -99,7 +100,7 @@ fn cutting_text_within_character_is_an_error() {
 }
 
 #[test]
-fn error_has_its_line() {
+fn template_error_names_the_line() {
     let error = render("a\nb{{.PVCName}}\n{{.Nothing}}", &volume()).unwrap_err();
     assert!(matches!(error, TemplateError::Evaluate { line: 3, .. }), "{error:?}");
     let error = render("a\nb{{nosuch}}", &volume()).unwrap_err();

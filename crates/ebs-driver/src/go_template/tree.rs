@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::value::Value;
 
-/// The main template and the templates that it defines.
+/// The main template and the named templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
     pub(super) main: Vec<Node>,
@@ -30,7 +30,7 @@ pub(super) enum Node {
     },
 }
 
-/// A condition or range with its two bodies.
+/// A condition or range with its body and its else part.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) pipe: Pipe,
@@ -38,24 +38,25 @@ pub(super) struct Branch {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each with the result of the previous one as an argument. The last result may be assigned to variables.
+/// Commands, each of which receives the result of the previous one as its last argument. The final result may be
+/// assigned to variables.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) line: usize,
     pub(super) variables: Vec<String>,
-    /// `=` instead of `:=`.
+    /// True for `=`, false for `:=`.
     pub(super) assigns: bool,
     pub(super) commands: Vec<Command>,
 }
 
-/// An operand with arguments.
+/// An operand and its arguments.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) line: usize,
     pub(super) operands: Vec<Operand>,
 }
 
-/// A word of a command.
+/// A single word of a command.
 #[derive(Debug)]
 pub(super) enum Operand {
     Dot,

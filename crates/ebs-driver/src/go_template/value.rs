@@ -47,7 +47,7 @@ impl Value<'_> {
         }
     }
 
-    /// Formats the value as an action does.
+    /// Formats the value as an action writes it into the text.
     pub(super) fn written(&self) -> String {
         match self {
             Self::Nil => "<no value>".to_owned(),
@@ -56,7 +56,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the number of bytes that processing this value costs.
+    /// Returns how many bytes count as processed when this value is used.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Str(s) => s.len(),

@@ -12,7 +12,7 @@ async fn probe(service: &IdentityService) -> Option<bool> {
     service.probe(Request::new(ProbeRequest {})).await.expect("probe never fails").into_inner().ready
 }
 
-/// Before that, it is not ready.
+/// The driver is not ready before that.
 #[tokio::test(start_paused = true)]
 async fn probe_is_ready_once_all_services_are_available() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {
@@ -24,7 +24,7 @@ async fn probe_is_ready_once_all_services_are_available() {
     }
 }
 
-/// The wait is shorter than the timeout of a sidecar.
+/// The wait is shorter than a sidecar's timeout.
 #[tokio::test(start_paused = true)]
 async fn probe_waits_for_a_start_that_is_about_to_end() {
     let starting = watch::Sender::new(false);
@@ -40,7 +40,7 @@ async fn probe_waits_for_a_start_that_is_about_to_end() {
     assert_eq!(ready, Some(true));
 }
 
-/// It stops before it could serve.
+/// The driver stops before it can serve.
 #[tokio::test]
 async fn driver_that_never_served_is_not_ready() {
     let starting = watch::Sender::new(false);
@@ -49,7 +49,7 @@ async fn driver_that_never_served_is_not_ready() {
     assert_eq!(probe(&service).await, Some(false));
 }
 
-/// It has no manifest.
+/// The response has no manifest.
 #[tokio::test]
 async fn plugin_info_has_name_and_version() {
     let service = identity(Mode::All, &watch::Sender::new(true));

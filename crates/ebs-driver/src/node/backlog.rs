@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};
 
-/// The reason that is reported when no growth was tried.
-const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next stage grows it";
+/// The reported reason when the driver has not tried to grow the file system.
+const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next NodeStageVolume call grows it";
 
-/// A growth that failed.
+/// A failed attempt to grow a file system.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// Bytes of the disk that the file system does not use.
     pub(super) missing: u64,
     pub(super) message: String,
-    /// An earlier message about the volume explains more.
+    /// True if an earlier message about the volume explains the failure better.
     pub(super) explains_less: bool,
 }
 
@@ -41,10 +41,10 @@ impl Behind {
     }
 }
 
-/// The last growth before a mount that failed.
+/// The last failed attempt to grow a volume's file system before its mount.
 #[derive(Debug)]
 struct Attempt {
-    /// The size in bytes before the growth, and the wanted size.
+    /// The size in bytes before the attempt, and the wanted size.
     sizes: (u64, u64),
     ended: Instant,
     took: Duration,
@@ -56,7 +56,7 @@ struct Volumes {
     attempts: BTreeMap<VolumeId, Attempt>,
 }
 
-/// The volumes with their growths. The lock is never held during I/O.
+/// The volumes whose growth has not succeeded. The lock is never held during I/O.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Mutex<Volumes>);
 
@@ -65,7 +65,7 @@ impl Backlog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a growth failed.
+    /// Records a failed attempt to grow a file system.
     pub(super) fn record_failure(&self, volume: &VolumeId, failure: Failure) {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(failure.missing));
@@ -75,7 +75,7 @@ impl Backlog {
         }
     }
 
-    /// Records that a file system is smaller than its disk. Returns the reason when it is time to report it.
+    /// Records that a file system is smaller than its disk. Returns the reason, if it should be reported by now.
     pub(super) fn record_seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(missing));
@@ -90,7 +90,7 @@ impl Backlog {
         volumes.attempts.remove(volume);
     }
 
-    /// Forgets the volumes that are not on this node any more. Long attempts stay recorded.
+    /// Forgets the volumes that are no longer on this node. Failed attempts before a mount stay recorded.
     pub(super) fn retain(&self, is_here: impl Fn(&VolumeId) -> bool) {
         self.volumes().behind.retain(|volume, _| is_here(volume));
     }
@@ -102,8 +102,8 @@ impl Backlog {
         reported.map(|(volume, behind)| (volume.clone(), behind.missing)).collect()
     }
 
-    /// Records a failed growth before the mount that began at `start`. `sizes` are the bytes before and the wanted
-    /// bytes.
+    /// Records a failed attempt before the mount, which began at `start`. `sizes` are the size before it and the wanted
+    /// size, in bytes.
     pub(super) fn record_attempt(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
         let ended = Instant::now();
         let attempt = Attempt { sizes, ended, took: ended - start };
@@ -112,7 +112,7 @@ impl Backlog {
         volumes.attempts.insert(volume.clone(), attempt);
     }
 
-    /// Returns true when the driver may try this growth before the mount.
+    /// Returns true unless the last attempt before the mount, with the same sizes, took long and failed recently.
     pub(super) fn is_due(&self, volume: &VolumeId, sizes: (u64, u64)) -> bool {
         self.volumes().attempts.get(volume).is_none_or(|attempt| {
             attempt.sizes != sizes || attempt.took < LONG_GROWTH || attempt.ended.elapsed() >= LONG_GROWTH_PAUSE
@@ -132,9 +132,10 @@ mod tests {
         Failure { missing: 7, message: message.to_owned(), explains_less }
     }
 
-    /// The orchestrator calls NodeExpandVolume some time after the disk has grown.
+    /// A file system may be smaller than its disk for a while, because the orchestrator calls NodeExpandVolume some
+    /// time after the disk has grown.
     #[tokio::test(start_paused = true)]
-    async fn volume_is_reported_at_once_after_failed_growth_else_late() {
+    async fn volume_is_reported_early_only_after_a_failed_growth() {
         let backlog = Backlog::default();
         assert_eq!(backlog.record_seen(&volume(1), 5), None);
         assert_eq!(backlog.reported(), []);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn message_that_explains_less_does_not_replace_another() {
+    fn less_helpful_failure_does_not_replace_an_earlier_one() {
         let backlog = Backlog::default();
         let message = || backlog.record_seen(&volume(1), 7).unwrap();
         backlog.record_failure(&volume(1), failure("a right is missing", true));
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(message(), "the disk is broken");
     }
 
-    /// A check of a large file system takes hours, and blocks the volume each time.
+    /// The check of a large file system takes hours, and blocks the volume each time.
     #[tokio::test(start_paused = true)]
     async fn long_failed_growth_is_not_repeated_for_a_day() {
         let (backlog, sizes) = (Backlog::default(), (1, 2));
@@ -178,7 +179,7 @@ mod tests {
         assert!(!backlog.is_due(&volume(1), sizes));
         assert!(backlog.is_due(&volume(1), (1, 3)), "the disk has grown again");
         assert!(backlog.is_due(&volume(2), sizes), "another volume");
-        // The attempt stays recorded when the volume leaves the node.
+        // The attempt stays recorded after the volume has left the node.
         backlog.retain(|_| false);
         assert!(!backlog.is_due(&volume(1), sizes));
         tokio::time::advance(LONG_GROWTH_PAUSE).await;

@@ -1,7 +1,7 @@
-//! Dead mounts: their disk has vanished, or their file system was shut down and answers with errors only.
+//! Dead mounts: mounts whose disk has vanished, or whose file system was shut down and only returns errors.
 //!
-//! The driver unmounts them when it is proven that no process loses data. A device that hangs or cannot be identified
-//! has not vanished.
+//! The driver unmounts a dead mount when it is proven that no process loses data. A device that hangs or cannot be
+//! identified does not count as vanished.
 
 use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{Device, MountEntry, NodePath, PathKind, UnmountError};
@@ -13,8 +13,8 @@ use super::owner::{self, Owner};
 use super::unmount::MAX_DEPTH;
 use super::wanted::ensure_wanted;
 
-/// Unmounts the mounts at a path whose disk has vanished, from the top down. Other mounts stay, and the caller decides
-/// about them.
+/// Unmounts the mounts at a path whose disk has vanished, from the top down. Stops at the first other mount, about
+/// which the caller decides.
 pub(super) async fn clear_vanished(
     node: &LinuxNode,
     volume: &VolumeId,
@@ -32,11 +32,11 @@ pub(super) async fn clear_vanished(
     Err(UnmountError::Endless { path: path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// Returns the evidence that the file system of a mount is dead, or `None` when there is no evidence.
+/// Returns the evidence that the file system of a mount is dead, or `None` without evidence.
 pub(super) fn evidence_of_death(entry: &MountEntry, found: &PathKind) -> Option<String> {
     match found {
         PathKind::DeadMount(error) => Some(error.clone()),
-        // ext4 reports it in the mount table and still answers from memory.
+        // ext4 can still return data from memory after a shutdown, but shows the shutdown in the mount table.
         _ => {
             entry.super_options.iter().any(|word| word == "shutdown").then(|| "the kernel has shut it down".to_owned())
         }
@@ -52,7 +52,7 @@ pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &PathKind) -
 /// Unmounts a dead file system of the device from the staging path, so that it can be mounted again. The kernel reads
 /// the disk again only after the last unmount.
 ///
-/// Refuses while the volume is published or in use: a second mount would show the same dead file system.
+/// Refuses while the volume is published or in use, because a second mount would show the same dead file system.
 pub(super) async fn clear_dead(
     node: &LinuxNode,
     device: &Device,
@@ -69,8 +69,8 @@ pub(super) async fn clear_dead(
     unmount_unused(node, device, staging, waiters).await
 }
 
-/// Unmounts all mounts of the device from the staging path, and makes sure that the kernel has released its file
-/// system. The device must not be used anywhere else.
+/// Unmounts all mounts of the device from the staging path, and makes sure that the kernel has released the file
+/// system. The caller must have checked that the device is not used anywhere else.
 pub(super) async fn unmount_unused(
     node: &LinuxNode,
     device: &Device,
@@ -88,14 +88,14 @@ pub(super) async fn unmount_unused(
     Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// Refuses while a process holds the disk. Other mount namespaces may have unused copies of the mount: the kernel
-/// unmounts these when the staging directory is removed. A process that has a file open on such a copy keeps the file
-/// system alive.
+/// Refuses while a process holds the disk. Other mount namespaces may have unused copies of the mount, which the kernel
+/// unmounts when the staging directory is removed. A process that has a file open on such a copy keeps the file system
+/// alive.
 async fn ensure_released(node: &LinuxNode, device: &Device, staging: &NodePath) -> Result<(), Cause> {
     let Err(held) = in_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
     if staging.remove().await.is_ok() && in_use::refuse_held(node, device.number(), true).await.is_ok() {
         return Ok(());
     }
-    // This result is from the time when the copies existed, so it names their processes.
+    // Return the first result, which still names the processes that hold the copies.
     Err(held)
 }

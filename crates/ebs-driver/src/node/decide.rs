@@ -1,4 +1,4 @@
-//! Pure decisions, which compare the disk and its mounts with the request. Nothing here does I/O.
+//! Pure functions that compare the disk and its mounts with the request. Nothing here does I/O.
 //!
 //! Decision: `docs/decisions/0016-compare-every-mount-with-the-request.md`.
 
@@ -13,14 +13,15 @@ use ebs_mounter::{
 use super::error::NodeRefusal;
 use crate::context::VolumeOrigin;
 
-/// Whether a path already shows the wanted mount.
+/// Whether the wanted mount is already at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounted {
     No,
     AsWanted,
 }
 
-/// Compares the topmost mount at the staging path with the proven device and the request.
+/// Compares the topmost mount at the staging path with the device, which is proven to be the volume, and with the
+/// request.
 pub(super) fn staged(
     entry: Option<&MountEntry>,
     device: DeviceNumber,
@@ -44,12 +45,12 @@ pub(super) fn staged(
     compare_words(entry, options).map(|()| Mounted::AsWanted)
 }
 
-/// Compares the options of the file system that the mount table repeats as they were given, and on which data or
-/// secrecy depend. The mount table shows a label exactly when one is set, and `options` has no labels where the kernel
-/// ignores them.
+/// Compares file system options that data or secrecy depend on and that the mount table shows with the given value. The
+/// table shows a label exactly when one is set. Where the kernel ignores labels, `options` contains none.
 fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeRefusal> {
     const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
-    // The default of each option when the table does not list it. `None` means that the default is unknown.
+    // Each option with the default that applies when the table does not list it. `None` means that the default is
+    // unknown.
     const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
     let find = |words: &[String], key: &str| {
         let mut values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
@@ -76,8 +77,8 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeR
     Ok(())
 }
 
-/// Splits a label into the part before its categories, and the categories. The kernel may repeat them in another order
-/// and as ranges.
+/// Splits a label into the part before its categories, and the categories. The kernel may show the categories in
+/// another order and as ranges.
 fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let number = |text: &str| text.strip_prefix('c')?.parse::<u32>().ok();
     let range = |text: &str| match text.split_once('.') {
@@ -87,14 +88,14 @@ fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let split = || {
         let (rest, categories) = text.rsplit_once(':')?;
         let ranges: Option<Vec<_>> = categories.split(',').map(range).collect();
-        // A kernel has 1,024 categories.
+        // The kernel supports 1,024 categories.
         let known = ranges?.into_iter().flat_map(|range| *range.start()..=(*range.end()).min(1_023));
         Some((rest, known.collect()))
     };
     split().unwrap_or_else(|| (text, BTreeSet::new()))
 }
 
-/// Compares the topmost mount at the target, and the request, with the mount at the staging path.
+/// Compares the request, and the topmost mount at the target, with the mount at the staging path.
 pub(super) fn published(
     entry: Option<&MountEntry>,
     staged: &MountEntry,
@@ -113,8 +114,8 @@ pub(super) fn published(
     compare_attributes(entry, &wants, entry.root == staged.root)
 }
 
-/// Compares the mount at the target with a raw device. `leads_to` is the number of the device that the mounted node
-/// names.
+/// Compares the mount at the target with a raw device. `leads_to` is the device number of the node that is mounted
+/// there.
 pub(super) fn published_block(
     entry: Option<&MountEntry>,
     leads_to: Option<DeviceNumber>,
@@ -125,7 +126,7 @@ pub(super) fn published_block(
     if leads_to != Some(device) {
         return Err(NodeRefusal::OtherMount { found: describe(entry) });
     }
-    // A device node inherits the mount options of /dev (nosuid, noexec), so that only ro depends on the request.
+    // A device node inherits the mount options of /dev (nosuid, noexec), so only ro depends on the request.
     let is_read_only = attributes(entry).contains(&Attribute::ReadOnly);
     if is_read_only == options.is_read_only() {
         return Ok(Mounted::AsWanted);
@@ -150,7 +151,8 @@ fn compare_attributes(
     })
 }
 
-/// Accepts a path where a volume is to be mounted and nothing is mounted. It may be missing or empty.
+/// Accepts a path at which to mount a volume if the path is missing or empty. The caller has checked that nothing is
+/// mounted there.
 pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), NodeRefusal> {
     match found {
         PathKind::Symlink => Err(NodeRefusal::Symlink),
@@ -161,12 +163,12 @@ pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), 
     }
 }
 
-/// What the driver does with a device, depending on its contents.
+/// What to do with a device, depending on its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// It has a file system to mount.
+    /// The device has a complete file system, which the driver mounts.
     Mount(Superblock),
-    /// It may be formatted.
+    /// The driver may format the device.
     Format(FormatPermit),
 }
 
@@ -174,24 +176,24 @@ pub(super) enum Plan {
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) contents: &'a Contents,
-    /// The partitions that the kernel knows on it.
+    /// The partitions that the kernel knows on the device.
     pub(super) partitions: &'a [u8],
     /// The file system that the request asks for, or `None` when it accepts any.
     pub(super) asked: Option<FsType>,
-    /// The record that a format of this device would write.
+    /// The record that formatting this device would write.
     pub(super) record: &'a FormatRecord,
-    /// The record that a previous format has left behind.
+    /// The record of a previous, unfinished format.
     pub(super) left_behind: Option<&'a FormatRecord>,
-    /// The source of the volume, unless it was created blank.
+    /// What the volume was created from, unless it was created blank.
     pub(super) restored_from: Option<&'a VolumeOrigin>,
     /// The request allows the driver to format a blank restored volume.
     pub(super) may_format_restored: bool,
-    /// The driver may not write.
+    /// The driver must not write to the device.
     pub(super) read_only: bool,
 }
 
-/// Mounts a complete file system of the right family. Formats a device that is proven blank, or whose format by this
-/// driver was interrupted. Refuses the rest.
+/// Decides what to do with the device. Mounts a complete file system of the right family. Formats a device that is
+/// proven blank, or that this driver began to format. Refuses all other contents.
 pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, NodeRefusal> {
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(NodeRefusal::BlankReadOnly),
@@ -227,7 +229,7 @@ fn attributes(entry: &MountEntry) -> BTreeSet<Attribute> {
     Attribute::distinguishing(entry.options.iter().map(String::as_str))
 }
 
-/// Returns the wanted attributes by which the mount table distinguishes two mounts of one file system.
+/// Returns the wanted attributes that can differ between two mounts of one file system in the mount table.
 fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
     let mut wanted = options.of_one_mount();
     wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));

@@ -1,4 +1,4 @@
-//! Errors of the node RPCs, and what each means to the caller.
+//! Errors of the node RPCs, and the meaning of each error for the caller.
 
 use ebs_ec2::{Bytes, Gib};
 use ebs_mounter::{
@@ -28,7 +28,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Returns a closure for `map_err` at the end of an RPC's work.
+    /// Returns a closure for `map_err` that adds the RPC, the volume and the path to a cause.
     pub(super) fn during(rpc: Rpc, volume: &Handle, path: Option<&NodePath>) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.cloned());
         move |cause| Self::Work { rpc, volume, path, cause }
@@ -72,13 +72,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns a closure for `map_err` on plain system calls.
+    /// Returns a closure for `map_err` that adds the step to the error of a system call.
     pub(super) fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { step, source }
     }
 }
 
-/// A request that a rule forbids. The driver has changed nothing, except where a variant documents it.
+/// A request that a rule forbids. The driver has changed nothing, unless a variant documents a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRefusal {
     #[error("another mount is already at the path: {found}, which is not this volume")]
@@ -98,7 +98,7 @@ pub enum NodeRefusal {
     #[error("the device is not blank: it holds {contents}, so the driver does not format it")]
     NotBlank {
         contents: String,
-        /// The numbers of the partitions that the kernel knows on it.
+        /// The partition numbers that the kernel knows on the device.
         partitions: Vec<u8>,
     },
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
@@ -114,34 +114,35 @@ pub enum NodeRefusal {
     BoundRaw { at: String },
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
-    /// A process or device holds the disk where the mount table does not show it: a file system of it may be mounted.
+    /// A process or device holds the disk where the mount table does not show it, possibly because a file system of the
+    /// disk is mounted there.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
     HeldBeforeRaw {
         /// The holders that this process can see.
         by: String,
     },
-    /// The volume is still used elsewhere, so that it cannot be unstaged. The driver has unmounted nothing.
+    /// The volume is still used elsewhere, so the driver cannot unstage it. It has unmounted nothing.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
     Held {
         /// The holders that this process can see.
         by: String,
-        /// This call has unmounted the path.
+        /// True if this call has unmounted the path.
         unmounted: bool,
     },
     #[error("the file system at {at} is unusable: {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     DeadFileSystem {
         at: NodePath,
         error: String,
-        /// Other uses of the volume, because of which it cannot be mounted again.
+        /// Other uses of the volume, which prevent the driver from mounting it again.
         also: String,
     },
-    /// The kernel turned the file system read-only after errors, or does not write to it any more.
+    /// The kernel turned the file system read-only after errors, or no longer writes to it.
     #[error("the file system at {at} is read-only after errors, but the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     ReadOnlyAfterErrors {
         at: NodePath,
-        /// Other uses of the volume, because of which it cannot be checked.
+        /// Other uses of the volume, which prevent the driver from checking it.
         also: String,
     },
     #[error("the file system is damaged, but the mount is read-only, so the driver does not repair it: {why}")]
@@ -157,7 +158,7 @@ pub enum NodeRefusal {
     #[error("grow the mounted file system {growth}: the driver does not have the capability CAP_SYS_RESOURCE")]
     GrowthNeedsPrivilege {
         growth: Growth,
-        /// The file system has clusters (bigalloc), so it does not grow without a mount either.
+        /// The file system has clusters (bigalloc), so it cannot be grown while unmounted either.
         has_clusters: bool,
     },
     #[error("the file system uses {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
@@ -176,7 +177,7 @@ pub enum NodeRefusal {
         /// The errors that the kernel has counted.
         errors: Option<String>,
     },
-    /// EC2 has made the disk larger, and the kernel does not show the new size yet.
+    /// EC2 has made the disk larger, but the kernel does not show the new size yet.
     #[error("the kernel shows a disk of {found}, less than the requested {wanted}")]
     NotYetLarge { found: Bytes, wanted: Bytes },
 }
@@ -223,8 +224,8 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         | Cause::Table(_)
         | Cause::Implausible(_) => Meaning::Internal,
         Cause::Grow(error) => match error {
-            // NodeExpandVolume returns these. After this code, and after no other, the kubelet still starts the pod: it
-            // uses a volume whose file system cannot grow at its present size.
+            // NodeExpandVolume returns these errors. FailedPrecondition is the only code after which the kubelet still
+            // starts the pod, and the file system is usable at its present size.
             GrowError::Check(_)
             | GrowError::NoSuperblock { .. }
             | GrowError::Clusters
@@ -315,11 +316,12 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
     }
 }
 
-/// The advice protects data first. A reader who only wants a working volume can wipe it, as the last part explains.
+/// The advice protects data first. Its last part shows how to wipe the volume, for readers who are sure that it holds
+/// no data.
 const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if it \
                          never held data, delete the claim, or wipe it with blkdiscard --zeroout on the node (not with wipefs alone)";
 
-/// Returns the next step for the user, where one is known.
+/// Returns the next step for the user, if one is known.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Refused(NodeRefusal::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
@@ -353,7 +355,7 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
     })
 }
 
-/// The next step after the kernel killed a tool.
+/// The next step after the kernel has killed a tool.
 const MORE_MEMORY: &str =
     "check the kernel log; if memory ran out, raise the memory limit of the node's container, then call again";
 
@@ -388,10 +390,10 @@ fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
             "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
         }
         NodeRefusal::DeadFileSystem { .. } => {
-            "check the kernel log and end the pods that use the volume on this node: the next stage then mounts it again"
+            "check the kernel log and end the pods that use the volume on this node: the next NodeStageVolume call then mounts it again"
         }
         NodeRefusal::ReadOnlyAfterErrors { .. } => {
-            "check the kernel log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
+            "check the kernel log and end the pods that use the volume on this node: the next NodeStageVolume call then checks the file system and mounts it again"
         }
         NodeRefusal::InTheWay { .. } | NodeRefusal::Symlink => "remove it or choose another path",
         NodeRefusal::NotStaged { .. } => "stage the volume there first",
@@ -403,7 +405,7 @@ fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
         }
         NodeRefusal::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
         NodeRefusal::CannotGrowReadOnly { .. } => {
-            "check the kernel log and end the pods that use the volume on this node: the next stage then checks it"
+            "check the kernel log and end the pods that use the volume on this node: the next NodeStageVolume call then checks it"
         }
         NodeRefusal::NotYetLarge { .. } => {
             "call again; if the size does not change, compare the volume's size in EC2 with `lsblk --bytes` on the node"

@@ -1,5 +1,5 @@
-//! NodeExpandVolume: grows the mounted file system at a path to its device. OK means that the kernel shows the
-//! requested size and that the file system has grown to it.
+//! NodeExpandVolume: grows the mounted file system at a path to the size of its device. The response OK means that the
+//! kernel shows the requested size and that the file system has grown to it.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, wait
     }
     let device = node.mounter.open_mounted(volume, mounted(node, volume, plan).await?.entry.device).await?;
     let size = awaited_size(node, plan, &device, waiters).await?;
-    // Read again, because the wait may have been long.
+    // Read the mount table again, because the wait may have been long.
     let mount = mounted(node, volume, plan).await?;
     if mount.entry.device != device.number() {
         return Err(not_published("the mount changed during the call"));
@@ -50,20 +50,20 @@ struct Mount {
     fs_type: FsType,
 }
 
-/// Whether and where a file system can grow.
+/// Whether a file system can grow, and through which mount.
 enum Writable {
-    /// It can grow through the mount at this path.
+    /// The file system can grow through the mount at this path.
     At(PathBuf),
-    /// All its mounts were requested as read-only.
+    /// All mounts were requested as read-only.
     NotAskedFor,
-    /// The kernel rejects writes, although a mount was made for them.
+    /// The kernel rejects writes, although the file system was mounted for writing.
     NoMore,
 }
 
 impl Mount {
-    /// Returns a writable mount, the oldest first, which is the one at the staging path. A tool that hangs keeps its
-    /// mount busy, and a pod's mount must stay free for unmounting. The mount at the path of the request may be the
-    /// read-only mount of a pod, through which the file system cannot grow.
+    /// Returns the oldest writable mount, which is the mount at the staging path. A tool that hangs keeps its mount
+    /// busy, and a pod's mount must stay free for unmounting. The file system cannot grow through the mount at the path
+    /// of the request if that is a pod's read-only mount.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);
@@ -87,10 +87,10 @@ async fn mounted(node: &LinuxNode, volume: &VolumeId, plan: &Expand) -> Result<M
     Ok(Mount { table, entry, fs_type })
 }
 
-/// Waits until the kernel shows the requested size, and returns the size of the device. A partition does not grow with
-/// its disk, so its size is not awaited.
+/// Waits until the kernel shows the requested size, and returns the size of the device. Does not wait for a partition,
+/// which does not grow with its disk.
 ///
-/// Cancellation: the wait ends early for another operation on the volume when no caller waits for this one.
+/// Cancellation: the wait ends early if no caller waits and another operation needs the volume.
 async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
     let size = tokio::select! {
@@ -101,8 +101,8 @@ async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters:
     if size < least { Err(NodeRefusal::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
-/// Returns the size of a raw device after it is proven to be this volume. A raw device follows its volume, so nothing
-/// has to grow.
+/// Returns the size of a raw device, after proving that the device is this volume. A raw device grows with its volume,
+/// so nothing has to be done.
 async fn raw(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;

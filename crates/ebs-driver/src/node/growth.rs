@@ -1,7 +1,7 @@
-//! Growth of file systems to their disks.
+//! Grows file systems to the size of their disks.
 //!
-//! Growth never decides whether a volume can be used. A stage mounts the file system at its present size. A growth that
-//! fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
+//! A failed growth never makes a volume unusable: NodeStageVolume mounts the file system at its present size. The
+//! driver logs a warning, reports the volume as degraded, and exports a metric. NodeExpandVolume returns the error.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
@@ -20,11 +20,11 @@ use super::request::Stage;
 use super::wanted::ensure_wanted;
 use crate::status::chain;
 
-/// Grows an unmounted ext file system, where the kernel would not let this process grow it later. A failure is
-/// recorded, and the stage mounts the file system as it is.
+/// Grows an ext file system before its mount, if the kernel would not permit this process to grow it later. After a
+/// failure, records it and lets NodeStageVolume mount the file system as it is.
 ///
 /// # Errors
-/// The file system has damage that e2fsck does not repair by itself, or no caller waits for the stage any more.
+/// The file system has damage that e2fsck does not repair by itself, or no caller waits for NodeStageVolume any more.
 pub(super) async fn before_mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -36,7 +36,7 @@ pub(super) async fn before_mount(
     if node.mounter.can_grow_mounted(superblock.fs_type()) {
         return Ok(());
     }
-    // When the size cannot be read, the growth after the mount reads it again and reports it.
+    // If the size cannot be read, the attempt after the mount reads it again and reports the error.
     let Ok(headroom) = node.mounter.headroom_of_unmounted(device, superblock).await else { return Ok(()) };
     let Some(growth) = headroom.growth.filter(|growth| may_try(node, &plan.volume, growth)) else { return Ok(()) };
     ensure_wanted(waiters, "growing")?;
@@ -46,7 +46,7 @@ pub(super) async fn before_mount(
             tracing::info!(volume = %plan.volume, %growth, "file system grown before its mount");
             Ok(())
         }
-        // A damaged file system must not be mounted, even when the check ran only for the growth.
+        // A damaged file system must not be mounted, even if the check ran only because of the growth.
         Err(GrowError::Check(damage @ CheckError::Uncorrected(_))) => Err(damage.into()),
         Err(error) => {
             node.backlog.record_attempt(&plan.volume, (growth.from, growth.to), start);
@@ -56,7 +56,7 @@ pub(super) async fn before_mount(
     }
 }
 
-/// Returns false for a growth before the mount that took long for this volume recently, and failed.
+/// Returns false if this growth was tried before the volume's last mount, took long and failed recently.
 fn may_try(node: &LinuxNode, volume: &VolumeId, growth: &Growth) -> bool {
     let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
     if !is_due {
@@ -65,7 +65,7 @@ fn may_try(node: &LinuxNode, volume: &VolumeId, growth: &Growth) -> bool {
     is_due
 }
 
-/// Checks the file system before the mount when a growth that broke off has marked the superblock.
+/// Checks the file system before the mount if an interrupted growth has marked the superblock.
 async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Result<(), Cause> {
     if let Contents::Filesystem(superblock) = node.mounter.probe(device).await? {
         ensure_wanted(waiters, "checking the file system")?;
@@ -74,11 +74,11 @@ async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Re
     Ok(())
 }
 
-/// Grows the staged file system, if it is mounted for writing and the driver supports its type. A failure is recorded
-/// and does not fail the stage.
+/// Grows the staged file system, if it is mounted for writing and the driver supports its type. Records a failure,
+/// which does not fail NodeStageVolume.
 ///
 /// # Errors
-/// No caller waits for the stage any more.
+/// No caller waits for NodeStageVolume any more.
 pub(super) async fn after_mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -96,7 +96,7 @@ pub(super) async fn after_mount(
     }
 }
 
-/// Grows a mounted file system, and records when it is still smaller than its disk. `at` must be a writable mount.
+/// Grows a mounted file system, and records if it is still smaller than its disk. `at` must be a writable mount.
 ///
 /// # Errors
 /// The reason why the file system is not as large as its disk.
@@ -112,7 +112,7 @@ pub(super) async fn in_place(
         Ok(()) => node.backlog.record_grown(device.volume()),
         Err(Cause::Abandoned { .. }) => {}
         Err(cause) => {
-            // Measured again, because a part of the growth may have succeeded.
+            // Measure again, because a part of the growth may have succeeded.
             let headroom = node.mounter.headroom_of_mounted(device, at, fs_type).await.ok();
             failed(node, device.volume(), headroom.as_ref(), cause);
         }
@@ -147,9 +147,9 @@ async fn grow_mounted(
     }
 }
 
-/// Refuses to grow a file system that accepts no writes now, for example a frozen one. The driver could not end the
-/// tool, and the growth would block the volume until the thaw. The tool reports other errors better, so they are
-/// ignored here.
+/// Refuses to grow a file system that accepts no writes now, such as a frozen one. The driver could not end the tool,
+/// and the growth would block the volume until the file system is thawed. Ignores other errors, which the tool reports
+/// better.
 async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -163,14 +163,14 @@ fn failed(node: &LinuxNode, volume: &VolumeId, headroom: Option<&Headroom>, caus
     let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
     tracing::warn!(%volume, size, device, error = message, "file system could not grow to its disk: using the volume at its present size");
-    // A missing privilege explains less than an attempt before the mount.
+    // An error about the missing privilege explains less than the error of an attempt before the mount.
     let explains_less = matches!(cause, Cause::Refused(NodeRefusal::GrowthNeedsPrivilege { .. }));
     let missing = headroom.map_or(0, Headroom::unused);
     node.backlog.record_failure(volume, Failure { missing, message, explains_less });
 }
 
-/// Returns the message for the health of a mount whose file system is smaller than its disk. Other checks report a disk
-/// that cannot be read.
+/// Returns a message for the volume's health if the file system is smaller than its disk. Returns `None` if the disk
+/// cannot be read, which other checks report.
 pub(super) async fn shortfall(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
     if entry.device.major == 0 || entry.is_read_only() || entry.is_file_system_read_only() {
         return None;

@@ -1,4 +1,4 @@
-//! NodeGetVolumeHealth: the health of a mount's device and file system.
+//! NodeGetVolumeHealth: examines the device and file system of a volume's mounts.
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
@@ -32,14 +32,14 @@ impl Ailment {
         Self { status: VolumeHealthErrorType::Degraded, reason, message }
     }
 
-    /// Returns the status and the reason, one word each.
+    /// Returns the status and the reason, each as one word.
     pub(super) fn name(&self) -> (&'static str, &'static str) {
         let degraded = self.status == VolumeHealthErrorType::Degraded;
         (if degraded { "Degraded" } else { "Inaccessible" }, self.reason)
     }
 }
 
-/// Returns the health of the volume. A response without entries means that it is healthy.
+/// Returns the health of the volume. A healthy volume has no entries in the response.
 pub(super) async fn run(
     node: &LinuxNode,
     request: &NodeGetVolumeHealthRequest,
@@ -86,14 +86,15 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Checked last, because all data of such a volume can still be used.
+/// Returns the problem of a file system that is smaller than its disk. Call this last, because all data of such a
+/// volume can still be used.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::degraded("NotGrown", message))
 }
 
-/// Examines the mount first, and then the metadata errors that the kernel has recorded, which only a check clears. Some
-/// kernels stop writing after such an error and do not change the mount table.
+/// Examines the mount first, then the metadata errors that the kernel has recorded and that only a check clears. Some
+/// kernels stop writing after such an error without showing it in the mount table.
 async fn examine(
     node: &LinuxNode,
     entry: &MountEntry,
@@ -107,20 +108,20 @@ async fn examine(
     let errors = errors.map_err(Cause::io("read the errors that the kernel has recorded"))?;
     Ok(errors.map(|errors| {
         let message = format!(
-            "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next stage checks it"
+            "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next NodeStageVolume call checks it"
         );
         Ailment::degraded("FileSystemErrors", message)
     }))
 }
 
-/// Examines every mount of the volume when the request has no path. A raw block volume has no such mount: it is healthy
-/// when its device is present.
+/// Examines every mount of the volume, for a request without a path. A raw block volume has no such mount and is
+/// healthy when its device exists.
 async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
-        // An unidentified disk belongs to another driver: a disk of this driver would identify itself, or is searched
-        // for below.
+        // A disk that does not identify itself is not this driver's volume here. If the volume has no mount, its device
+        // is searched for below.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.kind().await.map_err(Cause::io("examine a mount of the volume"))?;
@@ -179,7 +180,7 @@ mod tests {
         diagnose(entry, owner, found).map(|ailment| ailment.status)
     }
 
-    /// The status in the CSI response is INACCESSIBLE.
+    /// The CSI status is INACCESSIBLE.
     #[test]
     fn vanished_or_foreign_device_is_inaccessible() {
         let entry = entry("rw", "rw");

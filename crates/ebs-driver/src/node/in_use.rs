@@ -1,5 +1,5 @@
-//! Other uses of a volume's disk. The driver does not write to the disk, publish it raw or unstage it while that would
-//! damage data.
+//! Finds other uses of a volume's disk. The driver does not write to the disk, publish it as a raw device or unstage it
+//! while that would damage data.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
@@ -12,7 +12,7 @@ use super::decide::describe;
 use super::error::{Cause, NodeRefusal};
 use super::request::VolumePath;
 
-/// The number of uses that an error names.
+/// The maximum number of uses that an error names.
 const NAMED: usize = 4;
 
 /// Refuses while the disk is bound as a raw device at another path. Writes through such a bind would corrupt a file
@@ -23,9 +23,9 @@ pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here:
     if at.is_empty() { Ok(()) } else { Err(NodeRefusal::BoundRaw { at }.into()) }
 }
 
-/// Refuses to publish a raw disk while a file system of it is mounted, or while a bind remains of a detached disk that
-/// had the same number: a process that uses either would write to this disk. Another bind of the present disk is the
-/// volume for another pod.
+/// Refuses to publish a raw disk while one of its file systems is mounted, or while a bind remains of a detached disk
+/// that had the same number. A process that uses either would write to this disk. Permits a bind of this same disk,
+/// because it is the same volume, published to another pod.
 pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
@@ -37,13 +37,13 @@ pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> R
     if !at.is_empty() {
         return Err(NodeRefusal::MountedToo { at }.into());
     }
-    // Another pod that uses the device may hold it exclusively.
+    // If another pod already uses the raw device, that pod may hold it exclusively.
     if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
 }
 
 /// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or opened by a
-/// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
-/// automatically.
+/// tool. Accepts a device that the kernel built on the disk, such as an automatically activated LVM volume group,
+/// because it belongs to the pod.
 async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let hold = node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("open the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
@@ -55,14 +55,14 @@ async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause
     Err(NodeRefusal::HeldBeforeRaw { by }.into())
 }
 
-/// Refuses to unstage while uses of the volume would remain after the unmount of everything at the staging path.
+/// Refuses to unstage a volume that would still be in use after everything at the staging path is unmounted.
 pub(super) async fn refuse_other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
     let at = other_uses(node, disk, staging).await?;
     if at.is_empty() { Ok(()) } else { Err(NodeRefusal::InUse { at }.into()) }
 }
 
-/// Describes the uses of the volume that would remain after the unmount of everything at the staging path. Returns an empty
-/// string when no use would remain.
+/// Describes the uses of the volume that would remain after everything at the staging path is unmounted. Returns an
+/// empty string if none would remain.
 pub(super) async fn other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
     let uses = uses(node, disk).await?;
     Ok(names(left_over(&uses, staging)))
@@ -78,8 +78,9 @@ fn left_over<'a>(uses: &'a DiskMounts, staging: &'a Path) -> impl Iterator<Item 
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
 
-/// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. Ends a
-/// freeze that holds the disk without any mount. Afterwards, unsynced writes are on the disk.
+/// Refuses to report a volume as unstaged while something holds its disk where the mount table does not show it. First
+/// thaws a frozen file system without any mount, which also holds the disk. On success, all unsynced writes are on the
+/// disk.
 pub(super) async fn ensure_released(
     node: &LinuxNode,
     disk: DeviceNumber,
@@ -98,12 +99,13 @@ pub(super) async fn ensure_released(
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
+/// Refuses while a process or device holds the disk where the mount table does not show it. If the disk is free, its
+/// exclusive open also flushes it.
 pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),
         Hold::Gone => {
-            tracing::warn!(%disk, "device vanished during the unstage");
+            tracing::warn!(%disk, "device vanished during NodeUnstageVolume");
             Ok(())
         }
         Hold::Held(who) => Err(NodeRefusal::Held { by: named(who), unmounted }.into()),

@@ -1,4 +1,4 @@
-//! The owner of a mount. The driver binds, unmounts or counts nothing before it knows the owner.
+//! Finds out which volume a mount belongs to. The driver neither unmounts nor uses a mount before it knows this.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use super::request::Handle;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The mount shows the volume.
+    /// The mount belongs to the volume.
     Volume,
-    /// The device of the mount does not exist any more.
+    /// The device of the mount no longer exists.
     Vanished,
     /// The disk does not identify itself (Xen).
     Silent,
-    /// The mount shows another disk or file system, described for messages.
+    /// The mount belongs to another disk or file system, described for messages.
     Other(String),
 }
 
@@ -37,14 +37,14 @@ pub(super) fn not_published(found: impl Into<String>) -> Cause {
     Cause::Refused(NodeRefusal::NotPublished { found: found.into() })
 }
 
-/// Returns the mount table, and the path as the table spells it.
+/// Returns the mount table, and the path as the table writes it.
 pub(super) async fn topmost(path: &NodePath) -> Result<(MountTable, PathBuf), Cause> {
     let at = path.in_table().await.map_err(Cause::io("resolve the path"))?;
     Ok((MountTable::read().await?, at))
 }
 
-/// Returns the owner of a mount by the identity of its disk. Only on Xen, a disk that does not identify itself counts
-/// as the volume.
+/// Finds the owner of a mount by the identity of its disk. On Xen only, a disk that does not identify itself counts as
+/// the volume.
 pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         return of_bound_node(mounter, entry, volume).await;
@@ -53,7 +53,7 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
     Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
 }
 
-/// Works as [`owner`], for any handle.
+/// Finds the owner of a mount as [`owner`] does, for any handle.
 pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Handle) -> Result<Owner, Cause> {
     match handle {
         Handle::Volume(volume) => owner(mounter, entry, volume).await,
@@ -72,7 +72,7 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
     named_by(mounter, entry).await
 }
 
-/// Returns the volume that a mount shows, by the identity of its disk.
+/// Returns the volume that a mount belongs to, by the identity of its disk.
 pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
     let number = match entry.device.major {
         0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the volume path"))?,
@@ -108,8 +108,8 @@ fn owner_by_identity(
     }
 }
 
-/// Returns the owner of a raw block volume, which is a device node that is bound to a file. The disk that the node now
-/// leads to decides. A node that was deleted with its disk leads nowhere, even if another disk has its number since.
+/// Finds the owner of a raw block volume, a device node that is bound to a file. The disk behind the node decides. If
+/// the node's disk was detached, the owner is [`Owner::Vanished`], even if another disk has reused the number.
 async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     let Ok(Some(number)) = mounter.block_device_at(&entry.target).await else {
         return Ok(Owner::Other(describe(entry)));
@@ -123,8 +123,8 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     }
 }
 
-/// Returns the owner for a volume without a name in EC2, as far as the mount alone shows it: a disk, or a node of a
-/// disk.
+/// Finds the owner of a mount for a node-local volume, whose EC2 ID the node does not know. A mount counts as the
+/// volume if its disk exists, or if it is a device node.
 pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
@@ -134,7 +134,8 @@ pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Resu
     Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
-/// Returns the mount at the staging path when it shows this volume. On Xen, the device name that EC2 reports decides.
+/// Returns the mount at the staging path if it belongs to this volume. On Xen, the device name that EC2 reports
+/// decides.
 pub(super) async fn staged(
     mounter: &Mounter,
     staging: &NodePath,

@@ -1,12 +1,12 @@
-//! Errors of stage and publish, and the codes that they may have.
+//! Errors of NodeStageVolume and NodePublishVolume, and the codes that they may have.
 //!
-//! The kubelet takes most codes of NodeStageVolume and NodePublishVolume as final (`isFinalError` in its
-//! `csi_client.go`). It then records that nothing of the volume is mounted at the path, and never unmounts it. After a
-//! stage, the volume is detached under the mount. After a publish, the mount keeps the volume in use, so that no
-//! unstage succeeds.
+//! The kubelet treats most codes of these calls as final (`isFinalError` in its `csi_client.go`). After a final code,
+//! it records that nothing of the volume is mounted at the path, and never unmounts it. If NodeStageVolume left a
+//! mount, EC2 then detaches the volume below the mount. If NodePublishVolume left a mount, the mount keeps the volume
+//! in use, so that NodeUnstageVolume never succeeds.
 //!
-//! So a [`PlaceError`] may have a final code only with a proof, and only the mount table after the last step gives this
-//! proof. The steps of a stage or publish need not know about it.
+//! A [`PlaceError`] may therefore have a final code only with a proof that no such mount is left. Only the mount table
+//! after the last step gives this proof. The steps themselves need not consider it.
 
 use ebs_mounter::{MountTable, NodePath};
 
@@ -16,7 +16,7 @@ use super::owner::{self, Owner};
 use super::request::Handle;
 use crate::status::{IntoStatus, Meaning, into_status};
 
-/// A failed NodeStageVolume or NodePublishVolume.
+/// The error of a failed NodeStageVolume or NodePublishVolume call.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct PlaceError {
@@ -48,15 +48,15 @@ async fn is_foreign(node: &LinuxNode, volume: Option<&Handle>, target: Option<&N
 }
 
 impl PlaceError {
-    /// Reads the mounts at the staging path and decides which code the error of a NodeStageVolume may have. The stage
+    /// Reads the mounts at the staging path and decides which code the error of NodeStageVolume may have. The operation
     /// must not mount anything afterwards.
     pub(super) async fn of_stage(error: NodeError, staging: Option<&NodePath>) -> Self {
         let undo = (!is_free(staging).await).then_some("unstage the volume");
         Self { error, undo }
     }
 
-    /// Does the same for a NodePublishVolume and its target path. AlreadyExists keeps its code: the mount was made for
-    /// another request, which the kubelet has recorded.
+    /// Reads the mounts at the target path and decides which code the error of NodePublishVolume may have.
+    /// AlreadyExists keeps its code, because the mount belongs to another request, which the kubelet has recorded.
     pub(super) async fn of_publish(
         node: &LinuxNode,
         error: NodeError,

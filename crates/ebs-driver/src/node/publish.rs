@@ -60,11 +60,12 @@ async fn file_system(
     finish(plan, found, bound).await
 }
 
-/// Thaws a file system that no pod uses, because a pod that writes to it would hang. The program that froze it either ended
-/// with the last pod or works at the staging path. A freeze while a pod uses the volume may belong to a running backup.
+/// Thaws a file system that no pod uses, because a pod that writes to a frozen file system hangs. The program that
+/// froze it either ended with the last pod or works at the staging path. A file system that a pod uses stays frozen,
+/// because a running backup may have frozen it.
 async fn thaw_unused(node: &LinuxNode, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
-        tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before the publish");
+        tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before NodePublishVolume");
     }
 }
 
@@ -77,7 +78,7 @@ async fn block(
 ) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
     ensure_large_enough(&device, promised).await?;
-    // The pod writes to the disk from now on, so the record of an interrupted format must not permit another format.
+    // The pod may write to the disk from now on, so the record of an interrupted format must not permit another format.
     node.mounter.forget_format(&plan.volume).await?;
     dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;

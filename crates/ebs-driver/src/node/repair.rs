@@ -1,6 +1,6 @@
-//! Repairs at stage: damage for which the kernel refuses a mount, errors that the mount finds, and errors that the
-//! kernel recorded, or for which it turned the file system read-only, while no pod used the volume. e2fsck runs only
-//! with repairs that need no decision of a person.
+//! Repairs file systems when they are staged. Repairs damage for which the kernel refuses a mount, errors that the
+//! mount finds, and errors that the kernel recorded, or for which it turned the file system read-only, while no pod
+//! used the volume. e2fsck makes only repairs that no person has to decide.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
@@ -20,12 +20,12 @@ use crate::status::chain;
 
 enum MountAttempt {
     Mounted,
-    /// The kernel refused the mount, and a check may help.
+    /// The kernel refused the mount, and a check may repair the file system.
     Refused {
         error: MountError,
         suspicion: Suspicion,
     },
-    /// It is mounted, and the superblock records errors that need a check.
+    /// The file system is mounted, but its superblock records errors that need a check.
     WithErrors,
 }
 
@@ -37,16 +37,17 @@ pub(super) enum Check {
     Impossible,
 }
 
-/// Checks an ext file system that is not mounted here, when its superblock or journal demands it. Where e2fsck cannot
-/// do that, the kernel decides whether it mounts the file system. The mark remains: the health shows it, and the next
-/// stage tries again.
+/// Checks an ext file system that is not mounted here, if its superblock or journal demands it. If e2fsck cannot run,
+/// the kernel decides whether it mounts the file system. The superblock then stays marked: the volume's health reports
+/// it, and the next NodeStageVolume call tries again.
 ///
 /// Cancellation: a check that has started runs to its end.
 ///
 /// # Errors
-/// Damage that e2fsck does not repair by itself. A check that a signal ended: e2fsck may have written a part of a repair,
-/// and the kernel would mount that. Also a check that could not run, if a growth that broke off may have set the mark: the
-/// kernel would mount a file system that resize2fs has moved in part.
+/// - e2fsck does not repair the damage by itself.
+/// - A signal ended the check: e2fsck may have written a part of a repair, and the kernel would mount the result.
+/// - The check could not run, and an interrupted growth may have set the mark: the kernel would mount a file system
+///   that resize2fs has moved in part.
 pub(super) async fn check_if_needed(
     node: &LinuxNode,
     plan: &Stage,
@@ -57,7 +58,7 @@ pub(super) async fn check_if_needed(
     if !node.mounter.needs_check(device, ext).await {
         return Ok(Check::Possible);
     }
-    // The file system is in use elsewhere. A mount that still succeeds shows this live file system.
+    // The file system is in use elsewhere. If the kernel still mounts it here, the mount shows this live file system.
     if let Ok(Hold::Held(by)) = node.mounter.try_exclusive_open(device.number()).await {
         warn_unchecked(plan, &format!("the device is held by {}", by.join(", ")));
         return Ok(Check::Impossible);
@@ -73,18 +74,18 @@ pub(super) async fn check_if_needed(
 }
 
 fn warn_unchecked(plan: &Stage, why: &str) {
-    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "mounting a file system whose check could not run: the next stage tries the check again");
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "mounting a file system whose check could not run: the next NodeStageVolume call tries the check again");
 }
 
-/// Mounts the file system of a device at the staging path.
+/// Mounts the device's file system at the staging path.
 ///
-/// Checks an ext file system that is not mounted elsewhere, and mounts it again, where the kernel refuses the mount for
-/// damage or finds errors while it mounts. When e2fsck cannot start, a mount that succeeded stays.
+/// If the kernel refuses the mount because of damage, or finds errors during the mount, checks an ext file system that
+/// is not mounted elsewhere, and mounts it again. If the mount succeeded but e2fsck cannot run, the mount stays.
 ///
 /// Cancellation: a check that has started runs to its end. The caller's operation outlives its request.
 ///
 /// # Errors
-/// The errors of the mount and of the check. Nothing is mounted then, unless the unmount failed.
+/// The mount or the check failed. Nothing is mounted then, unless the unmount failed.
 pub(super) async fn mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -107,17 +108,17 @@ pub(super) async fn mount(
     };
     ensure_wanted(waiters, "checking the file system")?;
     match node.mounter.check(device).await {
-        // The superblock was not marked before the mount, so no growth has broken off.
+        // The superblock was not marked before the mount, so there was no interrupted growth.
         Err(error @ CheckError::Tool(_)) if mounts => warn_unchecked(plan, &chain(&error)),
         checked => checked?,
     }
     match attempt(node, plan, device, fs_type).await? {
-        // It was just checked, or cannot be checked. The health also reports errors that remain.
+        // The file system was just checked, or cannot be checked. The volume's health reports any errors that remain.
         MountAttempt::Mounted | MountAttempt::WithErrors => return Ok(()),
         MountAttempt::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
         MountAttempt::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
     }
-    // The superblock was marked clean, so e2fsck did not check the whole file system.
+    // The superblock was marked clean, so the first check did not cover the whole file system.
     ensure_wanted(waiters, "checking the whole file system")?;
     node.mounter.check_in_full(device).await?;
     match attempt(node, plan, device, fs_type).await? {
@@ -148,14 +149,14 @@ async fn attempt(node: &LinuxNode, plan: &Stage, device: &Device, fs_type: FsTyp
             Suspicion::PerhapsDamage => error.into(),
         });
     }
-    // No tool may write to a device that is mounted elsewhere.
+    // A tool must not write to a device that is mounted elsewhere.
     if MountTable::read().await?.of_device(device.number()).next().is_some() {
         return Err(error.into());
     }
     Ok(MountAttempt::Refused { error, suspicion })
 }
 
-/// Returns true when the superblock has recorded errors. An unreadable superblock counts as one without errors: that
+/// Returns true when the superblock has recorded errors. Returns false when the superblock is unreadable, because that
 /// does not justify an unmount.
 async fn shows_errors(node: &LinuxNode, device: &Device) -> bool {
     node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
@@ -168,8 +169,8 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
     Ok(MountTable::read().await?.of_device(device.number()).count() == 1)
 }
 
-/// Refuses a mount of a file system that already died or turned read-only: another mount namespace still uses it, and
-/// every further mount shows the same. Unmounts it again.
+/// Refuses a new mount whose file system is already dead or read-only after errors, and unmounts it. Another mount
+/// namespace still uses this file system, and every further mount would show the same state.
 async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
@@ -195,22 +196,23 @@ async fn unmount(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), 
     }
 }
 
-/// Returns true when the kernel turned a file system read-only that was mounted for writing: the options of the file
-/// system contain `ro`, and the options of the mount `rw`. Since Linux 6.15, the kernel shows `emergency_ro`.
+/// Returns true when the kernel turned a file system read-only that was mounted for writing: the file system's options
+/// contain `ro`, and the mount's options `rw`. Since Linux 6.15, the kernel shows `emergency_ro` instead.
 pub(super) fn turned_read_only(entry: &MountEntry) -> bool {
     is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only())
 }
 
-/// Returns true when the kernel reports that errors turned the file system read-only. Linux has this option since 6.15.
+/// Returns true when the mount table has `emergency_ro`: errors turned the file system read-only. Linux shows this
+/// option since 6.15.
 pub(super) fn is_emergency(entry: &MountEntry) -> bool {
     entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
 /// Unmounts an unused staged file system that needs a check, because it turned read-only after errors or because the
-/// kernel has recorded errors. Returns true when nothing is mounted any more, and the stage must start from the
+/// kernel has recorded errors. Returns true when nothing is mounted any more, and the caller must start from the
 /// beginning.
 ///
-/// A writable file system in use stays mounted. When it is not writable, a stage for writing is refused.
+/// If the file system is in use, it stays mounted while it is writable, and is refused otherwise.
 pub(super) async fn clear_unchecked(
     node: &LinuxNode,
     plan: &Stage,
@@ -230,15 +232,15 @@ pub(super) async fn clear_unchecked(
     let also = in_use::other_uses(node, device.number(), &at).await?;
     if !also.is_empty() {
         refuse_unwritable(node, &plan.staging, turned, also).await?;
-        tracing::warn!(volume = %plan.volume, path = %plan.staging, "file system needs a check but is in use: a stage checks it when no pod uses it");
+        tracing::warn!(volume = %plan.volume, path = %plan.staging, "file system needs a check but is in use: NodeStageVolume checks it when no pod uses it");
         return Ok(false);
     }
-    // MountAttempt before the unmount, because the result decides what a holder in another mount namespace means.
+    // Test a write before the unmount: the result decides how to handle a holder in another mount namespace.
     let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "unmounting the unused staged file system to check it");
     match dead_mounts::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
-        // It cannot be checked but is usable, so the stage mounts it again.
+        // The held file system cannot be checked, but it is usable, so the caller mounts it again.
         Err(Cause::Refused(NodeRefusal::Held { .. })) if can_write => Ok(true),
         Err(Cause::Unmount(UnmountError::Busy { .. })) => {
             refuse_unwritable(node, &plan.staging, turned, "in use by a process".to_owned()).await.map(|()| false)
@@ -250,13 +252,13 @@ pub(super) async fn clear_unchecked(
 /// Refuses to publish for writing when the file system is no longer writable.
 pub(super) async fn refuse_read_only(node: &LinuxNode, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
     let turned = turned_read_only(staged);
-    // When the record is unreadable, a test write decides.
+    // If the recorded errors cannot be read, a test write decides.
     let has_errors = turned || node.mounter.recorded_errors(staged).await.map_or(true, |errors| errors.is_some());
     if has_errors { refuse_unwritable(node, staging, turned, String::new()).await } else { Ok(()) }
 }
 
 /// Refuses a file system that does not accept a test write. Some kernels (6.12 to 6.14, and older ones with the same
-/// change) end all writes after an error and do not show it.
+/// change) stop all writes after an error without showing it in the mount table.
 async fn refuse_unwritable(node: &LinuxNode, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
     let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("test a write"))?;
     if can_write { Ok(()) } else { Err(NodeRefusal::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }

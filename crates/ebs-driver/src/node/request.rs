@@ -1,5 +1,5 @@
-//! Requests as typed plans. Each `parse` does all validation, in the order of the reference driver, so that the code
-//! below sees no string maps. Secrets are never read.
+//! Requests as typed plans. Each `parse` does all validation, in the order of the reference driver, so that later code
+//! reads no string maps. It never reads secrets.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::status::{IntoStatus, Meaning};
 use crate::volume_handle::NODE_LOCAL;
 pub use crate::volume_handle::VolumeHandle as Handle;
 
-/// A request that is refused before any I/O.
+/// A request that the driver refuses before any I/O.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("the request has no {field}")]
@@ -33,7 +33,7 @@ pub enum RequestError {
     NoSuchVolume(#[source] IdError),
     #[error("{field}")]
     Path { field: &'static str, source: PathError },
-    /// The path of an existing volume is invalid, so that no volume can be there.
+    /// The path of an existing volume is invalid, so no volume can be there.
     #[error("the volume is not at that path")]
     NoSuchPath(#[source] PathError),
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum RequestError {
     FsType(#[from] UnknownFsType),
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// A value that the controller, or a person, has written for the node is invalid.
+    /// A value that the controller or an administrator wrote for the node is invalid.
     #[error(transparent)]
     Context(#[from] ContextError),
 }
@@ -65,7 +65,7 @@ impl IntoStatus for RequestError {
     }
 }
 
-/// NodeStageVolume of a file system.
+/// A NodeStageVolume request for a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) handle: Handle,
@@ -74,16 +74,16 @@ pub(super) struct Stage {
     pub(super) staging: NodePath,
     pub(super) options: MountOptions,
     pub(super) partition: Option<Partition>,
-    /// The file system that the request asks for, or `None` when it accepts any.
+    /// The requested file system, or `None` when the request accepts any.
     pub(super) fs_type: Option<FsType>,
-    /// The file system that a blank disk gets.
+    /// How to format a blank disk.
     pub(super) format: FormatSpec,
     pub(super) may_format_restored: bool,
     pub(super) attachment: PublishContext,
 }
 
 impl Stage {
-    /// Returns `None` for a raw block volume, which needs no staging.
+    /// Parses the request. Returns `None` for a raw block volume, which needs no staging.
     pub(super) fn parse(
         request: &csi::NodeStageVolumeRequest,
         driver: &DriverName,
@@ -113,19 +113,19 @@ impl Stage {
     }
 }
 
-/// What NodePublishVolume binds.
+/// What NodePublishVolume mounts at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
     /// The staged file system.
     Filesystem {
         staging: NodePath,
-        /// The required type, or `None` when the request names no type.
+        /// The required file system, or `None` when the request does not name one.
         fs_type: Option<FsType>,
     },
     /// The raw device.
     Block {
         partition: Option<Partition>,
-        /// The minimum size of the volume.
+        /// The minimum size of the volume, if known.
         size: Option<Gib>,
     },
 }
@@ -161,7 +161,8 @@ impl Publish {
             }
             Access::Mount { fs_type } => {
                 let (fs_type, options) = (asked_for(&fs_type)?, mount_options(wire)?);
-                // A bind does not need it. On Xen it names the disk that must be mounted at the staging path.
+                // A bind mount does not need the device name. On Xen, it names the disk that must be mounted at the
+                // staging path.
                 let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
@@ -172,7 +173,7 @@ impl Publish {
     }
 }
 
-/// A path of a volume, in NodeUnstageVolume, NodeUnpublishVolume or NodeGetVolumeStats.
+/// A volume and its path, in NodeUnstageVolume, NodeUnpublishVolume or NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VolumePath {
     pub(super) volume: Handle,
@@ -201,7 +202,7 @@ impl VolumePath {
     }
 }
 
-/// NodeExpandVolume. The mount at the path decides which volume a node-local handle names.
+/// A NodeExpandVolume request. For a node-local handle, the mount at the path decides which volume to grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expand {
     pub(super) handle: Handle,
@@ -229,7 +230,7 @@ impl Expand {
     }
 }
 
-/// NodeGetVolumeHealth, at a path or at all mounts of the volume.
+/// A NodeGetVolumeHealth request, about the mount at a path or about all mounts of the volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Health {
     pub(super) volume: Handle,
@@ -239,14 +240,14 @@ pub(super) struct Health {
 impl Health {
     pub(super) fn parse(request: &csi::NodeGetVolumeHealthRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
-        // Both are optional. A volume that is only staged has no publish path.
+        // Both paths are optional. A volume that is only staged has no publish path.
         let paths = [&request.volume_publish_path, &request.staging_target_path];
         let path = paths.into_iter().find(|text| !text.is_empty()).map(|text| path_to_find(text)).transpose()?;
         Ok(Self { volume: handle(&request.volume_id)?, path })
     }
 }
 
-/// Returns the file system that a mount capability asks for, or `None` for the empty name.
+/// Returns the file system that a mount capability names, or `None` for an empty name.
 fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
     if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
 }
@@ -259,7 +260,7 @@ fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestEr
     Ok(MountOptions::parse(flags.iter().map(String::as_str))?)
 }
 
-/// Warns because other drivers support such attributes, and users expect them to work.
+/// Warns of volume attributes that have no effect. Other drivers support such attributes, so users expect them to work.
 fn warn_of_attributes_without_effect(context: &HashMap<String, String>, driver: &DriverName) {
     let prefix = format!("{driver}/");
     for key in context.keys().filter(|key| key.starts_with(&prefix)) {
@@ -275,7 +276,7 @@ fn handle(text: &str) -> Result<Handle, RequestError> {
     Handle::parse(text).map_err(RequestError::NoSuchVolume)
 }
 
-/// Returns the capability, checked by the rules for this kind of handle.
+/// Returns the capability after checking it by the rules for this kind of handle.
 fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
     if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
 }
@@ -294,7 +295,7 @@ fn path(text: &str, field: &'static str) -> Result<NodePath, RequestError> {
     NodePath::parse(text).map_err(|source| RequestError::Path { field, source })
 }
 
-/// Parses a path where a volume should already be. No volume can be at an invalid path.
+/// Parses a path at which a volume should be mounted. No volume can be at an invalid path.
 fn path_to_find(text: &str) -> Result<NodePath, RequestError> {
     NodePath::parse(text).map_err(RequestError::NoSuchPath)
 }

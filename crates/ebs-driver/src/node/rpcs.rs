@@ -1,4 +1,4 @@
-//! The node RPCs. A mutating RPC parses its request, and runs its work as an operation that outlives the request.
+//! The node RPCs. Each mutating RPC parses its request, and then works in an operation that outlives the request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,15 +27,16 @@ impl NodeRpcs for LinuxNode {
         NodeCapability::GetVolumeHealth,
     ];
 
-    /// Never fails: when the metadata source does not answer, the last known metadata is used.
+    /// Returns the node's metadata. Never fails: when the metadata source does not answer, returns the last known
+    /// metadata.
     async fn info(&self) -> csi::NodeGetInfoResponse {
         let (metadata, options) = (self.options.machine.refreshed().await, &self.options);
         let own = self.mounter.own_volumes_at_boot();
         node_info::response(&metadata, &options.driver, &options.limits, own, std::env::consts::OS)
     }
 
-    /// Stages a volume. No code may be final while something is mounted at the staging path, which [`PlaceError`]
-    /// checks.
+    /// Stages a volume. [`PlaceError`] ensures that no error has a final code while something is mounted at the staging
+    /// path.
     async fn stage(
         node: &Arc<Self>,
         request: csi::NodeStageVolumeRequest,
@@ -83,16 +84,16 @@ impl NodeRpcs for LinuxNode {
         let (start, timeout) = (Instant::now(), Rpc::NodeUnstageVolume.timeout());
         let in_the_way = [Key::NodeGrowth(plan.volume.clone()), key.clone()];
         if node.operations.running().iter().any(|held| in_the_way.contains(held)) {
-            // An operation that hangs in the kernel until the thaw would never release the key. A thaw that has not
-            // returned when the time is over continues.
+            // Thaw first: an operation that is blocked in the kernel by a frozen file system would never release the
+            // key. A thaw that exceeds the timeout continues in the background.
             let _elapsed = tokio::time::timeout(timeout, unmount::thaw_unused(node, &plan)).await;
         }
         node.operations.run(key, plan, timeout.saturating_sub(start.elapsed()), work).await?;
         Ok(csi::NodeUnstageVolumeResponse {})
     }
 
-    /// Publishes a volume. No code may be final while the volume is mounted at the target path, which [`PlaceError`]
-    /// checks.
+    /// Publishes a volume. [`PlaceError`] ensures that no error has a final code while the volume is mounted at the
+    /// target path.
     async fn publish(
         node: &Arc<Self>,
         request: csi::NodePublishVolumeRequest,
@@ -141,7 +142,7 @@ impl NodeRpcs for LinuxNode {
     ) -> Result<csi::NodeExpandVolumeResponse, Status> {
         let plan = request::Expand::parse(&request)?;
         if plan.is_block == Some(true) {
-            // A raw device follows its volume, so nothing has to grow.
+            // A raw device grows with its volume, so nothing has to be done.
             return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
         }
         let key = Key::NodeGrowth(plan.handle.clone());
@@ -180,8 +181,8 @@ fn register(node: &LinuxNode, (handle, volume): (&Handle, &VolumeId), at: &NodeP
     node.mounter.register(volume, attacher, at, device);
 }
 
-/// Returns the key of publish and unpublish. It contains the target because a volume may be published at several at
-/// once.
+/// Returns the key of publish and unpublish. It contains the target because a volume may be published at several
+/// targets at once.
 fn target_key(volume: &Handle, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
 }

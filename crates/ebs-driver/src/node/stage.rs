@@ -1,5 +1,5 @@
 //! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
-//! grows the file system to its device as far as possible.
+//! grows the file system to its device if possible.
 
 use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
@@ -16,7 +16,7 @@ use super::repair::{self, Check};
 use super::request::Stage;
 use super::wanted::{ensure_wanted, ensure_wanted_after};
 
-/// Stages a volume. A previous call may have done any of the steps.
+/// Stages a volume. A previous call may already have completed any of the steps.
 pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
     inspect_staging_path(plan).await?;
     let query =
@@ -29,7 +29,7 @@ pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Re
     growth::after_mount(node, plan, &device, &fs_type, waiters).await
 }
 
-/// Mounts the volume at the staging path, where nothing is mounted. Returns the type of its file system.
+/// Mounts the volume at the staging path, where nothing is mounted yet. Returns the file system's type.
 async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<String, Cause> {
     decide::check_mount_point(&inspect_staging_path(plan).await?, false)?;
     ensure_large_enough(device, plan.attachment.size).await?;
@@ -46,7 +46,7 @@ async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiter
     Ok(fs_type.to_string())
 }
 
-/// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
+/// Returns what is at the staging path. Refuses a symbolic link. Other obstacles matter only when nothing is mounted
 /// there.
 async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
@@ -56,8 +56,8 @@ async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     Ok(found)
 }
 
-/// Returns the type of the file system when the volume is already staged as requested. Unmounts a dead file system, and
-/// one that needs a check.
+/// Returns the file system's type if the volume is already staged as requested. Unmounts a file system that is dead or
+/// needs a check, and then returns `None`.
 async fn already_staged(
     node: &LinuxNode,
     plan: &Stage,
@@ -80,8 +80,8 @@ async fn already_staged(
     Ok(entry.map(|entry| entry.fs_type.clone()))
 }
 
-/// Refuses a device that is smaller than EC2 promised: it is not the whole volume. A larger one is normal after an
-/// expansion.
+/// Refuses a device that is smaller than the volume was when EC2 attached it, because it cannot be the whole volume. A
+/// larger device is normal after an expansion.
 pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("get the size of the device"))?;
@@ -91,13 +91,13 @@ pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) 
     Ok(())
 }
 
-/// Refuses to format, check, grow or mount while the device is bound raw elsewhere.
+/// Refuses to format, check, grow or mount while the device is also bound as a raw device elsewhere.
 async fn refuse_raw_binds(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
     in_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
-/// Returns the superblock to mount. Formats the device first where that is needed and right.
+/// Returns the superblock of the file system to mount. Formats the device first if it needs to and may be formatted.
 async fn format_if_blank(
     node: &LinuxNode,
     plan: &Stage,
@@ -142,8 +142,8 @@ async fn record(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<Forma
     record.map_err(Cause::io("identify this attachment"))
 }
 
-/// Checks a file system that is not mounted yet and, where the kernel would not let it grow later, grows it. Returns
-/// whether e2fsck can still help.
+/// Checks a file system before its mount, and grows it if the kernel would not permit that later. Returns whether
+/// e2fsck can check the file system.
 async fn check_and_grow(
     node: &LinuxNode,
     plan: &Stage,
@@ -157,7 +157,7 @@ async fn check_and_grow(
     }
     let table = MountTable::read().await?;
     if table.of_device(device.number()).next().is_some() {
-        // No tool may write to a device that is mounted elsewhere.
+        // A tool must not write to a device that is mounted elsewhere.
         return Ok(Check::Possible);
     }
     ensure_wanted(waiters, "checking the file system")?;

@@ -11,7 +11,7 @@ use super::owner::{self, Owner, not_published};
 use super::request::{Handle, VolumePath};
 use crate::rpc::Rpc;
 
-/// Returns the usage of the volume at a path. A path that is not a mount of the volume is NotFound.
+/// Returns the usage of the volume at a path. The error is NotFound if the path is not a mount of the volume.
 pub(super) async fn run(
     node: &LinuxNode,
     request: &NodeGetVolumeStatsRequest,
@@ -31,7 +31,8 @@ async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeSta
     if found == PathKind::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
         let (number, size) = sized.map_err(Cause::io("get the size of the device"))?;
-        // The size belongs to the device that was open then, and the mount may have changed since the first check.
+        // The mount may have changed since the first check. Prove again that the device whose size was read is the
+        // volume.
         if let Handle::Volume(volume) = &plan.volume
             && let Owner::Other(other) = owner::of_device(&node.mounter, number, volume).await?
         {

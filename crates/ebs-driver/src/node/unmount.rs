@@ -1,10 +1,10 @@
 //! NodeUnstageVolume and NodeUnpublishVolume: unmount everything at the path and remove the path.
 //!
-//! Unstaged means that nothing holds the disk, because EC2 detaches it next. The driver refuses uses in its own mount
-//! table before it changes anything. An exclusive open detects mounts in other namespaces, but only after the driver's
-//! own unmount, so such an error reports that the path is already unmounted. The driver tries it after it has removed
-//! the directory: the kernel then unmounts every idle copy of the mount in other namespaces, and only copies in use
-//! still hold the disk.
+//! A volume is unstaged only if nothing holds its disk, because EC2 detaches it next. Before any change, the driver
+//! refuses to unstage while its own mount table shows other uses. Only an exclusive open of the disk detects mounts in
+//! other namespaces, and only after the driver's own unmount, so its error reports that the path is already unmounted.
+//! The driver opens the disk after it has removed the directory: the kernel then unmounts every idle copy of the mount
+//! in other namespaces, and only copies in use still hold the disk.
 
 use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};
@@ -16,16 +16,16 @@ use super::owner::{self, Owner};
 use super::request::{Handle, VolumePath};
 use super::wanted::ensure_wanted;
 
-/// More mounts on top of each other than this are a mistake of a person or program.
+/// The maximum number of mounts on top of each other. More must be the mistake of a person or program.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Unmounts the staging path and removes it. Leaves a directory with files where nothing is mounted. Also deletes the
-/// record of an interrupted format.
+/// Unmounts the staging path and removes it, unless it is a directory with files where nothing was mounted. Also
+/// deletes the record of an interrupted format.
 pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<(), Cause> {
     let found = inspect(plan).await?;
     let disk = match &plan.volume {
         Handle::Volume(volume) => disk_to_release(node, volume, &plan.path).await?,
-        // No controller detaches it.
+        // No controller detaches the volume, so its disk need not be free.
         Handle::NodeLocal(_) => None,
     };
     if let Some(disk) = disk {
@@ -45,8 +45,9 @@ pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waite
     Ok(())
 }
 
-/// Thaws the volume to unstage, when only the staging path uses it. A tool that grows a frozen file system sleeps in
-/// the kernel and blocks the operation that unstage waits for. Does nothing on errors, which unstage itself reports.
+/// Thaws the volume that is to be unstaged, if only the staging path uses it. A tool that grows a frozen file system
+/// sleeps in the kernel, and blocks the operation that NodeUnstageVolume waits for. Ignores errors, which unstaging
+/// itself reports.
 ///
 /// Cancellation: a thaw that has begun continues.
 pub(super) async fn thaw_unused(node: &LinuxNode, plan: &VolumePath) {
@@ -74,9 +75,9 @@ async fn inspect(plan: &VolumePath) -> Result<PathKind, Cause> {
     }
 }
 
-/// Returns the disk that must be free when the volume is unstaged. It is the disk that is mounted at the path. When
-/// nothing is mounted (a raw block volume, or a repeated call), it is the disk of the volume. Returns `None` when this
-/// machine does not have the disk any more.
+/// Returns the disk that must be free when the volume is unstaged: the disk that is mounted at the path or, if nothing
+/// is mounted (a raw block volume, or a repeated call), the disk of the volume. Returns `None` when this machine no
+/// longer has the disk.
 async fn disk_to_release(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
     let (table, at) = owner::topmost(path).await?;
     if let Some(entry) = table.topmost(&at) {
@@ -86,7 +87,7 @@ async fn disk_to_release(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -
             Owner::Other(found) => Err(NodeRefusal::OtherMount { found }.into()),
         };
     }
-    // On Xen, only the device name from EC2 leads to the disk of a volume.
+    // On Xen, only the device name from EC2 identifies the disk of a volume.
     let hint = node.mounter.attached_under(volume);
     if hint.is_none() && node.mounter.trusts_silent_disks() {
         tracing::warn!(%volume, "skipping the check that the disk is free: its device name is unknown");
@@ -94,13 +95,13 @@ async fn disk_to_release(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -
     let query = DeviceQuery { volume: volume.clone(), hint, partition: None };
     match node.mounter.find_now(&query).await {
         Ok(device) => Ok(Some(device.number())),
-        // Another disk under the volume's name shows that the volume is not attached here.
+        // If another disk has the volume's device name, the volume is not attached here.
         Err(DeviceError::Missing { .. } | DeviceError::Foreign { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the device of a mount. For a bound node, this is the device that the node leads to.
+/// Returns the device number of a mount. For a bound device node, this is the number of the device behind the node.
 async fn number_of(node: &LinuxNode, entry: &MountEntry) -> Result<DeviceNumber, Cause> {
     if entry.device.major != 0 {
         return Ok(entry.device);
@@ -109,8 +110,8 @@ async fn number_of(node: &LinuxNode, entry: &MountEntry) -> Result<DeviceNumber,
     number.ok_or_else(|| NodeRefusal::NotPublished { found: "no longer a block device".to_owned() }.into())
 }
 
-/// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each first, and
-/// stops at a mount of another owner.
+/// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each mount first,
+/// and stops at a mount of another owner.
 async fn unmount_all(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<usize, Cause> {
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
@@ -125,7 +126,7 @@ async fn unmount_all(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> 
         }
         ensure_wanted(waiters, "unmounting")?;
         if entry.device.major == 0 && owner != Owner::Vanished {
-            // Writes the unsynced data of the pod to the raw device.
+            // Write the pod's unsynced data to the raw device.
             let number = number_of(node, entry).await?;
             node.mounter.flush(number).await.map_err(Cause::io("flush the device"))?;
         }

@@ -1,4 +1,4 @@
-//! Decides, after long work, whether a caller still waits for an operation.
+//! Checks, before a change, whether a caller still waits for an operation.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ebs_ec2::Waiters;
 use super::error::Cause;
 use crate::timeouts::{NEXT_NODE_CALL, WORK_WORTH_KEEPING};
 
-/// Stops before a change when no caller waits for it.
+/// Returns an error when no caller waits for the change.
 ///
 /// # Errors
 /// `Cause::Abandoned`.
@@ -15,9 +15,9 @@ pub(super) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// Continues when a caller waits. Long work, such as the proof that a slow disk is blank, would be lost if it ended
-/// while the orchestrator pauses between two calls. So the function waits for the next call, unless another operation
-/// is to run instead.
+/// Returns an error when no caller waits for the change, after long work at the end of a grace time. Long work, such as
+/// the proof that a slow disk is blank, would be lost if the operation ended while the orchestrator pauses between two
+/// calls. After such work, waits for the next call, unless another operation supersedes this one.
 ///
 /// # Errors
 /// `Cause::Abandoned`, when no caller waits.
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_ends_without_next_call_or_for_another_operation() {
+    async fn long_work_ends_without_a_next_call_or_when_superseded() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         let left = ensure_wanted_after(&waiters, WORK_WORTH_KEEPING, "formatting").await;
         assert!(matches!(left, Err(Cause::Abandoned { .. })) && began.elapsed() == NEXT_NODE_CALL);

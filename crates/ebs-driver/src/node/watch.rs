@@ -1,5 +1,5 @@
-//! Checks the health of all volumes of this node periodically, because older kubelets do not request it. The log and
-//! the metrics show the results.
+//! Checks the health of this node's volumes periodically, because older kubelets do not request it. The log and the
+//! metrics show the results.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, 
     found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect()
 }
 
-/// Returns the problem of a volume at a registered path, or `None` when it is not mounted there any more.
+/// Returns the problem of a volume at a registered path, or `None` when it is no longer mounted there.
 async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> Option<Ailment> {
     match health::problem_at(node, &Handle::Volume(volume.clone()), path).await {
         Ok(ailment) => ailment,
@@ -81,8 +81,8 @@ async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> O
     }
 }
 
-/// Registers the volumes of a previous driver: they are mounted in the kubelet's directories for CSI volumes, but
-/// missing in the register. Which driver attached them is unknown.
+/// Registers volumes that a previous driver process mounted: they are in the kubelet's directories for CSI volumes, but
+/// not in the register. Which driver attached them is unknown.
 async fn adopt(node: &LinuxNode) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();
@@ -91,8 +91,8 @@ async fn adopt(node: &LinuxNode) {
         if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
             continue;
         }
-        // A raw volume is a node of devtmpfs. Other mounts without a disk belong to other drivers, and reading them
-        // could hang.
+        // A raw volume is a device node of devtmpfs. Other mounts without a disk belong to other drivers, and reading
+        // them could hang.
         if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
             continue;
         }
@@ -100,7 +100,7 @@ async fn adopt(node: &LinuxNode) {
         if registered.values().any(|volume| volume.paths.contains(&path)) {
             continue;
         }
-        // The volume of a disk that does not identify itself is unknown.
+        // If the disk does not identify itself, its volume is unknown.
         let Ok(volume) = owner::named_by(&node.mounter, entry).await else { continue };
         node.mounter.register(&volume, Attacher::Other, &path, None);
     }

@@ -1,5 +1,5 @@
-//! Ends all operations at the end of the process. `supervise.rs` of the binary calls it and reports the remaining
-//! operations.
+//! Ends all operations when the process ends. `supervise.rs` of the binary calls this and reports the operations that
+//! still run.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Key, Operations};
 use crate::timeouts;
 
 impl Operations {
-    /// Refuses new operations from now on and waits until the running ones have ended, for at most `limit`. Asks
+    /// Refuses new operations from now on, and waits until the running ones have ended, for at most `limit`. Asks
     /// operations without callers to end. Returns the keys of the operations that still run.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
         self.slots().close();

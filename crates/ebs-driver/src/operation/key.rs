@@ -7,34 +7,35 @@ use ebs_ec2::{NodeId, SnapshotId, VolumeId};
 
 use crate::volume_handle::VolumeHandle;
 
-/// The object that an operation has exclusively. It is typed, so that keys of different kinds never collide, and each
-/// object has its own key.
+/// The object that an operation uses exclusively. Keys are typed, so that objects of different kinds with the same name
+/// have different keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// CreateVolume, by the CSI name.
+    /// A CreateVolume request, by its CSI name.
     CreateVolume(String),
-    /// DeleteVolume, Expand and Modify, by volume.
+    /// DeleteVolume, ControllerExpandVolume and ControllerModifyVolume, by volume.
     Volume(VolumeId),
-    /// Publish and Unpublish of the controller.
+    /// ControllerPublishVolume and ControllerUnpublishVolume, by volume and node.
     Attachment {
         volume: VolumeId,
         /// The node to which the volume is or will be attached.
         node: NodeId,
     },
-    /// CreateSnapshot, by the CSI name.
+    /// A CreateSnapshot request, by its CSI name.
     CreateSnapshot(String),
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
-    /// Stage and unstage on the node, by volume. They exclude publish and growth.
+    /// NodeStageVolume and NodeUnstageVolume, by volume. They exclude publish and growth.
     NodeVolume(VolumeHandle),
-    /// Growth on the node, by volume.
+    /// NodeExpandVolume, by volume.
     NodeGrowth(VolumeHandle),
-    /// Publish and unpublish on the node, where several targets of one volume are legal.
+    /// NodePublishVolume and NodeUnpublishVolume, by volume and target. A volume may be published at several targets at
+    /// once.
     NodeTarget { volume: VolumeHandle, target: PathBuf },
 }
 
 impl Key {
-    /// Returns the kind in one word, for a label of metrics.
+    /// Returns the kind of the key in one word, for a metric label.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateVolume(_) => "CreateVolume",
@@ -48,8 +49,9 @@ impl Key {
         }
     }
 
-    /// Returns true when operations under both keys must not run at the same time. A stage or unstage needs the whole
-    /// volume, and excludes publish, unpublish and growth. Equal keys exclude each other anyway.
+    /// Returns true if operations under both keys must not run at the same time. NodeStageVolume and NodeUnstageVolume
+    /// need the whole volume, so they exclude publish, unpublish and growth. Returns false for equal keys, which
+    /// exclude each other anyway.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         let whole = |key: &Self, part: &Self| match (key, part) {
             (Self::NodeVolume(whole), Self::NodeGrowth(part) | Self::NodeTarget { volume: part, .. }) => whole == part,

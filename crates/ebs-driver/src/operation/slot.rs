@@ -27,7 +27,7 @@ impl<P: Content> AnyPlan for P {
 pub(super) struct Running {
     pub(super) plan: Box<dyn AnyPlan>,
     pub(super) waiters: Waiters,
-    /// The receiver of its outcome. Only the caller knows the type.
+    /// The receiver of the operation's outcome, which only a caller with the right type can use.
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
     pub(super) ended: Ended,
@@ -40,7 +40,7 @@ impl Running {
     }
 }
 
-/// All slots of one service.
+/// The running operations of one service, by key.
 #[derive(Default)]
 pub(super) struct Slots {
     running: HashMap<Key, Running>,
@@ -52,7 +52,7 @@ impl Slots {
         self.running.get(key)
     }
 
-    /// Returns the running operations that may not run together with one under this key, unsorted.
+    /// Returns, unsorted, the running operations that must not run at the same time as one with this key.
     pub(super) fn excluded_by<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Running)> {
         self.running.iter().filter(|(running, _)| running.excludes(key))
     }
@@ -71,7 +71,7 @@ impl Slots {
         keys
     }
 
-    /// Returns each key, and the time since which it is held, unsorted.
+    /// Returns each key and the time since when it has been held, unsorted.
     pub(super) fn since(&self) -> impl Iterator<Item = (&Key, Instant)> {
         self.running.iter().map(|(key, running)| (key, running.began))
     }

@@ -30,7 +30,7 @@ fn key() -> Key {
     Key::CreateVolume("pvc-1".to_owned())
 }
 
-/// Counts starts and ends of work, and blocks it until the gate opens.
+/// Counts how often work starts and ends, and blocks it until the gate opens.
 #[derive(Clone, Default)]
 struct Gate {
     open: Arc<Notify>,
@@ -59,7 +59,7 @@ async fn done(value: u32) -> Result<u32, Fire> {
     Ok(value)
 }
 
-/// Runs all tasks that are ready. Paused time makes this exact.
+/// Runs all tasks that are ready, which paused time makes reliable.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -100,9 +100,9 @@ async fn abandon(operations: &Operations, gate: &Gate) {
     assert_eq!((gate.starts(), operations.running()), (1, vec![key()]));
 }
 
-/// The operation runs to its end and holds its key until then.
+/// The operation runs to its end, and holds its key until then.
 #[tokio::test(start_paused = true)]
-async fn dropped_caller_does_not_drop_the_work() {
+async fn work_continues_after_its_caller_has_left() {
     let (operations, gate) = (Operations::new(), Gate::default());
     abandon(&operations, &gate).await;
     assert!(matches!(run(&operations, "b", &gate, Ok(2)).await, Err(OperationError::Busy(_))));
@@ -112,7 +112,7 @@ async fn dropped_caller_does_not_drop_the_work() {
     assert_eq!(gate.starts(), 1);
 }
 
-/// The retries have the same content.
+/// The retries have the same content as the first request.
 #[tokio::test(start_paused = true)]
 async fn retries_join_the_running_operation_and_get_its_result() {
     for first in [Ok(7), Err(Fire)] {
@@ -150,7 +150,7 @@ async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
     assert_eq!(held.expect("undisturbed"), 1);
 }
 
-/// For example a volume and a snapshot with one name.
+/// The keys belong, for example, to a volume and a snapshot with the same name.
 #[tokio::test(start_paused = true)]
 async fn keys_of_different_kinds_never_collide() {
     let operations = Operations::new();
@@ -160,9 +160,9 @@ async fn keys_of_different_kinds_never_collide() {
     assert_eq!(operations.run(key(), "a", MINUTE, nested).await.expect("no collision"), 2);
 }
 
-/// Every waiting caller gets Aborted.
+/// Every waiting caller gets the code Aborted.
 #[tokio::test(start_paused = true)]
-async fn panic_is_an_unknown_outcome_and_frees_the_key() {
+async fn panic_frees_the_key_and_leaves_the_outcome_unknown() {
     let operations = Operations::new();
     let broken = |_| async {
         settle().await;
@@ -184,7 +184,7 @@ async fn panic_is_an_unknown_outcome_and_frees_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bound_ends_the_wait_but_not_the_work() {
+async fn timeout_ends_the_wait_but_not_the_work() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let start = Instant::now();
     let error = run(&operations, "a", &gate, Ok(1)).await.expect_err("the gate is closed");
@@ -227,7 +227,8 @@ async fn finished_success_is_not_replayed() {
     }
 }
 
-/// As Unpublish does with a Publish without callers. Meanwhile, no call can join the Publish.
+/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume without callers. Until that has ended, no
+/// call can join it.
 #[tokio::test(start_paused = true)]
 async fn run_waits_for_an_operation_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
@@ -246,7 +247,7 @@ async fn run_waits_for_an_operation_without_callers() {
     assert_eq!((publish.ends(), unpublish.ends()), (1, 1));
 }
 
-/// Waits for running operations up to its limit.
+/// The drain waits for running operations, up to its limit.
 #[tokio::test(start_paused = true)]
 async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -272,9 +273,9 @@ fn volume_keys() -> [Key; 4] {
     [Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b")]
 }
 
-/// Publishes, unpublishes and growth do not exclude each other.
+/// Publish, unpublish and growth do not exclude each other.
 #[tokio::test(start_paused = true)]
-async fn stage_excludes_targets_which_do_not_exclude_each_other() {
+async fn stage_excludes_publish_and_growth_which_may_run_together() {
     let [whole, growth, a, b] = volume_keys();
     let other = Key::NodeVolume(VolumeHandle::parse("local-ebs://dev/xvdbz").unwrap());
     for (held, wanted, may) in [
@@ -301,7 +302,7 @@ async fn stage_excludes_targets_which_do_not_exclude_each_other() {
     }
 }
 
-/// But not for a publish with callers, as for the operation under its own key.
+/// NodeUnstageVolume does not wait for a NodePublishVolume with callers, as for an operation under its own key.
 #[tokio::test(start_paused = true)]
 async fn unstage_waits_for_a_publish_without_callers() {
     let [whole, _, a, _] = volume_keys();
@@ -352,7 +353,7 @@ impl IntoStatus for Unheard {
     }
 }
 
-/// The work has checked its callers and is about to stop when a caller joins it.
+/// The work has found that no caller waits, and is about to stop when a caller joins it.
 #[tokio::test(start_paused = true)]
 async fn caller_that_joins_abandoned_work_runs_it_again() {
     let (operations, stops) = (Operations::new(), Arc::new(Notify::new()));
@@ -375,7 +376,7 @@ async fn caller_that_joins_abandoned_work_runs_it_again() {
     assert_eq!((answer.expect("it ran again"), runs.load(Ordering::SeqCst)), (2, 2));
 }
 
-/// Work that stops for lack of callers while one waits has a bug, and must not run forever.
+/// Work that stops for lack of callers although a caller waits has a bug, and must not be repeated forever.
 #[tokio::test(start_paused = true)]
 async fn abandoned_work_is_repeated_only_once() {
     let operations = Operations::new();

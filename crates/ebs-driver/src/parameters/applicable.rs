@@ -1,8 +1,8 @@
 //! Drops parameters of a StorageClass that do not apply to a request.
 //!
-//! A class is shared by empty volumes, restores and clones, and by file systems and raw block volumes. A parameter
-//! without a meaning for the requested volume is left out, with one line in the log. The driver refuses a class that
-//! contradicts itself, and a VolumeAttributesClass that asks for properties that the type does not have.
+//! One class may serve empty volumes, restores and clones, file systems and raw block volumes. The driver leaves out a
+//! parameter that has no meaning for the requested volume, and logs one line. It still refuses a class that contradicts
+//! itself, and a VolumeAttributesClass that asks for properties that the type does not have.
 
 use std::num::NonZeroU32;
 
@@ -15,9 +15,9 @@ use crate::context::FormatKey;
 
 impl VolumeParameters {
     /// Leaves out the parameters of the StorageClass that have no meaning for this volume. `attributes` have already
-    /// overridden the class. They are the claim's own request, so EC2 decides about them.
+    /// overridden the class. They are the claim's own request, so none of them is left out, and EC2 decides about them.
     ///
-    /// `is_restored` is true for a volume from a snapshot. `accesses` are the requested kinds of access.
+    /// `is_restored` is true for a volume from a snapshot. `accesses` are the requested access types.
     pub fn keep_applicable(
         &mut self,
         name: &str,
@@ -50,7 +50,7 @@ impl VolumeParameters {
         let mut left_out = Vec::new();
         let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
         let [by_number, by_gib] = [attributes.iops.flatten(), attributes.iops_per_gib()].map(|set| set.is_some());
-        // A class with both parameters contradicts itself, for every type.
+        // A class that sets both parameters contradicts itself, whatever its type.
         let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
         let mut drop_iops =
             |set: &mut Option<NonZeroU32>, key: &str, overridden: bool, (by_other, other): (bool, &str)| {

@@ -1,9 +1,9 @@
-//! Errors of parameters.
+//! Errors of class parameters.
 
 use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
 
-/// A refused parameter, with its key, its value and the rule. Always InvalidArgument.
+/// A parameter that the driver refuses, with its key, its value and the rule. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     #[error("unknown parameter {key:?}; correct or remove it")]
@@ -22,7 +22,7 @@ pub enum ParameterError {
     #[error("parameter {key} cannot be used with {with}; remove it")]
     Formatting {
         key: &'static str,
-        /// The conflicting part of the capability.
+        /// The part of the capability that conflicts with the option.
         with: String,
     },
     #[error("parameter ext4clustersize requires ext4bigalloc; set ext4bigalloc to \"true\", or remove it")]
@@ -42,7 +42,7 @@ pub enum ParameterError {
     MultiAttachType { volume_type: VolumeType },
     #[error("invalid snapshot lock: {rule}")]
     Lock {
-        /// Which parameter is wrong, why, and what to do.
+        /// The wrong parameter, the reason and the advice.
         rule: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Checks whether options for mkfs fit the capability, and whether mkfs accepts their values.
+//! Checks that mkfs options fit the capability, and that mkfs accepts their values.
 
 use std::ops::RangeInclusive;
 
@@ -11,8 +11,8 @@ use crate::context::FormatKey;
 /// The default size of a block in bytes.
 const DEFAULT_BLOCK: u64 = 4096;
 
-/// Refuses options that a capability excludes, and values that mkfs rejects on every node. A raw block volume has no
-/// file system, so the options apply only to capabilities with a mount.
+/// Refuses options that a capability excludes, and values that mkfs rejects on every node. The options apply only to
+/// capabilities with a mount, because a raw block volume has no file system.
 ///
 /// # Errors
 /// [`ParameterError::Formatting`] for the first option that does not fit, then
@@ -37,8 +37,8 @@ pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Res
     Ok(())
 }
 
-/// Returns true when a node could make a file system of this name with the option. An unknown name fits here, because
-/// another check refuses it and lists the valid names. An exception is ntfs.
+/// Returns true if a node could format a volume with this file system and option. Accepts an unknown file system, which
+/// another check refuses with a list of the valid names. Refuses ntfs.
 fn fits(key: FormatKey, fs_type: &str) -> bool {
     match FsType::parse(fs_type) {
         Ok(fs_type) => key.file_systems().contains(&fs_type),
@@ -46,17 +46,17 @@ fn fits(key: FormatKey, fs_type: &str) -> bool {
     }
 }
 
-/// The values that mkfs accepts for one option.
+/// The values that mkfs accepts for an option.
 struct Rule {
     key: FormatKey,
     range: RangeInclusive<u64>,
     is_power_of_2: bool,
-    /// It accepts `4k` for 4096.
+    /// True if mkfs accepts a unit, such as `4k` for 4096.
     has_units: bool,
 }
 
-/// Returns the rules of mke2fs of e2fsprogs 1.47 and of mkfs.xfs of xfsprogs 6.1 with checksums. Later versions have
-/// kept them.
+/// Returns the rules of mke2fs in e2fsprogs 1.47 and of mkfs.xfs in xfsprogs 6.1 (with checksums). Later versions have
+/// the same rules.
 fn rules(fs_type: FsType, block: u64) -> Vec<Rule> {
     let rule = |key, range, is_power_of_2, has_units| Rule { key, range, is_power_of_2, has_units };
     if fs_type == FsType::Xfs {
@@ -84,7 +84,8 @@ fn check_values(options: &FormatOptions, fs_type: FsType) -> Result<(), Paramete
     Ok(())
 }
 
-/// Returns true when mkfs accepts the value. Units that only one of the tools knows are left to the tool.
+/// Returns true if mkfs accepts the value. Also accepts units that only one of the tools supports, and leaves their
+/// check to that tool.
 fn is_taken(value: &str, rule: &Rule) -> bool {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let Ok(number) = digits.parse::<u64>() else { return false };
@@ -105,7 +106,7 @@ pub fn block_size(options: &FormatOptions) -> u64 {
     options.block_size.as_ref().and_then(|word| bytes(word.as_str())).unwrap_or(DEFAULT_BLOCK)
 }
 
-/// Parses a word such as `4096` or `4k`. Returns `None` for any other unit.
+/// Parses a value such as `4096` or `4k`. Returns `None` for any other unit.
 fn bytes(word: &str) -> Option<u64> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &word[digits.len()..] {

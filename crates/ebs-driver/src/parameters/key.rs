@@ -2,11 +2,11 @@
 
 use super::{Entry, ParameterError, Sorted};
 
-/// A key of the class that is parsed into `T`.
+/// A key of a class, and how it is parsed into `T`.
 pub(super) struct Key<T> {
     /// The key in the spelling of the documentation. The parser accepts any case.
     pub(super) name: &'static str,
-    /// Parses the value.
+    /// Parses the value and sets it in the target.
     pub(super) set: fn(&mut T, &Entry<'_>) -> Result<(), ParameterError>,
 }
 

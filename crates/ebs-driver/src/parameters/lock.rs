@@ -1,4 +1,4 @@
-//! The lock of a snapshot, which has four parameters. The driver checks them before it creates the snapshot, because a
+//! The snapshot lock, which has four parameters. The driver checks them before it creates the snapshot, because a
 //! missing or wrong lock cannot always be corrected later.
 
 use std::ops::RangeInclusive;

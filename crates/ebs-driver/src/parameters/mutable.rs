@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The parameters of a VolumeAttributesClass. The outer `Option` is `Some` when the key is present. A key without a
-/// value unsets the value of the StorageClass, and does not change an existing volume.
+/// value unsets the value of the StorageClass, but does not change an existing volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
@@ -21,11 +21,11 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Kubernetes objects of the volume, for templates. Only the modification has them here, because at creation the
-    /// provisioner adds them to the parameters.
+    /// Names of the volume's Kubernetes objects, for templates. Empty at creation, when the provisioner adds them to
+    /// the parameters of the StorageClass.
     pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
-    /// Keys of tags to delete.
+    /// The keys of tags to delete.
     pub deletions: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl MutableParameters {
         KEYS.iter().map(|key| key.name)
     }
 
-    /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
+    /// Overrides the parameters of the StorageClass, key by key. Does not merge tags.
     pub fn override_in(&self, parameters: &mut VolumeParameters) {
         fn replace<T: Clone>(value: &mut T, with: Option<&T>) {
             if let Some(with) = with {
@@ -65,7 +65,7 @@ impl MutableParameters {
         replace(&mut parameters.auto_iops_on_modify, self.auto_iops_on_modify.as_ref());
     }
 
-    /// Returns the modification of an existing volume, without tags.
+    /// Returns the changes to an existing volume, without tags.
     ///
     /// # Errors
     /// [`ParameterError::TwoIops`].
@@ -79,12 +79,12 @@ impl MutableParameters {
         })
     }
 
-    /// Returns the IOPS for each GiB, which a tag records.
+    /// Returns the IOPS for each GiB, which the driver records in a tag.
     pub fn iops_per_gib(&self) -> Option<NonZeroU32> {
         self.iops_per_gib.flatten()
     }
 
-    /// Returns whether a modification may raise IOPS with the size, which a tag records.
+    /// Returns whether a modification may raise IOPS with the size. The driver records the value in a tag.
     pub fn auto_iops_on_modify(&self) -> Option<bool> {
         self.auto_iops_on_modify.flatten()
     }
@@ -92,7 +92,7 @@ impl MutableParameters {
 
 keys! { MutableParameters;
     "type" => |p, e| p.volume_type = Some(e.volume_type());
-    // Parsed after `type`, because entries are sorted.
+    // This key is parsed after `type`, because entries are sorted.
     "volumeType" => |p, e| p.volume_type = p.volume_type.take().or(Some(e.volume_type()));
     "iops" => |p, e| p.iops = Some(e.positive()?);
     "iopsPerGB" => |p, e| p.iops_per_gib = Some(e.positive()?);

@@ -15,7 +15,7 @@ pub struct SnapshotParameters {
     name: String,
     namespace: String,
     content_name: String,
-    /// Fast restores and lock.
+    /// The fast restores and the lock.
     pub features: SnapshotFeatures,
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
@@ -40,7 +40,7 @@ impl SnapshotParameters {
         KEYS.iter().map(|key| key.name)
     }
 
-    /// Returns the variables for templates of tags. Unknown names are empty.
+    /// Returns the variables for tag templates. Unknown names are empty.
     pub fn template_data(&self) -> Data {
         Data::new([
             ("VolumeSnapshotName", self.name.clone()),

@@ -49,7 +49,7 @@ fn two_spellings_of_one_key_are_refused() {
     assert_eq!(error, ParameterError::Twice { first: "IOPS".to_owned(), second: "iops".to_owned() });
 }
 
-/// Also `csi.storage.k8s.io/fstype`, and `tagSpecification` in another case.
+/// The unknown keys include `csi.storage.k8s.io/fstype`, and `tagSpecification` in another case.
 #[test]
 fn unknown_key_is_refused_by_name() {
     for key in ["tipe", "csi.storage.k8s.io/fstype", "tagspecification_1", "tagDeletion_1"] {
@@ -57,7 +57,7 @@ fn unknown_key_is_refused_by_name() {
     }
 }
 
-/// The driver passes it to EC2 with a warning, and does not check its numbers.
+/// The driver passes an unknown type to EC2 with a warning, and does not check its numbers.
 #[test]
 fn unknown_type_is_kept_and_known_type_is_case_insensitive() {
     let read = |text: &str| volume(&[("type", text)]).expect("understood").volume_type;
@@ -68,7 +68,7 @@ fn unknown_type_is_kept_and_known_type_is_case_insensitive() {
     assert!(mutable.is_ok(), "{mutable:?}");
 }
 
-/// Empty means unset.
+/// An empty value means unset.
 #[test]
 fn booleans_accept_any_go_spelling_and_nothing_else() {
     for text in ["1", "t", "T", "true", "TRUE", "True"] {
@@ -102,7 +102,7 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
 
-/// The error does not name the limits of the driver's own integers. A number beyond the limits names the limit.
+/// The error names a limit only if a number exceeds it. It never names the limits of the driver's own integer types.
 #[test]
 fn text_in_place_of_a_number_is_refused_with_an_example() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
@@ -118,7 +118,7 @@ fn text_in_place_of_a_number_is_refused_with_an_example() {
     }
 }
 
-/// Also with units such as `k`.
+/// A value may have a unit such as `k`.
 #[test]
 fn values_for_mkfs_are_letters_and_digits() {
     for key in ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"] {
@@ -132,7 +132,7 @@ fn values_for_mkfs_are_letters_and_digits() {
     }
 }
 
-/// Invalid values of zones, Outpost and lock are refused by name.
+/// The driver refuses invalid values for zones, the Outpost and the lock, and names the key.
 #[test]
 fn snapshot_parameters_are_case_insensitive_and_validated() {
     let parse = |entries: &[(&str, &str)]| SnapshotParameters::parse(&map(entries));
@@ -168,7 +168,7 @@ fn snapshot_parameters_are_case_insensitive_and_validated() {
     }
 }
 
-/// They must fit every capability of the request.
+/// The options must fit every capability of the request.
 #[test]
 fn format_options_must_fit_the_file_system() {
     let mount = |fs_type: &str| [Access::Mount { fs_type: fs_type.to_owned() }];
@@ -206,7 +206,7 @@ fn format_options_must_fit_the_file_system() {
     assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
-/// All seven options are sent. Empty ones are left out.
+/// The volume context contains all seven options, except empty ones.
 #[test]
 fn format_options_are_sent_under_lower_case_keys() {
     let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
@@ -235,7 +235,7 @@ fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumePa
     read
 }
 
-/// Zero or empty unsets.
+/// A value that is zero or empty unsets the value of the StorageClass.
 #[test]
 fn attributes_class_overrides_key_by_key() {
     let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
@@ -254,7 +254,7 @@ fn attributes_class_overrides_key_by_key() {
 
 /// The keys are case-insensitive.
 #[test]
-fn attributes_class_has_the_keys_of_a_modification() {
+fn attributes_class_accepts_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
     assert_eq!(
         (got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()),
@@ -266,7 +266,7 @@ fn attributes_class_has_the_keys_of_a_modification() {
 }
 
 proptest! {
-    /// An error names a key of the map, and accepted maps contain only known keys.
+    /// An error names a key of the map. The parser accepts only maps with known keys.
     #[test]
     fn no_map_makes_the_parser_panic(
         chance in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..4),
@@ -289,7 +289,7 @@ proptest! {
                     let is_known = known.iter().any(|known| known.to_lowercase() == key.to_lowercase());
                     is_known || key.starts_with(TAG_PREFIX) || key.starts_with(TAG_DELETION_PREFIX)
                 }), "{entries:?}"),
-                // The rules of a lock apply to its parameters together.
+                // The rules of a lock apply to several parameters together, so the error names no single key.
                 Some(ParameterError::Lock { .. }) => {}
                 Some(refusal) => {
                     let message = refusal.to_string();

@@ -10,8 +10,8 @@ use ebs_mounter::SizeWord;
 use super::{Entry, ParameterError, TagTemplate};
 
 impl Entry<'_> {
-    /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors: a wrong guess for
-    /// `encrypted` could leave data unencrypted.
+    /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors, because a wrong
+    /// guess for `encrypted` could leave data unencrypted.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),
@@ -30,7 +30,7 @@ impl Entry<'_> {
         tracing::info!(key = self.key, "ignoring deprecated parameter");
     }
 
-    /// Parses a signed 32-bit number. Zero and below mean unset.
+    /// Parses a signed 32-bit number. Zero and negative numbers mean unset.
     pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
         let number: i32 = self.value.parse().map_err(|error: ParseIntError| {
             self.malformed(match error.kind() {
@@ -42,14 +42,14 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// Parses a required number in `range`, which `wanted` describes. A missing value is an error, because it could
-    /// permanently change the meaning of the other parameters.
+    /// Parses a required number in `range`, which `wanted` describes. An empty value is an error, because without the
+    /// number the other parameters could permanently mean something else.
     pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))
     }
 
-    /// Parses a number in the form for mkfs. Empty means unset.
+    /// Parses a number as mkfs accepts it, possibly with a unit. Empty means unset.
     pub(super) fn size_word(&self) -> Result<Option<SizeWord>, ParameterError> {
         SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
     }
@@ -59,16 +59,16 @@ impl Entry<'_> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
 
-    /// Parses a volume type. Empty means unset. EC2 decides about types that this version does not know.
+    /// Parses a volume type. Empty means unset. Accepts types that this version does not know, which EC2 checks.
     pub(super) fn volume_type(&self) -> Option<VolumeType> {
         let text = self.text()?;
         Some(VolumeType::parse_known(&text).unwrap_or_else(|| {
-            tracing::warn!(parameter = self.key, value = %text, "leaving an unknown volume type to EC2, without checks of size, IOPS and throughput");
+            tracing::warn!(parameter = self.key, value = %text, "passing an unknown volume type to EC2 without checking size, IOPS and throughput");
             VolumeType::Other(text)
         }))
     }
 
-    /// Parses zones, separated by commas. Spaces are ignored.
+    /// Parses zones, separated by commas. Ignores spaces.
     pub(super) fn zones(&self) -> Result<Vec<ZoneName>, ParameterError> {
         let without_spaces = self.value.replace(' ', "");
         let zones = without_spaces.split(',').map(ZoneName::parse).collect::<Result<_, _>>();
@@ -103,7 +103,7 @@ impl Entry<'_> {
     }
 }
 
-/// Adds offsets, because `humantime` parses UTC only.
+/// Parses a time with an offset, which `humantime` cannot: it parses UTC only.
 fn rfc3339(text: &str) -> Option<SystemTime> {
     if let Ok(time) = humantime::parse_rfc3339(text) {
         return Some(time);

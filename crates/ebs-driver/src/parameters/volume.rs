@@ -15,9 +15,9 @@ pub struct VolumeParameters {
     pub volume_type: Option<VolumeType>,
     pub iops: Option<NonZeroU32>,
     pub iops_per_gib: Option<NonZeroU32>,
-    /// Raise IOPS to the type's minimum.
+    /// Whether to raise IOPS to the minimum of the volume type.
     pub raise_iops_to_min: bool,
-    /// Whether a modification may raise IOPS with the size, which a tag records.
+    /// Whether a modification may raise IOPS with the size. The driver records the value in a tag.
     pub auto_iops_on_modify: Option<bool>,
     /// MiB/s.
     pub throughput: Option<NonZeroU32>,
@@ -25,12 +25,12 @@ pub struct VolumeParameters {
     pub initialization_rate: Option<NonZeroU32>,
     pub encrypted: Option<bool>,
     pub kms_key_id: Option<String>,
-    /// Kubernetes objects of the volume.
+    /// Names of the volume's Kubernetes objects.
     pub claim: ClaimNames,
     pub format: FormatOptions,
-    /// A blank volume from a snapshot or clone may be formatted.
+    /// A blank volume that was created from a snapshot or clone may be formatted.
     pub format_blank_restore: bool,
-    /// Attach the volume only after its initialization.
+    /// Whether to attach the volume only after EC2 has loaded all its data.
     pub block_until_initialized: bool,
     pub tags: Vec<TagTemplate>,
 }

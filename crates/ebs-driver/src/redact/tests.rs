@@ -36,7 +36,7 @@ fn no_summary_contains_a_secret() {
     }
 }
 
-/// The driver works on the received request, secrets included.
+/// The driver uses the request as received, including its secrets.
 #[test]
 fn logging_a_request_does_not_change_it() {
     let sent = csi::NodeStageVolumeRequest { secrets: secrets(), ..Default::default() };

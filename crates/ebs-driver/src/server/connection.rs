@@ -1,5 +1,5 @@
 //! Accepted connections. Each request has the [`ConnectionId`] of its connection among its extensions. Clients may send
-//! any `:authority`: a path or an empty value is replaced by a valid name.
+//! any `:authority`: the server replaces a path or an empty value by a valid name.
 
 use std::io;
 use std::pin::Pin;

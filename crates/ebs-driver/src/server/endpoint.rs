@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 mod windows;
 
-/// The maximum length of the path of a unix socket in bytes: the size of the kernel's address without the terminating
-/// zero.
+/// The maximum length, in bytes, of a unix socket's path: the size of the path in the kernel's address, without the
+/// terminating zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An address on which to listen.
@@ -19,7 +19,7 @@ pub enum Endpoint {
     Tcp(SocketAddr),
 }
 
-/// An endpoint that is refused.
+/// Why an endpoint is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
@@ -47,7 +47,7 @@ impl Endpoint {
         let scheme = || EndpointError::Scheme(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(scheme)?;
         match name.to_ascii_lowercase().as_str() {
-            // On Windows, paths have drives and two kinds of separators.
+            // On Windows, a path may have a drive, and either kind of separator.
             "unix" if cfg!(windows) => windows::unix(text, rest),
             "unix" if rest.starts_with('/') => unix(text, rest.strip_prefix("//").unwrap_or(rest)),
             "tcp" => tcp(rest.strip_prefix("//").ok_or_else(scheme)?),
@@ -56,7 +56,7 @@ impl Endpoint {
     }
 }
 
-/// Joins host and path and makes the result absolute: `tmp/csi.sock` becomes `/tmp/csi.sock`.
+/// Joins host and path, and makes the result absolute: `tmp/csi.sock` becomes `/tmp/csi.sock`.
 fn unix(text: &str, joined: &str) -> Result<Endpoint, EndpointError> {
     let mut path = PathBuf::from("/");
     for component in Path::new(joined).components() {

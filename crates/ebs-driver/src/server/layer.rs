@@ -1,4 +1,4 @@
-//! The layer around every RPC: its span, its metrics, its failure line, and isolation of panics.
+//! The layer around every RPC: adds its span, its metrics and its failure line, and isolates panics.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -19,12 +19,12 @@ use crate::request_log;
 use crate::rpc::Rpc;
 use crate::status::{ResponseStatus, broken_off};
 
-/// Observes every RPC that has ended.
+/// Receives the outcome of every RPC.
 pub trait RpcObserver: Send + Sync + 'static {
-    /// Records an RPC. Must not block.
+    /// Records an RPC that has ended. Must not block.
     ///
     /// `rpc` is the name of the method (`CreateVolume`) or `unknown`. `code` is the name of the gRPC code (`OK`,
-    /// `Aborted` …), and is `Canceled` when the client left or its deadline passed. Both come from closed sets.
+    /// `Aborted` …), and is `Canceled` when the client left or its deadline passed. Both are from a fixed set of names.
     fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
 }
 
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// A running RPC. It is dropped before its end when the client leaves.
+/// A running RPC. If the client leaves, this is dropped before the RPC has ended.
 struct Running {
     rpc: &'static str,
     started: Instant,
@@ -115,7 +115,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the name of an RPC in logs and metric labels, from a closed set.
+/// Returns the name of an RPC for logs and metric labels, or `unknown`.
 fn method(path: &str) -> &'static str {
     Rpc::from_path(path).map_or("unknown", Rpc::name)
 }

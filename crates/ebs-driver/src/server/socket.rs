@@ -1,4 +1,4 @@
-//! A socket that is private from its creation and that only one driver can use.
+//! A socket that is private from its creation and that only one driver at a time can use.
 
 #[cfg(unix)]
 #[path = "socket/unix.rs"]
@@ -16,7 +16,7 @@ use super::Endpoint;
 
 pub(super) use system::{SocketFile, incoming};
 
-/// Listening on the endpoint failed. No file of another process was changed.
+/// The driver could not listen on the endpoint. It has changed no file of another process.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error("another driver is serving on {} (it holds {}); stop it, or use another --endpoint", socket.display(), lock.display())]
@@ -36,7 +36,7 @@ pub enum BindError {
     },
 }
 
-/// An endpoint with its listener.
+/// An endpoint on which the driver listens, with its listener.
 #[derive(Debug)]
 pub struct Bound {
     pub(super) listener: Listener,
@@ -45,7 +45,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns the endpoint. A TCP port of 0 is replaced by the real port.
+    /// Returns the endpoint, with the actual port in place of a TCP port of 0.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -57,10 +57,10 @@ pub(super) enum Listener {
     Tcp(TcpListener),
 }
 
-/// Listens on the endpoint. A unix socket gets exactly the permission bits `mode`. Must be called in a runtime.
+/// Listens on the endpoint. A unix socket gets exactly the permission bits `mode`. Must be called in a Tokio runtime.
 ///
-/// Replaces a socket file without a listener. A lock file next to the socket excludes a second driver. It remains as an
-/// empty file without meaning when the driver ends.
+/// Replaces a socket file without a listener. A lock file next to the socket excludes a second driver. The empty lock
+/// file remains when the driver ends and has no meaning without a driver.
 ///
 /// # Errors
 /// [`BindError`].

@@ -1,8 +1,8 @@
-//! Answers on the socket while the services are still being created: calls to them wait.
+//! Lets calls wait on the socket while the driver is still creating its services.
 //!
 //! Identity answers at once, and Probe reports that the driver is not ready, so that no sidecar's connection times out
-//! while the driver reads its metadata. An early call waits instead of failing: the kubelet treats a failed NodeGetInfo
-//! as the end of the plugin, and restarts its registrar.
+//! while the driver reads its metadata. Other calls wait instead of failing: the kubelet treats a failed NodeGetInfo as
+//! the end of the plugin, and restarts its registrar.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,12 +20,13 @@ use tower::Service;
 use crate::status::{Meaning, status};
 use crate::timeouts;
 
-/// Opens the other services. Its drop without a call of [`StartupGate::open`] ends the waiting calls.
+/// Adds the other services to the socket. If it is dropped without a call of [`StartupGate::open`], the waiting calls
+/// fail.
 #[derive(Debug)]
 pub struct StartupGate(watch::Sender<Option<Routes>>);
 
 impl StartupGate {
-    /// Sets the services, which from now on answer all calls, including the waiting ones.
+    /// Sets the services. From now on they answer all calls, including the waiting ones.
     pub fn open(self, services: Routes) {
         self.0.send_replace(Some(services));
     }
@@ -38,7 +39,7 @@ pub fn startup_gate<I: Identity>(identity: I) -> (Routes, StartupGate) {
     (Routes::from(router.fallback_service(WaitingCalls { services })), StartupGate(sender))
 }
 
-/// Forwards calls to services that are opened later.
+/// Holds calls back until the services are set, then forwards them.
 #[derive(Debug, Clone)]
 struct WaitingCalls {
     services: watch::Receiver<Option<Routes>>,
@@ -46,7 +47,8 @@ struct WaitingCalls {
 
 impl WaitingCalls {
     async fn services(mut self) -> Result<Routes, &'static str> {
-        // The sender is dropped when the driver stops before it has started. Opened services stay readable.
+        // The wait fails if the driver stops before it has started, because the sender is dropped. Services that were
+        // set stay readable.
         let opened = timeout(timeouts::STARTUP, self.services.wait_for(Option::is_some)).await;
         let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
         opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")
@@ -66,7 +68,7 @@ impl Service<Request<AxumBody>> for WaitingCalls {
         let calls = self.clone();
         Box::pin(async move {
             match calls.services().await {
-                // Routes are always ready.
+                // Routes are always ready, so call them without `poll_ready`.
                 Ok(mut services) => services.call(request).await,
                 Err(reason) => {
                     Ok(status(Meaning::Unavailable, format!("{reason}; call again with the same request")).into_http())

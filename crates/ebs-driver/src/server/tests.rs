@@ -31,7 +31,7 @@ use crate::csi_node::CsiNode;
 use crate::log::Log;
 use crate::not_ec2::NotEc2;
 
-/// An Identity service that panics, waits or answers, as the test requires.
+/// An Identity service that panics, waits or answers, as its test requires.
 #[derive(Clone, Default)]
 struct Stub {
     connections: Arc<Mutex<Vec<Option<ConnectionId>>>>,
@@ -78,7 +78,7 @@ impl Seen {
     }
 }
 
-/// A server for one test. Its drop stops the server.
+/// A server for one test. When dropped, it stops the server.
 struct World {
     _directory: TempDir,
     socket: PathBuf,
@@ -93,7 +93,7 @@ fn start(limit: Duration) -> World {
     start_with(Routes::new(IdentityServer::new(stub.clone())), stub, limit)
 }
 
-/// Starts a server that has only Identity, until the gate opens.
+/// Starts a server that answers only Identity until the gate opens.
 fn starting() -> (World, StartupGate) {
     let stub = Stub::default();
     let (routes, gate) = startup_gate(stub.clone());
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// Returns a directory and a path in it for a socket.
+/// Returns a directory and the path of a future socket in it.
 fn free_path() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
@@ -173,7 +173,8 @@ async fn socket_has_the_requested_mode_from_its_creation() {
         let _bound = bind(&Endpoint::Unix(socket.clone()), wanted).expect("free");
         assert_eq!(mode(&socket), wanted, "{wanted:o}");
     }
-    // Checks the mode of the file before any change by a path: the bind uses the mode of the descriptor.
+    // Check that `bind` creates the file with the mode of the descriptor, so that the file is private before any chmod
+    // of the path.
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
     rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600)).expect("its mode can be set");
     let path = directory.path().join("raw.sock");
@@ -181,7 +182,7 @@ async fn socket_has_the_requested_mode_from_its_creation() {
     assert_eq!(mode(&path), 0o600);
 }
 
-/// The driver removes its own socket at the end.
+/// On shutdown, the driver removes its own socket.
 #[tokio::test]
 async fn stale_socket_is_replaced_and_own_socket_removed() {
     let (_directory, socket) = free_path();
@@ -193,7 +194,7 @@ async fn stale_socket_is_replaced_and_own_socket_removed() {
     assert!(!socket.exists());
 }
 
-/// The first driver continues.
+/// The first driver continues to serve.
 #[tokio::test]
 async fn second_driver_on_one_socket_is_refused() {
     let world = start(Duration::from_secs(1));
@@ -212,9 +213,9 @@ async fn socket_of_another_listening_program_is_not_changed() {
     assert!(StdStream::connect(&socket).is_ok());
 }
 
-/// Also a link. The error names the path.
+/// The driver does not replace a symbolic link either. The error names the path.
 #[tokio::test]
-async fn file_or_missing_directory_is_named_and_not_changed() {
+async fn bind_error_names_the_file_or_the_missing_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
@@ -238,7 +239,7 @@ async fn socket_file_of_another_process_is_not_removed() {
     assert!(std::fs::symlink_metadata(&socket).expect("there").file_type().is_socket());
 }
 
-/// The process continues and counts the request.
+/// The process continues, and counts the request.
 #[tokio::test]
 async fn panic_ends_one_request_with_an_unknown_outcome() {
     let world = start(Duration::from_secs(1));
@@ -313,7 +314,7 @@ async fn shutdown_finishes_requests_and_refuses_connections() {
     assert!(!world.socket.exists());
 }
 
-/// It does not wait for a request that hangs.
+/// The shutdown does not wait for a request that hangs.
 #[tokio::test]
 async fn shutdown_ends_at_its_limit() {
     let mut world = start(Duration::from_millis(50));
@@ -346,10 +347,10 @@ async fn requests_of_one_connection_have_one_connection_id() {
     assert_eq!((seen[0] == seen[1], seen[1] == seen[2], seen[2] == seen[3]), (true, false, true), "{seen:?}");
 }
 
-/// On a unix socket and on TCP.
+/// The server listens on a unix socket or on TCP.
 #[tokio::test]
 async fn client_with_a_path_as_authority_is_served() {
-    // The bytes that grpc-go sent through a dialer to `/csi/csi.sock`, which contain three GetPluginInfo calls.
+    // The bytes that grpc-go sent through a custom dialer to `/csi/csi.sock`. They contain three GetPluginInfo calls.
     let sent = include_bytes!("../../../grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin");
     let world = start(Duration::ZERO);
     let tcp = bind(&Endpoint::parse("tcp://127.0.0.1:0").expect("loopback"), 0o600).expect("free");
@@ -365,7 +366,7 @@ async fn client_with_a_path_as_authority_is_served() {
     }
 }
 
-/// An RPC that no service has is Unimplemented after the start.
+/// After the start, a call of an unknown RPC fails with Unimplemented.
 #[tokio::test]
 async fn identity_answers_at_once_and_other_calls_wait() {
     let (world, gate) = starting();
@@ -377,7 +378,7 @@ async fn identity_answers_at_once_and_other_calls_wait() {
         let request = GetCsiDriverModificationCapabilityRequest {};
         modify.get_csi_driver_modification_capability(request).await.map(drop)
     });
-    // This call is sent later and answered earlier.
+    // The client sends this call after the other call, but gets the response first.
     world.identity_answers().await;
     assert!(calls.try_join_next().is_none(), "no service could have answered it");
     gate.open(services(Some(controller().await), None::<CsiNode<NotEc2>>));

@@ -34,8 +34,8 @@ fn message_has_every_cause_once_and_the_next_step() {
     assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");
 }
 
-/// Control characters are escaped, because terminals act on them. A long message keeps its beginning and the next step,
-/// because a header has a maximum size.
+/// The status escapes control characters, because terminals act on them. A long message keeps its beginning and the
+/// next step, because a header has a maximum size.
 #[test]
 fn message_is_escaped_and_bounded() {
     let odd = status(Meaning::InvalidArgument, "name \"a\u{1b}[31m\n\u{202e}\0\" is \\ Größe 日本");

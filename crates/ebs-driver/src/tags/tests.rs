@@ -18,7 +18,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// Also with its IOPS policy, whose flag is normalized.
+/// The tags also record the volume's IOPS policy, with its flag in normalised form.
 #[test]
 fn volume_is_tagged_with_name_driver_and_claim() {
     let parameters = [
@@ -58,7 +58,7 @@ fn cluster_id_adds_ownership_tags() {
     assert_eq!(volume(&policy, &[], &[]), Ok(expected));
 }
 
-/// The order is: own, cluster, class, attributes class, extra tags.
+/// The order is: the driver's own tags, cluster, class, attributes class, extra tags.
 #[test]
 fn later_sources_of_tags_override_earlier_ones() {
     let policy =
@@ -87,7 +87,7 @@ fn later_parameter_key_overrides_the_tag_of_an_earlier_one() {
     assert_eq!(got["a"], "2");
 }
 
-/// With `tagDeletion*`.
+/// The class deletes the tag with `tagDeletion*`.
 #[test]
 fn tag_deleted_by_the_attributes_class_is_not_set() {
     let got = volume(&TagPolicy::default(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
@@ -100,7 +100,7 @@ fn tag_deleted_by_the_attributes_class_is_not_set() {
     ));
 }
 
-/// Extra tags with reserved keys are always refused.
+/// The driver always refuses extra tags with reserved keys.
 #[test]
 fn reserved_keys_are_refused_or_dropped_with_a_warning() {
     let reserved = [
@@ -143,7 +143,7 @@ fn invalid_template_is_refused_or_dropped_with_a_warning() {
     assert!(!volume(&warn, &class, &[]).expect("dropped").contains_key("a"));
 }
 
-/// On snapshots it is always literal.
+/// On snapshots, the value is always literal.
 #[test]
 fn extra_tag_is_a_template_on_volumes_or_else_literal() {
     let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
@@ -203,7 +203,7 @@ proptest! {
     }
 }
 
-/// Another field is an error that lists the fields.
+/// A template that uses any other field is refused, and the error lists the fields.
 #[test]
 fn snapshot_templates_have_their_own_three_fields() {
     let names = [

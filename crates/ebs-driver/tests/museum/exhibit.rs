@@ -10,9 +10,9 @@ pub(crate) const TIB: u64 = 1024 * GIB;
 /// A position on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
-    /// From the start.
+    /// Counted from the start of the disk.
     At(u64),
-    /// From the end, backwards.
+    /// Counted backwards from the end of the disk.
     Back(u64),
 }
 
@@ -33,10 +33,10 @@ impl Place {
     }
 }
 
-/// One step of making an exhibit.
+/// One of the steps that make an exhibit.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Run a program. The device is its last argument.
+    /// Run a program, with the device as its last argument.
     Run(&'static str, &'static [&'static str]),
     /// Write bytes at a position.
     Write(Place, Vec<u8>),
@@ -69,16 +69,16 @@ pub(crate) fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// A part of the expected refusal.
+/// A part of the expected error message.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     Words(String),
-    /// The refusal reports bytes of an unknown kind, of which the first is in this range.
+    /// The message reports bytes of an unknown kind, the first of which is in this range.
     Between(u64, u64),
 }
 
 impl Told {
-    /// Returns true when the refusal contains it.
+    /// Returns true when the message contains this part.
     pub(crate) fn is_said_in(&self, said: &str) -> bool {
         match self {
             Self::Words(words) => said.contains(words),
@@ -90,7 +90,7 @@ impl Told {
         }
     }
 
-    /// Describes it for the documentation.
+    /// Describes this part for the documentation.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Words(words) => words.clone(),
@@ -108,23 +108,23 @@ pub(crate) struct Exhibit {
     /// The file system that the request asks for.
     pub(crate) asked: &'static str,
     pub(crate) made: Vec<Step>,
-    /// The expected parts of the refusal: the kind and the position.
+    /// The parts of the expected message: the kind of contents and the position.
     pub(crate) told: Vec<Told>,
 }
 
 impl Exhibit {
-    /// Creates an exhibit for which the request asks for ext4.
+    /// Creates an exhibit for a request with ext4.
     pub(crate) fn new(name: &'static str, bytes: u64, made: Vec<Step>, told: &[&str]) -> Self {
         let told = told.iter().map(|words| Told::Words((*words).to_owned())).collect();
         Self { name, bytes, asked: "ext4", made, told }
     }
 
-    /// Like [`Exhibit::new`], but the refusal reports only the position of the first byte.
+    /// Works like [`Exhibit::new`], for a message that reports only the position of the first byte.
     pub(crate) fn seen_at(name: &'static str, bytes: u64, made: Vec<Step>, offset: u64) -> Self {
         Self::seen_between(name, bytes, made, offset..offset + 1)
     }
 
-    /// Like [`Exhibit::seen_at`], for several possible positions of the first byte.
+    /// Works like [`Exhibit::seen_at`], for several possible positions of the first byte.
     pub(crate) fn seen_between(name: &'static str, bytes: u64, made: Vec<Step>, places: Range<u64>) -> Self {
         Self { name, bytes, asked: "ext4", made, told: vec![Told::Between(places.start, places.end)] }
     }

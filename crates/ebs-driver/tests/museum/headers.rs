@@ -1,4 +1,4 @@
-//! Headers that no installed tool writes, byte by byte from the published formats.
+//! Headers that no installed tool writes. This file builds them byte by byte from the published formats.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::{MIB, Place, Step};
@@ -18,14 +18,14 @@ pub(crate) fn written(place: Place, pieces: &[(usize, &[u8])]) -> Step {
     Step::Write(place, laid_out(pieces))
 }
 
-/// The checksum of zlib, which GPT uses.
+/// Returns the CRC-32 checksum as zlib computes it, which GPT uses.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
     })
 }
 
-/// Returns a GPT header with one Linux partition for the sector `mine` of a disk with `sectors` sectors.
+/// Returns a GPT header with one Linux partition, for sector `mine` of a disk with `sectors` sectors.
 pub(crate) fn gpt(mine: u64, other: u64, table: u64, sectors: u64) -> (Vec<u8>, Vec<u8>) {
     let linux = [0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4];
     let mut entries = laid_out(&[(0, &linux), (16, &[7; 16]), (32, &2048_u64.to_le_bytes())]);
@@ -49,7 +49,7 @@ pub(crate) fn gpt(mine: u64, other: u64, table: u64, sectors: u64) -> (Vec<u8>, 
     (header, entries)
 }
 
-/// Returns the steps for a GPT at the start, without the protective MBR.
+/// Returns the steps for a GPT at the start of the disk, without the protective MBR.
 pub(crate) fn first_gpt(bytes: u64) -> Vec<Step> {
     let sectors = bytes / 512;
     let (header, entries) = gpt(1, sectors - 1, 2, sectors);
@@ -62,13 +62,13 @@ pub(crate) fn backup_gpt(bytes: u64) -> Vec<Step> {
     vec![Step::Write(Back(512), header), Step::Write(Back(33 * 512), entries)]
 }
 
-/// Returns the step for a DOS partition table with one partition of a type.
+/// Returns the step for a DOS partition table with one partition of the type `kind`.
 pub(crate) fn mbr(kind: u8) -> Step {
     let entry = [0, 0, 2, 0, kind, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
     written(At(0), &[(446, &entry), (510, &[0x55, 0xaa])])
 }
 
-/// Returns the step for a superblock of Linux RAID, version 1, in a sector.
+/// Returns the step for a Linux RAID superblock, version 1, for this sector.
 pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
     let mut superblock = laid_out(&[
         (0, b"\xfc\x4e\x2b\xa9\x01\0\0\0"),
@@ -81,7 +81,7 @@ pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
         (136, &131_072_u64.to_le_bytes()),
         (144, &sector.to_le_bytes()),
     ]);
-    // The sum of its words with carry, while the checksum field is zero.
+    // The checksum is the sum of the superblock's words, with carry, while the checksum field is zero.
     let words =
         superblock[..256].chunks(4).map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
     let sum: u64 = words.sum();
@@ -90,7 +90,7 @@ pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
     Step::Write(place, superblock)
 }
 
-/// Returns the step for a superblock of Linux RAID, version 0.90.
+/// Returns the step for a Linux RAID superblock, version 0.90.
 pub(crate) fn raid_0_90(place: Place) -> Step {
     written(
         place,
@@ -105,7 +105,7 @@ pub(crate) fn raid_0_90(place: Place) -> Step {
     )
 }
 
-/// Returns the step for a ZFS label. It has 128 blocks that lead to the pool's root, each for another time.
+/// Returns the step for a ZFS label. It has 128 blocks that lead to the pool's root, each written at another time.
 pub(crate) fn zfs_label(place: Place) -> Step {
     let mut label = vec![0; 256 * 1024];
     for (number, block) in label[128 * 1024..].chunks_mut(1024).enumerate() {
@@ -116,7 +116,7 @@ pub(crate) fn zfs_label(place: Place) -> Step {
     Step::Write(place, label)
 }
 
-/// Returns the step for a label of an LVM physical volume, in the second sector, where pvcreate writes it.
+/// Returns the step for the label of an LVM physical volume, in the second sector, where pvcreate writes it.
 pub(crate) fn lvm() -> Step {
     written(
         At(512),

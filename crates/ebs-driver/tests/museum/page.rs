@@ -1,5 +1,5 @@
-//! The page that lists the exhibits. `EBS_WRITE_DOCS=1` in the environment writes it. Without it, the test fails when
-//! the page differs from the exhibits.
+//! The page that lists the exhibits. With `EBS_WRITE_DOCS=1` in the environment, the test writes the page. Without it,
+//! the test fails when the page differs from the exhibits.
 
 use ebs_testkit::doc_table;
 
@@ -36,7 +36,7 @@ fn documentation_lists_every_exhibit() {
     doc_table::check("docs/never-formatted.md", &[("exhibits", table())]);
 }
 
-/// There are more than forty.
+/// There are more than forty exhibits.
 #[test]
 fn every_exhibit_has_its_own_name() {
     let rooms = exhibits::all();

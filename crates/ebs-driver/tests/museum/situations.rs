@@ -1,4 +1,4 @@
-//! Disks that must not be formatted because of an event, and not only because of their contents.
+//! Tests of disks that must not be formatted because of an event, not only because of their contents.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const PRECIOUS: &[u8] = b"precious";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 const ATTACHED: &str = "ebs.csi.aws.com/attach-time";
 
-/// Stages, and checks that the refusal has the words and that no byte of the disk has changed.
+/// Stages, and checks that the call is refused with these words and that no byte of the disk has changed.
 async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, words: &[&str]) {
     let before = node.disk.fingerprint().unwrap();
     let outcome = node.stage(request).await;
@@ -28,7 +28,7 @@ async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, wo
 }
 
 #[test]
-fn disk_smaller_than_promised_is_not_formatted() {
+fn disk_smaller_than_its_volume_is_not_formatted() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
@@ -40,7 +40,7 @@ fn disk_smaller_than_promised_is_not_formatted() {
     });
 }
 
-/// The answer is the kernel's I/O error.
+/// The error is the kernel's I/O error.
 #[test]
 fn partly_unreadable_disk_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -73,8 +73,9 @@ fn record_file(node: &Node) -> PathBuf {
     node.path("state").join(format!("format-{}", node.volume))
 }
 
-/// The record permits a format only unchanged, for the same disk in the same attachment. It becomes invalid with
-/// another attachment, kernel boot, volume, size or file system, or when it is truncated.
+/// The record permits a format only if it is unchanged, and only for the same disk in the same attachment. The record
+/// does not permit a format after another attachment, kernel boot, volume, size or file system, or when it is
+/// truncated.
 #[test]
 fn altered_or_foreign_record_does_not_permit_a_format() {
     with_node(async |node| {
@@ -118,7 +119,7 @@ fn altered_or_foreign_record_does_not_permit_a_format() {
             }
             is_refused(node, request, Code::FailedPrecondition, &["not blank", "40960"]).await;
         }
-        // The control: the unchanged record permits the format.
+        // As a control, the unchanged record permits the format.
         node.staged("ext4").await;
     });
 }
@@ -135,7 +136,7 @@ fn record_does_not_permit_a_format_over_foreign_data() {
     });
 }
 
-/// Creates directories in place of /dev and /sys, in which `nvme1n1` is the node's disk.
+/// Creates directories that replace /dev and /sys. The node's disk is `nvme1n1` there.
 fn as_nvme(node: &Node) -> PathBuf {
     let machine = node.path("machine");
     let disk = machine.join("sys/devices/nvme1n1");
@@ -152,7 +153,7 @@ fn as_nvme(node: &Node) -> PathBuf {
     machine
 }
 
-/// Adds a device node that leads to a node's disk.
+/// Adds a device node for a node's disk.
 fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
     let number = std::fs::metadata(of.disk.path()).unwrap();
     assert!(number.file_type().is_block_device());
@@ -160,7 +161,7 @@ fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
     mknodat(CWD, machine.join("dev").join(name), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device).unwrap();
 }
 
-/// Another disk replaces the disk at its name, or the disk reports another identity. Neither disk is formatted.
+/// Either another disk replaces the disk at its name, or the disk reports another identity. Neither disk is formatted.
 #[test]
 fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -175,7 +176,7 @@ fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
             });
             let dev = machine.join("dev");
             let dev = dev.display();
-            // blkid runs last, after the proof has read the blank disk.
+            // blkid runs last, after the proof has read the blank disk, so swap the disk then.
             let swap = if by_name {
                 format!("mv {dev}/nvme2n1 {dev}/nvme1n1")
             } else {
@@ -207,22 +208,22 @@ fn disk_written_to_after_the_proof_is_not_formatted() {
     });
 }
 
-/// The kernel refuses to mount it.
+/// The kernel refuses to mount the superblock.
 #[test]
-fn lone_xfs_superblock_is_not_formatted() {
+fn disk_with_only_an_xfs_superblock_is_not_formatted() {
     in_mount_namespace(|| async {
         let node = Node::new(GIB);
         run("mkfs.xfs", &["-q", "-K"], node.disk.path());
         let first = node.disk.read_at(128, 0).unwrap();
         zero(&node, 512, GIB - 512);
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["the kernel rejected it", "xfs"]);
-        // The UUID and geometry are unchanged. The kernel counts the mount attempt in another place.
+        // The UUID and geometry are unchanged. The kernel counts the mount attempt elsewhere in the superblock.
         assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
         assert!(!record_file(&node).exists());
     });
 }
 
-/// A file in it, or a boot sector, may contain the signature of another format.
+/// A file in the file system, or a boot sector, may contain the signature of another format.
 #[test]
 fn complete_file_system_is_mounted_despite_other_signatures() {
     in_mount_namespace(|| async {
@@ -232,7 +233,7 @@ fn complete_file_system_is_mounted_despite_other_signatures() {
             node.disk.write_at(b"EFI PART", GIB - 512).unwrap();
             node.disk.write_at(b"\xfc\x4e\x2b\xa9", GIB - 8 * KIB).unwrap();
             if asked == "ext4" {
-                // Code of a boot loader, which ends in the signature of a boot sector.
+                // Write the code of a boot loader, which ends with the signature of a boot sector.
                 node.disk.write_at(&[0xb8; 510], 0).unwrap();
                 node.disk.write_at(b"\x55\xaa", 510).unwrap();
             }

@@ -1,4 +1,4 @@
-//! A visit makes an exhibit, stages it and checks that the disk has not changed.
+//! A visit makes an exhibit, asks the driver to stage it, and checks that the disk has not changed.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn run(program: &str, args: &[&str], device: &Path) {
     assert!(output.status.success(), "{program} {args:?}: {said}");
 }
 
-/// Makes the exhibit on the disk of a node.
+/// Makes the exhibit on a node's disk.
 pub(crate) async fn make(node: &Node, exhibit: &Exhibit) {
     let mut bytes = exhibit.bytes;
     for step in &exhibit.made {
@@ -65,7 +65,7 @@ async fn grow_xfs(node: &Node, to: u64) {
     unmount(&at).await;
 }
 
-/// Makes an exhibit, stages it and returns the faults of the response.
+/// Makes an exhibit, asks the driver to stage it, and returns what is wrong with the response.
 async fn visit(exhibit: &Exhibit) -> Vec<String> {
     let node = Node::new(exhibit.bytes);
     make(&node, exhibit).await;
@@ -86,7 +86,7 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
             wrong.extend(unsaid.map(|told| format!("{told:?} is missing")));
-            // A reader may stop after the first advice, which must not be how to wipe.
+            // A reader may stop after the first advice, which must therefore not explain how to wipe the disk.
             let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
             if kept.is_none() || kept > wiped {
                 wrong.push("the advice to keep the data is not first".to_owned());
@@ -97,7 +97,7 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
     wrong.iter().map(|problem| format!("{}: {problem}: {outcome:?}", exhibit.name)).collect()
 }
 
-/// Visits a room and reports the faults of all its exhibits together.
+/// Visits all exhibits of a room and reports all faults together.
 fn room(exhibits: Vec<Exhibit>) {
     in_mount_namespace(move || async move {
         let mut wrong = Vec::new();
@@ -120,9 +120,9 @@ fn no_exhibit_is_formatted_mounted_or_changed() {
     });
 }
 
-/// The proof must take no longer than a stage.
+/// The proof must be faster than the timeout of NodeStageVolume.
 #[test]
-fn blank_disk_of_15_tib_is_proven_blank_in_time() {
+fn blank_disk_of_15_tib_is_proven_blank_within_the_timeout() {
     in_mount_namespace(|| async {
         let node = Node::new(15 * TIB);
         // A read-only mount writes nothing, so the test measures only the proof.

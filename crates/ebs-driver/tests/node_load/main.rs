@@ -1,4 +1,4 @@
-//! Many volumes at once on one node. Needs root, e2fsprogs and util-linux, and touches only its own loop devices.
+//! Stages many volumes at once on one node. Needs root, e2fsprogs and util-linux. Touches only its own loop devices.
 
 #![cfg(test)]
 

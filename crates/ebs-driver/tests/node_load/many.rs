@@ -1,4 +1,4 @@
-//! A node that starts with all its pods at once.
+//! A node that starts all its pods at once.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::node::{MIB, context, mount, options};
 
 const VOLUMES: usize = 200;
 const CLIENTS: usize = 16;
-/// The bound of the whole test, on a machine that is busy with other suites.
+/// Timeout of the whole test, long enough for a machine that is busy with other suites.
 const BOUND: Duration = Duration::from_secs(540);
 
-/// The mounts of a test, which must be unmounted before the removal of their directory.
+/// The mounts of a test, which must be unmounted before their directory is removed.
 struct Mounts(Vec<PathBuf>);
 
 impl Drop for Mounts {
     fn drop(&mut self) {
         for at in &self.0 {
-            // The path is not mounted when the test ended early.
+            // The unmount fails if the test ended before it mounted this path.
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }
@@ -44,7 +44,7 @@ fn stage_request(volume: &VolumeId, staging: &Path) -> csi::NodeStageVolumeReque
     }
 }
 
-/// 16 clients send the calls, then unpublish and unstage all volumes at once. No call is refused.
+/// 16 clients send the calls, then unpublish and unstage all volumes at once. No call fails.
 #[test]
 fn two_hundred_concurrent_stages_all_succeed() {
     in_mount_namespace(|| async {
@@ -88,7 +88,7 @@ fn two_hundred_concurrent_stages_all_succeed() {
     });
 }
 
-/// Each client sends the requests for its share of the volumes at once. Returns the errors.
+/// Divides the volumes among the clients. Each client sends all its requests at once. Returns the errors.
 async fn by_clients<F>(
     service: &NodeService,
     volumes: &[(VolumeId, PathBuf)],

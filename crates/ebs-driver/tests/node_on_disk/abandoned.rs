@@ -1,4 +1,4 @@
-//! Requests whose client has left: the driver finishes the current step and changes nothing more.
+//! Tests requests whose client has left: the driver finishes the current step and changes nothing more.
 
 use tonic::Status;
 
@@ -10,7 +10,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// Sends a request to a new node service, leaves at once, and waits until the work has ended.
 async fn left(node: &Node, call: impl AsyncFnOnce(Calls) -> Result<(), Status>) {
     let operations = Operations::new();
-    // Polling once starts the work, which has not run when the client leaves.
+    // A single poll starts the work. The client leaves before the work has run.
     let outcome = tokio::select! {
         biased;
         outcome = call(node.again_as((options(), operations.clone()), |_| {})) => Some(outcome),
@@ -26,13 +26,13 @@ async fn left(node: &Node, call: impl AsyncFnOnce(Calls) -> Result<(), Status>) 
 }
 
 #[test]
-fn abandoned_request_changes_no_format_mount_or_bind() {
+fn abandoned_request_does_not_format_mount_or_bind() {
     with_node(async |node| {
         let stage = node.stage_request("ext4", &[]);
         let publish = node.publish_request(mount("ext4", &[]));
         left(node, async |calls| calls.stage(stage.clone()).await).await;
         assert!(node.is_untouched());
-        // With a file system, only the mount remains to be done.
+        // The disk already has a file system, so only the mount remains to be done.
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         left(node, async |calls| calls.stage(stage).await).await;
@@ -52,13 +52,13 @@ fn abandoned_request_changes_no_format_mount_or_bind() {
     });
 }
 
-/// The file system needs a check.
+/// The file system needs a check, which does not start.
 #[test]
 fn abandoned_stage_checks_nothing() {
     with_node(async |node| {
         node.staged("ext2").await;
         node.unstage().await.unwrap();
-        // "Errors detected". The superblock of ext2 has no checksum.
+        // Set the state "errors detected". The superblock of ext2 has no checksum.
         node.disk.write_at(&[2, 0], 1024 + 0x3a).unwrap();
         let tools = TracedTools::that_fail(node);
         let request = node.stage_request("ext2", &[]);
@@ -70,7 +70,7 @@ fn abandoned_stage_checks_nothing() {
     });
 }
 
-/// The expansion waits for its disk.
+/// The expansion waits until its disk has grown.
 #[test]
 fn unstage_does_not_wait_for_an_abandoned_expansion() {
     with_node(async |node| {

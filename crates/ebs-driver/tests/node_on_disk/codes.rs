@@ -1,5 +1,5 @@
-//! Codes of NodeStageVolume and NodePublishVolume. After a code that the kubelet treats as final, it forgets the volume or
-//! the mount at the target path, so nothing may be mounted then.
+//! Tests the codes of NodeStageVolume and NodePublishVolume. After a code that the kubelet treats as final, it forgets
+//! the volume or the mount at the target path, so nothing may then be mounted.
 
 use ebs_testkit::kubelet::is_final;
 use rustix::mount::mount_bind;
@@ -32,7 +32,7 @@ fn stages_that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeReque
     ]
 }
 
-/// After the unmount, the codes are final again, so that an error in a request is reported.
+/// Once the path is unmounted, codes are final again, so that the orchestrator reports an error in a request.
 #[test]
 fn stage_code_is_never_final_while_the_path_is_mounted() {
     with_staged_node(async |node| {
@@ -43,7 +43,7 @@ fn stage_code_is_never_final_while_the_path_is_mounted() {
         }
         node.unstage().await.unwrap();
         for (name, request) in stages_that_fail(node) {
-            // Without a mount, no flags can differ from the request.
+            // Without a mount, the request's flags cannot differ from it, so the call succeeds.
             if name != "other flags" {
                 let status = node.stage(request).await.expect_err(name);
                 assert!(is_final(status.code()), "{name}: {status:?}");
@@ -65,7 +65,7 @@ fn stage_code_is_not_final_while_a_raw_device_is_at_the_path() {
     });
 }
 
-/// Returns requests that fail for every mount, with names.
+/// Returns NodePublishVolume requests that fail whatever is mounted, with their names.
 fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodePublishVolumeRequest)| {
         let mut request = node.publish_request(mount("ext4", &[]));
@@ -103,9 +103,9 @@ fn publish_code_is_never_final_while_the_target_is_mounted() {
     });
 }
 
-/// Another volume is mounted over the mount of this volume, which the kubelet must not forget either.
+/// Another volume is mounted over this volume's mount, which the kubelet must still not forget.
 #[test]
-fn code_is_not_final_while_the_mount_is_covered() {
+fn code_is_not_final_while_another_mount_covers_the_volume() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         for of in [&node, &other] {
@@ -121,7 +121,7 @@ fn code_is_not_final_while_the_mount_is_covered() {
     });
 }
 
-/// The disk of a mounted volume is missing, but its mount is not.
+/// The disk of a mounted volume has vanished, but its mount still exists.
 #[test]
 fn stage_or_publish_without_its_disk_has_no_final_code() {
     in_mount_namespace(|| async {

@@ -1,5 +1,5 @@
-//! Dead mounts: the disk vanished, or the file system was shut down. The driver unmounts them when no process loses
-//! data, and never treats them as staged or published.
+//! Tests dead mounts, whose disk vanished or whose file system was shut down. The driver unmounts them when no process
+//! loses data, and never treats them as staged or published.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::release::{another_namespace, sysfs_with};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Shuts the file system down, like an I/O error in a critical place, so that all accesses fail.
+/// Shuts the file system down, as an I/O error in a critical place would, so that all accesses fail.
 pub(crate) fn shut_down(node: &Node, at: &str) {
     run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown -f", &node.text(at)], BOUND).unwrap();
 }
 
-/// All synced data is kept. Read-only mounts are included. While a pod uses the volume, stage and publish refuse and
-/// name the paths.
+/// The remount keeps all synced data. The test includes read-only mounts. While a pod uses the volume, NodeStageVolume
+/// and NodePublishVolume refuse and name the paths.
 #[test]
 fn unused_file_system_after_shutdown_is_mounted_again() {
     in_mount_namespace(|| async {
@@ -34,7 +34,7 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
             refused(publish().await, Code::Unavailable, &words[..1]);
             node.unpublish(node.text("target")).await.unwrap();
-            // Only a stage repairs it.
+            // Only NodeStageVolume mounts the file system again.
             refused(publish().await, Code::FailedPrecondition, &words[..1]);
             stage().await.unwrap();
             publish().await.unwrap();
@@ -43,7 +43,7 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
-            // Read-only, where nothing has to grow.
+            // A read-only request, because then nothing has to grow.
             let read_only = || node.stage(node.stage_request(fs_type, &["ro"]));
             read_only().await.unwrap();
             shut_down(&node, "staging");
@@ -53,7 +53,7 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
     });
 }
 
-/// A process still has a file open.
+/// A process still has a file open on the dead file system.
 #[test]
 fn stage_fails_while_a_dead_file_system_is_in_use() {
     with_node_of(320 * MIB, async |node| {
@@ -75,7 +75,8 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let mut holder = another_namespace(node, Some("staging/file")).await;
         shut_down(node, "staging");
-        // The first call unmounts it and finds the holder. The next calls find the dead file system again.
+        // The first call unmounts the file system and finds the holder. The next calls mount the dead file system and
+        // find it dead.
         let process = format!("process {}", holder.pid());
         for words in [["held", &process], ["is unusable", "another mount namespace"]] {
             let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
@@ -99,8 +100,8 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
     });
 }
 
-/// The volume after a forced detach and another attach: another disk with its data, while the kernel does not know the
-/// previous disk any more. A loop device with mounts cannot vanish, so the test uses a sysfs without it.
+/// A volume after a forced detachment and another attachment: a new disk has its data, and the kernel no longer knows
+/// the previous disk. A loop device with mounts cannot vanish, so the test uses a sysfs that does not list it.
 struct CameBack {
     disk: LoopDevice,
     calls: Calls,
@@ -127,13 +128,13 @@ impl CameBack {
     }
 }
 
-/// Each takes one call.
+/// NodeStageVolume and NodePublishVolume need one call each.
 #[test]
 fn reattached_volume_replaces_its_dead_mounts() {
     with_staged_node(async |node| {
         let kept = content::write_file(&node.path("staging/kept"), 19, MIB).unwrap();
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        // Only this file system: a sync of all would wait for other disks, which may hang on purpose.
+        // Sync only this file system: a sync of all would wait for other disks, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(node);
         let stage = || after.calls.stage(node.stage_request("ext4", &[]));
@@ -158,7 +159,7 @@ fn reattached_volume_replaces_its_dead_mounts() {
 #[test]
 fn reattached_raw_volume_replaces_its_dead_bind() {
     with_node(async |node| {
-        // A device node of the previous disk, which is deleted like the kernel does when a disk disappears.
+        // Create a device node of the previous disk and delete it, as the kernel does when a disk vanishes.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -174,13 +175,13 @@ fn reattached_raw_volume_replaces_its_dead_bind() {
     });
 }
 
-/// A disk that is present and cannot be identified has not vanished.
+/// A disk that is present but cannot be identified has not vanished.
 #[test]
 fn mount_of_an_unidentified_disk_is_kept() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let after = CameBack::of(node);
-        // The previous disk is still listed, and does not identify itself.
+        // sysfs still lists the previous disk, which does not identify itself.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let silent = sysfs_with(node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
@@ -191,7 +192,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
     });
 }
 
-/// Another mount over a parent directory hides the mount. The driver does not unmount the hidden mount either.
+/// A mount over a parent directory hides the volume's mount. The driver does not unmount the hidden mount.
 #[test]
 fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
     with_node(async |node| {

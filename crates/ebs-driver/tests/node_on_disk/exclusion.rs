@@ -1,5 +1,5 @@
-//! Concurrent calls for one volume. Nothing runs together with its stage or unstage, and an unstage or unpublish takes
-//! over from an operation without callers.
+//! Tests concurrent calls for one volume. No other operation runs at the same time as NodeStageVolume or
+//! NodeUnstageVolume. NodeUnstageVolume and NodeUnpublishVolume take over from an operation without callers.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +14,7 @@ use crate::prelude::*;
 const BOUND: Duration = Duration::from_secs(60);
 const O_NONBLOCK: i32 = 0o4000;
 
-/// An mkfs that waits for a signal of the test, and then fails.
+/// An mkfs that waits for the test and then fails.
 struct WaitingMkfs {
     _replaced: ReplacedTool,
     go: PathBuf,
@@ -28,11 +28,11 @@ impl WaitingMkfs {
         Self { _replaced: ReplacedTool::by_script("mke2fs", &script).unwrap(), go }
     }
 
-    /// Waits until it runs, and returns the pipe that lets it continue.
+    /// Waits until mkfs runs, and returns the pipe that lets it continue.
     async fn waits(&self) -> std::fs::File {
         let deadline = Instant::now() + BOUND;
         loop {
-            // Without a reader it cannot be opened.
+            // The pipe cannot be opened for writing until mkfs reads from it.
             if let Ok(go) = std::fs::File::options().write(true).custom_flags(O_NONBLOCK).open(&self.go) {
                 return go;
             }
@@ -62,7 +62,7 @@ fn stage_excludes_all_other_calls_for_the_volume() {
     });
 }
 
-/// The unstage waits for mkfs and then runs, without another call.
+/// NodeUnstageVolume waits for mkfs and then runs, without another call.
 #[test]
 fn unstage_takes_over_from_an_abandoned_stage() {
     with_node(async |node| {
@@ -83,7 +83,7 @@ fn unstage_takes_over_from_an_abandoned_stage() {
     });
 }
 
-/// The publish waits for a late disk. The unpublish runs when the disk appears.
+/// NodePublishVolume waits for a late disk. NodeUnpublishVolume runs when the disk appears.
 #[test]
 fn unpublish_takes_over_from_an_abandoned_publish() {
     in_mount_namespace(|| async {

@@ -1,5 +1,5 @@
-//! File systems that cannot grow to their disks. Their volumes are used at the present size, and the driver reports the
-//! growth.
+//! Tests file systems that cannot grow to their disks. Their volumes are usable at the present size, and the driver
+//! reports the problem.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ const SIZE: u64 = 320 * MIB;
 const TIB: u64 = 1 << 40;
 const BOUND: Duration = Duration::from_secs(300);
 
-/// Drops CAP_SYS_RESOURCE for this thread and the threads that it starts.
+/// Drops CAP_SYS_RESOURCE, without which a process cannot grow a mounted ext file system, for this thread and the
+/// threads that it starts.
 pub(crate) fn give_up_growth_of_mounted_ext() {
     let mut sets = rustix::thread::capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::SYS_RESOURCE);
@@ -23,12 +24,12 @@ fn total(path: &Path) -> u64 {
     found.f_blocks * found.f_frsize
 }
 
-/// Returns the reasons in the volume's health.
+/// Returns the reasons in the response of NodeGetVolumeHealth.
 async fn health(node: &Node) -> Vec<String> {
     node.health(node.text("staging")).await.unwrap().into_iter().map(|entry| entry.reason).collect()
 }
 
-/// Returns a node with an unstaged volume whose file system holds `kept` and is smaller than its disk.
+/// Returns a node with an unstaged volume whose file system contains the file `kept` and is smaller than its disk.
 async fn grown_while_unstaged(fs_type: &str, parameters: &[(&str, &str)]) -> Node {
     let node = Node::new(SIZE);
     node.stage(stage_request(&node, fs_type, parameters)).await.unwrap();
@@ -42,7 +43,7 @@ fn stage_request(node: &Node, fs_type: &str, parameters: &[(&str, &str)]) -> csi
     csi::NodeStageVolumeRequest { volume_context: context(parameters), ..node.stage_request(fs_type, &[]) }
 }
 
-/// The pod gets its data at the old size. The log, the volume's health and NodeExpandVolume report the growth.
+/// The pod gets its data at the old size. The log, the volume's health and NodeExpandVolume report the failure.
 #[test]
 fn failed_growth_does_not_fail_the_stage() {
     in_mount_namespace(|| async {
@@ -63,7 +64,7 @@ fn failed_growth_does_not_fail_the_stage() {
                 assert!(!warned.is_empty(), "{fs_type}: no warning");
                 assert_eq!(health(&node).await, ["NotGrown"], "{fs_type}");
                 let status = node.expand(node.text("staging")).await.unwrap_err();
-                // The kubelet still starts the pod after this code, and after no other.
+                // The kubelet still starts the pod after this code, but after no other.
                 assert_eq!(status.code(), Code::FailedPrecondition, "{}", status.message());
                 if script.starts_with("echo") {
                     assert!(status.message().contains(expanded), "{}", status.message());
@@ -84,7 +85,7 @@ fn failed_growth_does_not_fail_the_stage() {
     });
 }
 
-/// resize2fs refuses an unmounted file system with clusters, and the driver respects that.
+/// resize2fs refuses to grow an unmounted file system with clusters, so the driver does not try it.
 #[test]
 fn ext4_with_clusters_is_staged_at_its_present_size() {
     in_mount_namespace(|| async {
@@ -105,12 +106,13 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
     });
 }
 
-/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. The driver starts no tool for such a growth.
+/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. The driver does not run a tool for such a
+/// growth.
 #[test]
 fn file_system_at_its_block_limit_is_staged() {
     in_mount_namespace(|| async {
-        // With blocks of 2 KiB the limit is 8 TiB. With 4 KiB it is 16 TiB, more than the maximum size of a file on ext4.
-        // With clusters, there are only few groups to create.
+        // With blocks of 2 KiB the limit is 8 TiB. With 4 KiB it would be 16 TiB, more than the maximum file size on
+        // ext4. With clusters, mkfs has to create only few groups.
         let node = Node::new(9 * TIB);
         let device = node.disk.path().to_str().unwrap().to_owned();
         let options =
@@ -134,7 +136,8 @@ fn file_system_at_its_block_limit_is_staged() {
 fn file_system_is_checked_before_and_after_a_failed_growth() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
-        // "Errors detected", in a superblock without a checksum. A check that repairs sets "clean".
+        // Sets the state "errors detected", in a superblock without a checksum. A check that repairs the file system
+        // sets "clean".
         let breaks_off = "printf '\\002' | dd of=\"$1\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
         let repairs = "printf '\\001' | dd of=\"$2\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
         for (before, after, is_mounted) in [
@@ -160,7 +163,7 @@ fn file_system_is_checked_before_and_after_a_failed_growth() {
     });
 }
 
-/// It also reports the end of the problem.
+/// The watch also reports when the problem has ended.
 #[test]
 fn watch_reports_a_failed_growth_of_a_volume_in_use() {
     in_mount_namespace(|| async {
@@ -179,7 +182,7 @@ fn watch_reports_a_failed_growth_of_a_volume_in_use() {
     });
 }
 
-/// The new driver waits before it reports it, because a growth may follow.
+/// The new driver process waits before it reports the file system, because a growth may follow.
 #[test]
 fn restarted_driver_finds_a_file_system_that_has_not_grown() {
     in_mount_namespace(|| async {
@@ -196,15 +199,15 @@ fn restarted_driver_finds_a_file_system_that_has_not_grown() {
         next.check_volumes().await;
         assert_eq!(next.unhealthy_volumes()[0].2, "NotGrown");
         assert_eq!(next.volumes_not_grown()[0].1, SIZE);
-        // Volumes that are not on this node any more are not reported.
+        // The driver does not report volumes that are no longer on this node.
         node.unstage().await.unwrap();
         node.service.check_volumes().await;
         assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
     });
 }
 
-/// The check before a growth takes hours on a large volume. When the growth then fails, the next stage does not repeat
-/// both.
+/// On a large volume, the check before a growth takes hours. If the growth then fails, the next NodeStageVolume call
+/// repeats neither.
 #[test]
 fn long_failed_growth_is_not_repeated() {
     in_mount_namespace(|| async {
@@ -233,7 +236,7 @@ fn long_failed_growth_is_not_repeated() {
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         assert_eq!(tools.started(), once);
-        // A growth to another size is tried.
+        // The driver tries a growth to another size.
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);

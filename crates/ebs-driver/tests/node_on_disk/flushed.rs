@@ -1,5 +1,5 @@
-//! Unpublish and Unstage write out the data of a raw device from the kernel's memory, even when other processes have
-//! the device open. The kernel does so by itself only when the device is closed for the last time.
+//! Tests that NodeUnpublishVolume and NodeUnstageVolume write a raw device's data from the kernel's memory to the disk,
+//! even if another process has the device open. The kernel itself does so only when the last process closes the device.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,26 +12,27 @@ use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);
 const XEN_NAME: &str = "xvdba";
-/// The position in a device at which the test writes.
+/// The position in the device at which the test writes.
 const AT: u64 = 64 * 1024;
 const LENGTH: usize = 64 * 4096;
 static WRITTEN: [u8; LENGTH] = [0x5a; LENGTH];
 
-/// Writes like a pod that ends without a sync. The returned file keeps the device open, like a leaked loop device.
+/// Writes as a pod that ends without a sync does. The returned file keeps the device open, as a leaked loop device
+/// would.
 fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
     let elsewhere = File::open(device).unwrap();
     File::options().write(true).open(at).unwrap().write_all_at(&WRITTEN, AT).unwrap();
     elsewhere
 }
 
-/// Returns true when the volume itself has the written data, bypassing the page cache of the device.
+/// Returns true when the volume itself has the written data. Bypasses the device's page cache.
 fn has_reached(node: &Node, offset: u64) -> bool {
     let mut bytes = vec![0; LENGTH];
     File::open(node.disk.backing_file()).unwrap().read_exact_at(&mut bytes, offset + AT).unwrap();
     bytes == WRITTEN
 }
 
-/// The whole disk or its partition is open elsewhere.
+/// Another process has the whole disk or its partition open.
 #[test]
 fn unpublish_and_unstage_flush_a_device_that_is_open_elsewhere() {
     in_mount_namespace(|| async {
@@ -53,7 +54,7 @@ fn unpublish_and_unstage_flush_a_device_that_is_open_elsewhere() {
     });
 }
 
-/// On Xen, the disk does not name its volume, so the driver must remember from the publish under which name EC2
+/// On Xen, the disk does not identify its volume. The driver must remember from NodePublishVolume under which name EC2
 /// attached it.
 #[test]
 fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
@@ -71,7 +72,7 @@ fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     });
 }
 
-/// Returns the node service of a Xen instance: sysfs lists the disk, which does not name its volume.
+/// Returns the node service of a Xen instance: sysfs lists the disk, which does not identify its volume.
 fn on_xen(node: &Node) -> Calls {
     let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
     let (sys, dev) = (sysfs_with(node, XEN_NAME, &format!("{}:{}", major(number), minor(number))), node.path("dev"));
@@ -80,7 +81,8 @@ fn on_xen(node: &Node) -> Calls {
     node.again(|config| (config.sys, config.dev, config.xen) = (sys, dev, true))
 }
 
-/// Data that cannot be written is lost, so waiting does not help. The loss is reported once, and a repeat succeeds.
+/// Data that cannot be written is lost, so waiting does not help. The driver reports the loss once, and a repeated call
+/// succeeds.
 #[test]
 fn failed_flush_is_reported_once_and_the_repeat_succeeds() {
     in_mount_namespace(|| async {

@@ -1,5 +1,5 @@
-//! Foreign disks, and other uses of the volume's disk. The driver never reports a foreign disk as the volume, and never
-//! ignores another use.
+//! Tests foreign disks, and other uses of the volume's disk. The driver never treats a foreign disk as the volume, and
+//! never ignores another use.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use crate::prelude::*;
 use crate::release::sysfs_with;
 
-/// Publish, unpublish, expand, statistics and health report on a raw device only when it is this volume's.
+/// Publish, unpublish, expand, statistics and health accept a raw device only if it is this volume's.
 #[test]
 fn calls_for_a_raw_device_of_another_volume_are_refused() {
     in_mount_namespace(|| async {
@@ -27,18 +27,18 @@ fn calls_for_a_raw_device_of_another_volume_are_refused() {
         assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
         assert_eq!(other.mounts_at("target").await.len(), 1);
-        // Calls for its own volume succeed.
+        // The calls succeed for the device's own volume.
         assert!(other.health(other.text("target")).await.unwrap().is_empty());
         assert_eq!(other.expand(other.text("target")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
     });
 }
 
-/// The health reports that it has vanished.
+/// The volume's health reports that the device has vanished.
 #[test]
 fn vanished_raw_device_can_be_unpublished() {
     in_mount_namespace(|| async {
-        // When another test gets the device number, the target shows the disk of that test, for which another rule
-        // applies.
+        // If another test gets the device number, the target shows that test's disk and the outcome differs. Try again
+        // then.
         for _ in 0..20 {
             let node = Node::new(64 * MIB);
             node.publish(node.publish_request(block())).await.unwrap();
@@ -97,13 +97,13 @@ fn disk_without_a_serial_is_the_volume_only_on_xen() {
     });
 }
 
-/// Binds the disk at a path, like a container or another claim of the volume.
+/// Binds the disk at a path, as a container or another claim of the volume may do.
 fn bind_raw(node: &Node, name: &str) {
     std::fs::write(node.path(name), "").unwrap();
     rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
 }
 
-/// It is not checked either. Its file system is neither published nor grown.
+/// The driver does not check the device either.
 #[test]
 fn device_bound_raw_is_neither_formatted_nor_mounted() {
     with_node(async |node| {
@@ -115,7 +115,7 @@ fn device_bound_raw_is_neither_formatted_nor_mounted() {
         unmount(node.path("elsewhere")).await;
         stage().await.unwrap();
         node.unstage().await.unwrap();
-        // The same holds for a disk with a file system.
+        // The same applies to a disk with a file system.
         bind_raw(node, "elsewhere");
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.mounts_at("staging").await.is_empty());
@@ -132,7 +132,7 @@ fn file_system_on_a_raw_bound_device_is_not_published_or_grown() {
         let words = ["bound", at.as_str()];
         refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::FailedPrecondition, &words);
         refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
-        // It is still staged, and its file system keeps its size.
+        // NodeStageVolume still succeeds, and the file system keeps its size.
         let before = node.stats(node.text("staging")).await.unwrap();
         node.staged("xfs").await;
         assert_eq!(node.stats(node.text("staging")).await.unwrap()[0].total, before[0].total);
@@ -142,12 +142,11 @@ fn file_system_on_a_raw_bound_device_is_not_published_or_grown() {
     });
 }
 
-/// The bind is from a previous device with the same number.
+/// The bind is of a previous device with the same number.
 #[test]
 fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
     with_node(async |node| {
-        // A node that is deleted while it is bound, which a forced detach of the previous device with this number
-        // leaves behind.
+        // Delete the node while it is bound, as after a forced detachment of the previous device with this number.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
         let device = makedev(major(number), minor(number));
@@ -159,7 +158,7 @@ fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
         refused(outcome, Code::FailedPrecondition, &["bound", &node.text("left")]);
         assert!(node.mounts_at("target").await.is_empty());
         unmount(node.path("left")).await;
-        // A bind of the present device is the same volume for another pod.
+        // A bind of the current device is the same volume, published to another pod.
         bind_raw(node, "other-pod");
         node.publish(node.publish_request(block())).await.unwrap();
     });

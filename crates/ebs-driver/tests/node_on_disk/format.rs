@@ -1,4 +1,4 @@
-//! Formats through the RPCs, and in particular the cases in which the driver must not format again.
+//! Tests formats through the RPCs, in particular the cases in which the driver must not format again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,14 +10,14 @@ use crate::prelude::*;
 const AT: u64 = 40_960;
 const PRECIOUS: &[u8] = b"precious";
 
-/// Returns a stage request with arguments that mkfs rejects.
+/// Returns a NodeStageVolume request with arguments that mkfs rejects.
 fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
     let mut request = node.stage_request("ext4", &[]);
     request.volume_context.insert("blocksize".to_owned(), "3".to_owned());
     request
 }
 
-/// Stages a blank volume, whose mkfs is killed.
+/// Stages a blank volume with an mkfs that is killed.
 pub(crate) async fn interrupt(node: &Node) {
     let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
@@ -29,7 +29,7 @@ fn records(node: &Node) -> usize {
     entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("format-")).count()
 }
 
-/// Writes data that must be kept, like a pod with a raw block volume.
+/// Writes data that must be kept, as a pod with a raw block volume does.
 async fn write_raw(node: &Node) {
     node.publish(node.publish_request(block())).await.unwrap();
     let device = File::options().write(true).open(node.path("target")).unwrap();
@@ -44,15 +44,16 @@ async fn is_refused_and_kept(node: &Node) {
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
 }
 
-/// A pod must not write to a raw device while a record could permit a later format: the record outlives this process. The
-/// driver can neither read nor remove it, and then removes it at the raw publish.
+/// A record outlives this process, so a pod must not write to a raw device while a record could permit a later format.
+/// At first the driver can neither read nor remove the record, and refuses. Once it can, NodePublishVolume removes the
+/// record.
 #[test]
 fn raw_publish_is_refused_while_the_record_may_remain() {
     with_node(async |node| {
         interrupt(node).await;
         let (state, away) = (node.path("state"), node.path("away"));
         std::fs::rename(&state, &away).unwrap();
-        // Every access below a link to itself fails.
+        // Every access below a symbolic link to itself fails.
         std::os::unix::fs::symlink(&state, &state).unwrap();
         let publish = node.publish(node.publish_request(block())).await;
         refused(publish, Code::Unavailable, &["record", state.to_str().unwrap()]);
@@ -80,7 +81,7 @@ fn raw_data_after_a_failed_format_is_kept() {
     });
 }
 
-/// A person has detached and attached it.
+/// An administrator has detached the volume and attached it again.
 #[test]
 fn reattached_volume_with_old_attach_time_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -92,12 +93,12 @@ fn reattached_volume_with_old_attach_time_is_not_formatted() {
     });
 }
 
-/// The file system fills the expanded volume.
+/// The file system fills the grown volume.
 #[test]
 fn interrupted_format_is_finished_after_the_volume_grew() {
     with_node(async |node| {
         interrupt(node).await;
-        // Half of an ext4: the tables are written, but not the superblock.
+        // Half of an ext4 file system: the tables are written, but the superblock is missing.
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         node.disk.grow(192 * MIB).unwrap();
         node.staged("ext4").await;
@@ -107,7 +108,7 @@ fn interrupted_format_is_finished_after_the_volume_grew() {
     });
 }
 
-/// Also records from a previous kernel boot. A record that may still permit a format is kept.
+/// This includes records from a previous kernel boot. The driver keeps a record that may still permit a format.
 #[test]
 fn records_for_missing_disks_are_removed_at_the_next_start() {
     in_mount_namespace(|| async {
@@ -141,7 +142,7 @@ fn unstage_removes_the_record_of_an_interrupted_format() {
 #[test]
 fn record_is_removed_before_the_first_mount() {
     with_node(async |node| {
-        // The format succeeds and the mount fails. Any later mount of the volume may write to it.
+        // The format succeeds and the mount fails. A later mount of the volume may write to it.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);

@@ -1,5 +1,5 @@
-//! A file system that a backup hook or a person froze and did not thaw. The freeze alone keeps it alive without any
-//! mount, and the first write through a later mount would hang.
+//! Tests file systems that a backup hook or an administrator froze and did not thaw. The freeze alone keeps a file
+//! system alive without any mount, and the first write through a later mount would hang.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ async fn freeze(at: &Path) -> Result<String, Box<dyn std::error::Error>> {
     Ok(tool(FSFREEZE, &["--freeze", at.to_str().unwrap()], BOUND).await?)
 }
 
-/// Thaws a node's file system at the end of a test, even of a failed one. Otherwise, waiting processes could not be
-/// killed, and the removal of the test's directory would hang.
+/// Thaws a node's file system when the test ends, even if it fails. Otherwise, waiting processes could not be killed,
+/// and removing the test's directory would hang.
 pub(crate) struct Thawed {
     device: PathBuf,
     place: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Thawed {
 
 impl Drop for Thawed {
     fn drop(&mut self) {
-        // A further mount shows the live file system, wherever it is mounted.
+        // The new mount shows the live file system, wherever else it is mounted.
         let place = self.place.path();
         if mount(&self.device, place, "ext4", MountFlags::empty(), None).is_ok()
             || mount(&self.device, place, "xfs", MountFlags::empty(), None).is_ok()
@@ -50,7 +50,8 @@ impl Drop for Thawed {
     }
 }
 
-/// Checks that a write returns. It runs in a separate process, because a process with a hanging write cannot be killed.
+/// Checks that a write returns. The write runs in a separate process, because a process with a hanging write cannot be
+/// killed.
 async fn can_be_written(node: &Node, at: &str) {
     let file = node.text(&format!("{at}/written"));
     tool("/usr/bin/touch", &[&file], BOUND).await.expect("a write that comes back");
@@ -76,7 +77,7 @@ fn frozen_file_system_is_thawed_by_unstage() {
     });
 }
 
-/// A pod's hook freezes the volume while the pod runs. The driver must not end that when another pod stops using the
+/// A pod's hook freezes the volume while the pod runs. The driver must not thaw it when another pod stops using the
 /// volume.
 #[test]
 fn unpublish_keeps_a_staged_file_system_frozen() {
@@ -92,7 +93,7 @@ fn unpublish_keeps_a_staged_file_system_frozen() {
     });
 }
 
-/// The program that froze the volume ended with its pod. The first write of the next pod must not hang.
+/// The program that froze the volume ended with its pod. The next pod's first write must not hang.
 #[test]
 fn publish_for_writing_thaws_an_unused_volume() {
     in_mount_namespace(|| async {
@@ -111,7 +112,7 @@ fn publish_for_writing_thaws_an_unused_volume() {
             for target in ["target", "other"] {
                 node.unpublish(node.text(target)).await.unwrap();
             }
-            // A reader does not hang.
+            // A pod that only reads does not hang.
             node.publish(publish("reader", true)).await.unwrap();
             freeze(&node.path("staging")).await.expect_err("it is frozen still");
             node.unpublish(node.text("reader")).await.unwrap();
@@ -147,8 +148,8 @@ async fn growth_hangs(node: &Node) {
     tokio::time::timeout(BOUND, found).await.expect("a growth that hangs");
 }
 
-/// Returns an xfs_growfs that freezes the file system at the staging path, like a hook at this moment, and then does
-/// its work.
+/// Replaces xfs_growfs: the new program freezes the file system at the staging path, as a hook could at this moment,
+/// and then does its work.
 fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     let (copy, staging) = (node.text("xfs_growfs"), node.text("staging"));
     std::fs::copy("/usr/sbin/xfs_growfs", &copy).unwrap();
@@ -156,8 +157,8 @@ fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     ReplacedTool::by_script("xfs_growfs", &script).unwrap()
 }
 
-/// xfs_growfs waits in the kernel for the thaw, and blocks its operation and its mount. Only the unstage ends the
-/// freeze, so no unpublish or unstage may wait for the tool before that.
+/// xfs_growfs waits in the kernel for the thaw, and blocks its operation and its mount. Only NodeUnstageVolume thaws
+/// the file system, so neither it nor NodeUnpublishVolume may wait for the tool first.
 #[test]
 fn growth_blocked_by_a_freeze_does_not_block_unstage() {
     in_mount_namespace(|| async {
@@ -170,14 +171,14 @@ fn growth_blocked_by_a_freeze_does_not_block_unstage() {
             node.disk.grow(640 * MIB).unwrap();
             let _thawed = Thawed::of(&node);
             let replaced = growfs_that_meets_a_freeze(&node);
-            // Its client leaves while the tool hangs.
+            // The client leaves while the tool hangs.
             tokio::select! {
                 () = growth_hangs(&node) => {}
                 outcome = node.expand(node.text("target")), if !grows_at_stage => panic!("{outcome:?}"),
                 outcome = node.stage(node.stage_request("xfs", &[])), if grows_at_stage => panic!("{outcome:?}"),
             }
             if !grows_at_stage {
-                // The freeze may belong to a backup of the pod, which still runs.
+                // The pod still runs, and may have frozen the file system for a backup.
                 let early = tokio::time::timeout(Duration::from_secs(1), node.unstage()).await;
                 assert!(!matches!(early, Ok(Ok(()))), "{early:?}");
                 freeze(&node.path("target")).await.expect_err("it is frozen still");
@@ -193,8 +194,8 @@ fn growth_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// The driver starts no tool that would hang. A pod uses the volume, so the driver must not thaw it, and a stage that
-/// hangs would block the unpublish forever.
+/// The driver does not run the tool, because it would hang. A pod uses the volume, so the driver must not thaw it, and
+/// a NodeStageVolume call that hangs would block NodeUnpublishVolume forever.
 #[test]
 fn growth_of_a_frozen_file_system_does_not_hang() {
     with_node_of(320 * MIB, async |node| {
@@ -212,7 +213,7 @@ fn growth_of_a_frozen_file_system_does_not_hang() {
     });
 }
 
-/// A test write hangs while the file system is frozen. It must not keep unstage from the thaw.
+/// A test write hangs while the file system is frozen. It must not prevent NodeUnstageVolume from thawing it.
 #[test]
 fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     with_staged_node(async |node| {
@@ -227,7 +228,8 @@ fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// By unstage and by stage. An earlier version, or a hook that froze the file system during the unmount, leaves it in this state.
+/// NodeUnstageVolume and NodeStageVolume both thaw it. An earlier version of the driver, or a hook that froze the file
+/// system during the unmount, leaves this state.
 #[test]
 fn frozen_file_system_without_a_mount_is_thawed() {
     in_mount_namespace(|| async {
@@ -251,8 +253,8 @@ fn frozen_file_system_without_a_mount_is_thawed() {
     });
 }
 
-/// The driver searches for a frozen file system. A disk that is held for another reason is neither mounted nor written
-/// to.
+/// The driver looks for a frozen file system on the disk. It neither mounts nor writes to a disk that is held for
+/// another reason.
 #[test]
 fn held_disk_without_a_live_file_system_is_not_mounted() {
     with_staged_node(async |node| {

@@ -1,4 +1,5 @@
-//! Volumes that grow while a pod writes to them: no byte changes, and the driver verifies the results of the tools.
+//! Tests volumes that grow while a pod writes to them: no byte changes, and the driver verifies the results of the
+//! tools.
 
 use std::os::unix::fs::FileExt;
 
@@ -6,7 +7,7 @@ use ebs_testkit::writer::Writer;
 
 use crate::prelude::*;
 
-/// Room for two growths, and large enough for the tools to grow it.
+/// Small enough to grow twice, and large enough for the tools.
 const SIZE: u64 = 320 * MIB;
 
 pub(crate) fn may_grow_mounted_ext() -> bool {
@@ -22,9 +23,9 @@ async fn total(node: &Node, at: &str) -> i64 {
     node.stats(node.text(at)).await.unwrap()[0].total
 }
 
-/// A file system grows twice while a pod writes to it, and all data is intact, also after the unstage. Where the kernel
-/// does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next stage grows the
-/// file system.
+/// A file system grows twice while a pod writes to it, and all data is intact, also after NodeUnstageVolume. If the
+/// kernel does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next
+/// NodeStageVolume call grows the file system.
 #[test]
 fn file_system_grows_under_a_writer_and_keeps_every_byte() {
     in_mount_namespace(|| async {
@@ -62,7 +63,7 @@ fn file_system_grows_under_a_writer_and_keeps_every_byte() {
     });
 }
 
-/// The target shows the new size, and the part behind the old end is usable.
+/// The target shows the new size, and the pod can use the added part.
 #[test]
 fn raw_device_grows_under_its_writer() {
     with_node(async |node| {

@@ -1,4 +1,4 @@
-//! NodeExpandVolume waits until the kernel shows the new size, and returns OK only after the growth.
+//! Tests that NodeExpandVolume waits until the kernel shows the new size, and returns OK only after the growth.
 
 use rustix::mount::{MountFlags, mount_remount};
 
@@ -17,7 +17,7 @@ async fn published(fs_type: &str, flags: &[&str], bytes: u64) -> Node {
     node
 }
 
-/// EC2 reports a new size some seconds before the kernel of the instance shows it.
+/// EC2 reports a new size some seconds before the instance's kernel shows it.
 #[test]
 fn expansion_that_the_kernel_does_not_show_is_unavailable() {
     in_mount_namespace(|| async {
@@ -35,7 +35,7 @@ fn expansion_that_the_kernel_does_not_show_is_unavailable() {
     });
 }
 
-/// The response is an error.
+/// NodeExpandVolume returns an error.
 #[test]
 fn file_system_turned_read_only_does_not_grow() {
     in_mount_namespace(|| async {
@@ -46,7 +46,7 @@ fn file_system_turned_read_only_does_not_grow() {
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
         node.disk.grow(2 * SIZE).unwrap();
         let tools = TracedTools::that_fail(&node);
-        // Also at the path of a pod with a read-only mount by request.
+        // The path may even belong to a pod that asked for a read-only mount.
         for at in ["target", "staging", "reader"] {
             let words = ["read-only after errors", "1 error"];
             refused(node.expand(node.text(at)).await, Code::FailedPrecondition, &words);
@@ -55,7 +55,8 @@ fn file_system_turned_read_only_does_not_grow() {
     });
 }
 
-/// A repeated stage changes nothing either, and the volume is healthy: it was requested read-only.
+/// A repeated NodeStageVolume call changes nothing either. The volume counts as healthy, because the request was
+/// read-only.
 #[test]
 fn expansion_of_a_read_only_mount_changes_nothing() {
     in_mount_namespace(|| async {
@@ -95,8 +96,8 @@ fn expansion_at_the_path_of_a_reader_grows_the_file_system() {
     });
 }
 
-/// A person has remounted the superblock read-only under a mount for writing. The driver cannot know the reason, and
-/// reports that the file system has not grown.
+/// An administrator has remounted the superblock read-only below a writable mount. The driver cannot find the reason,
+/// and reports that the file system has not grown.
 #[test]
 fn file_system_remounted_read_only_does_not_grow() {
     with_staged_node(async |node| {
@@ -107,8 +108,8 @@ fn file_system_remounted_read_only_does_not_grow() {
     });
 }
 
-/// The kernel requires CAP_SYS_RESOURCE, which the error names. Another stage succeeds and does not unmount the volume,
-/// because a mount after the unmount might fail.
+/// The kernel requires CAP_SYS_RESOURCE, which the error names. A second NodeStageVolume call succeeds without
+/// unmounting the volume, because a mount after the unmount might fail.
 #[test]
 fn ext4_in_use_does_not_grow_without_the_capability() {
     in_mount_namespace(|| async {
@@ -122,7 +123,8 @@ fn ext4_in_use_does_not_grow_without_the_capability() {
             let log = Log::listen();
             node.staged("ext4").await;
             assert_eq!(node.mounts_at("staging").await, before);
-            // The kernel reuses the ID of a removed mount, so only the log shows whether the volume was mounted again.
+            // The kernel reuses the ID of a removed mount, so only the log can show that the volume was not mounted
+            // again.
             assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
             node.unpublish(node.text(target)).await.unwrap();
         }
@@ -134,7 +136,7 @@ fn ext4_in_use_does_not_grow_without_the_capability() {
     });
 }
 
-/// The wait ends when the disk has grown, and not only at its bound.
+/// The wait ends as soon as the disk has grown, not at its timeout.
 #[test]
 fn expansion_waits_until_the_kernel_shows_the_size() {
     in_mount_namespace(|| async {

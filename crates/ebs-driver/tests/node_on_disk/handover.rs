@@ -1,7 +1,8 @@
-//! Volumes in use change between the reference driver and this driver, and no pod notices. This driver takes over the
-//! mounts of the reference driver, and leaves its own mounts in the form that the reference driver expects.
+//! Tests that volumes in use can change between the reference driver and this driver without effect on the pods. This
+//! driver takes over the mounts of the reference driver, and leaves its own mounts in the form that the reference
+//! driver expects.
 //!
-//! The programs of the reference driver, with its arguments, play its part.
+//! The tests run the programs that the reference driver runs, with the same arguments.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -13,14 +14,14 @@ use crate::prelude::*;
 
 const BOUND: Duration = Duration::from_secs(30);
 const SIZE: u64 = 320 * MIB;
-/// The publish context of a volume that was attached before this driver: only the device name is known.
+/// The publish context of a volume that the reference driver attached. It contains only the device name.
 const CONTEXT: [(&str, &str); 1] = [("devicePath", "/dev/xvdaa")];
 
 fn run(program: &str, args: &[&str]) -> String {
     run_tool(program, args, BOUND).unwrap()
 }
 
-/// The reference driver on the node of a test.
+/// Plays the reference driver on a test's node.
 struct Reference<'a> {
     node: &'a Node,
     fs_type: &'a str,
@@ -52,7 +53,7 @@ impl Reference<'_> {
         run("/usr/bin/mount", &["-t", self.fs_type, "-o", &again, &staging, &target]);
     }
 
-    /// Does its unpublish and its unstage.
+    /// Does what the reference driver's NodeUnpublishVolume and NodeUnstageVolume do.
     async fn clean_up(&self, path: &str) {
         unmount(self.node.path(path)).await;
         std::fs::remove_dir(self.node.path(path)).unwrap();
@@ -68,7 +69,7 @@ fn publish_request(node: &Node, fs_type: &str, target: &str) -> csi::NodePublish
     csi::NodePublishVolumeRequest { target_path: node.text(target), ..request }
 }
 
-/// Repeated calls change nothing, more pods get the volume, and statistics, growth and unstage work.
+/// Repeated calls change nothing, more pods can use the volume, and statistics, growth and NodeUnstageVolume work.
 #[test]
 fn mounted_volume_of_the_reference_driver_is_taken_over() {
     in_mount_namespace(|| async {
@@ -108,7 +109,7 @@ fn mounted_volume_of_the_reference_driver_is_taken_over() {
             }
             node.unstage().await.unwrap();
             assert!(!node.path("staging").exists());
-            // The file system grows now, if this process lacked the capability to grow it while it was mounted.
+            // If this process lacked the capability to grow the mounted file system, the file system grows now.
             node.stage(stage_request(&node, fs_type)).await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
             assert!(node.stats(node.text("staging")).await.unwrap()[0].total > i64::try_from(SIZE).unwrap());
@@ -124,7 +125,7 @@ async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
     all
 }
 
-/// The driver also removes its file in the end.
+/// In the end, the driver also removes the file at the target.
 #[test]
 fn bound_raw_device_of_the_reference_driver_is_taken_over() {
     with_node(async |node| {
@@ -151,7 +152,7 @@ fn bound_raw_device_of_the_reference_driver_is_taken_over() {
     });
 }
 
-/// The handle does not name the volume, but the mount does.
+/// The node-local handle does not name the volume, but the mount identifies it.
 #[test]
 fn node_local_volume_of_the_reference_driver_is_taken_over() {
     with_node_of(SIZE, async |node| {
@@ -181,9 +182,9 @@ fn node_local_volume_of_the_reference_driver_is_taken_over() {
     });
 }
 
-/// The mount table names the device as the source in six plain fields, as the reference driver expects. blkid and fsck find a
-/// clean file system of the type. The directories of volume, target and staging contain only files of the pod. Only the
-/// unmount and the removal of the paths remain.
+/// The mount table has six plain fields and names the device as the source, as the reference driver expects. blkid and
+/// fsck find a clean file system of the type. The directories of volume, target and staging contain only the pod's
+/// files. The reference driver only has to unmount and remove the paths.
 #[test]
 fn mounts_can_be_handed_back_to_the_reference_driver() {
     in_mount_namespace(|| async {
@@ -227,7 +228,7 @@ fn names_in(node: &Node, path: &str) -> Vec<String> {
     names
 }
 
-/// Parent directories included.
+/// This includes parent directories.
 #[test]
 fn directories_have_the_permissions_of_the_reference_driver() {
     with_node(async |node| {

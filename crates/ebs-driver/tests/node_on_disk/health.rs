@@ -1,4 +1,4 @@
-//! The health of the node's volumes, by request and by the watch.
+//! Tests the health of the node's volumes, by request and by the watch.
 
 use ebs_ec2::VolumeId;
 
@@ -10,7 +10,8 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<(Vo
     vec![(node.volume.clone(), status, reason)]
 }
 
-/// Also by a driver that started after the stage. The log reports the problem once, and its end once.
+/// A driver that started after NodeStageVolume also finds the volume. The log reports the problem once, and its end
+/// once.
 #[test]
 fn watch_finds_a_vanished_volume_and_logs_it_once() {
     with_staged_node(async |node| {
@@ -33,7 +34,7 @@ fn watch_finds_a_vanished_volume_and_logs_it_once() {
     });
 }
 
-/// The mount table shows it as writable. The next stage checks it.
+/// The mount table shows the file system as writable. The next NodeStageVolume call checks it.
 #[test]
 fn file_system_with_counted_errors_is_degraded_until_checked() {
     with_staged_node(async |node| {
@@ -50,7 +51,7 @@ fn file_system_with_counted_errors_is_degraded_until_checked() {
     });
 }
 
-/// A raw volume is watched at its target. The watch also finds volumes that a previous driver left mounted in the
+/// The watch checks a raw volume at its target. It also finds volumes that a previous driver left mounted in the
 /// kubelet's directories.
 #[test]
 fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
@@ -68,7 +69,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         request.staging_target_path = node.text(kubelets);
         node.stage(request).await.unwrap();
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        // A driver without a register, as after the reference driver.
+        // A driver with an empty register, as after the reference driver.
         let heir = node.again(|config| config.state_dir = node.path("another-state"));
         let seen = async {
             while heir.service.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {
@@ -82,7 +83,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
     });
 }
 
-/// Even if the wait for late devices is long.
+/// The response does not wait, even if the configured wait for late devices is long.
 #[test]
 fn health_of_an_absent_volume_is_reported_without_a_wait() {
     in_mount_namespace(|| async {

@@ -1,4 +1,4 @@
-//! NodeGetInfo: the ID of the node, and how many volumes it can attach.
+//! Tests NodeGetInfo: the node's ID, and how many volumes it can attach.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,8 +18,8 @@ async fn limit(calls: &Calls) -> i64 {
     info(calls).await.max_volumes_per_node
 }
 
-/// Returns the driver after a boot of its machine. The metadata counts `block_devices` volumes as attached at that
-/// boot.
+/// Returns the driver after its machine has booted. According to the metadata, `block_devices` volumes were attached at
+/// that boot.
 fn booted(node: &Node, boot: &str, block_devices: u32) -> Calls {
     booted_with(node, boot, block_devices, |_| {})
 }
@@ -38,8 +38,9 @@ fn booted_with(
     })
 }
 
-/// The response has the ID, the zone under both keys, the operating system and the limit. A node of a HyperPod cluster has
-/// the ID by which the controller knows it, and a node on an Outpost its partition, region, account and ID.
+/// The response has the ID, the zone under both keys, the operating system and the limit. A node of a HyperPod cluster
+/// has the ID by which the controller identifies it. A node on an Outpost also has its partition, region, account and
+/// Outpost ID.
 #[tokio::test]
 async fn node_reports_its_id_topology_limit_and_capabilities() {
     let node = Node::new(MIB);
@@ -72,7 +73,8 @@ async fn node_reports_its_id_topology_limit_and_capabilities() {
     assert_eq!(kinds, wanted.map(|kind| Type::Rpc(Rpc { r#type: kind.into() })));
 }
 
-/// The driver may restart, and its volumes may be detached. Volumes that another program attached lower the limit.
+/// The driver may restart, and its volumes may be detached, without a change of the limit. Volumes that another program
+/// attached lower the limit.
 #[test]
 fn limit_is_the_same_after_a_reboot_with_volumes_attached() {
     with_staged_node(async |node| {
@@ -81,10 +83,10 @@ fn limit_is_the_same_after_a_reboot_with_volumes_attached() {
         assert_eq!(limit(&first).await, 26);
         node.unstage().await.unwrap();
         assert_eq!((limit(&first).await, limit(&booted(node, "first", 1)).await), (26, 26));
-        // At the next boot its volume is not attached, and a volume of another program is.
+        // At the next boot, the driver's volume is not attached, but a volume of another program is.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
         node.staged("ext4").await;
-        // It was attached after the boot, so the metadata does not count it.
+        // The volume was attached after the boot, so the metadata does not count it.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
     });
 }
@@ -101,7 +103,7 @@ fn volume_detached_while_powered_off_does_not_raise_the_limit() {
     });
 }
 
-/// Another program attached it, so it uses one slot.
+/// Another program attached the volume, so it uses one slot.
 #[test]
 fn node_local_volume_lowers_the_limit_after_a_reboot() {
     with_node(async |node| {
@@ -110,7 +112,7 @@ fn node_local_volume_lowers_the_limit_after_a_reboot() {
     });
 }
 
-/// A metadata source that alternates between one and three network interfaces, until it is down.
+/// A metadata source whose responses alternate between one and three network interfaces, until it is down.
 #[derive(Debug, Clone, Default)]
 struct Restless {
     answers: Arc<AtomicU32>,
@@ -138,8 +140,8 @@ impl Source for Restless {
     }
 }
 
-/// The number of network interfaces changes meanwhile, and each response has one of the real numbers. When the metadata
-/// service is down, it is the last number.
+/// The number of network interfaces changes during the calls, and each response is based on one of the two numbers.
+/// When the metadata service is down, it is the last number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_node_get_info_is_consistent() {
     let node = Node::new(MIB);

@@ -1,5 +1,5 @@
-//! Whole lifecycles of volumes: each file system with each format option of a StorageClass, used by several pods,
-//! unstaged and staged again, with the same data each time.
+//! Tests whole lifecycles of volumes: each file system with each format option of a StorageClass. Several pods use a
+//! volume, which is unstaged and staged again, with the same data each time.
 
 use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
@@ -31,7 +31,7 @@ fn asked(fs_type: &str) -> Vec<Asked> {
     asked.collect()
 }
 
-/// The volume is staged, published, written, unstaged and staged again with the same data.
+/// The test stages, publishes, writes, unstages and stages each volume again, and finds the same data.
 #[test]
 fn ext2_with_every_format_option_keeps_its_data() {
     lives("ext2");
@@ -64,7 +64,7 @@ fn legacy_xfs_keeps_its_data() {
     });
 }
 
-/// A new format option must be added to these tests.
+/// Fails if a format option is missing from these tests.
 #[test]
 fn every_format_option_is_tested() {
     for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs] {
@@ -84,7 +84,7 @@ fn lives(fs_type: &'static str) {
     });
 }
 
-/// About the minimum of mkfs.
+/// Returns about the smallest size that mkfs accepts.
 fn size(fs_type: &str) -> u64 {
     if fs_type == "xfs" { 320 * MIB } else { 64 * MIB }
 }
@@ -102,7 +102,7 @@ async fn life(node: &Node, fs_type: &str, asked: &Asked) {
     node.publish(publish.clone()).await.expect(&what);
     let written = content::write_file(&node.path("target/data"), 7, DATA).unwrap();
     let_go(node).await;
-    // As after a move to another node and back.
+    // Stage the volume again, as after a move to another node and back.
     node.stage(request).await.expect(&what);
     node.publish(publish).await.expect(&what);
     assert_eq!(content::hash_file(&node.path("target/data")).unwrap(), written, "{what}");
@@ -116,7 +116,7 @@ async fn let_go(node: &Node) {
     assert!(!node.path("target").exists() && !node.path("staging").exists());
 }
 
-/// Returns the tools' description of the file system, without the values that change with its use.
+/// Returns the tools' description of the file system, without the values that change with use.
 fn described(node: &Node, fs_type: &str) -> String {
     if fs_type == "xfs" {
         return run_tool("/usr/sbin/xfs_info", &[&node.text("staging")], BOUND).unwrap();
@@ -133,13 +133,13 @@ fn described(node: &Node, fs_type: &str) -> String {
         "Inode size",
         "Filesystem created",
     ];
-    // The kernel marks that a journal needs replay while the file system is mounted.
+    // While the file system is mounted, the kernel sets the mark that its journal needs a replay.
     let lines = text.lines().filter(|line| FIXED.iter().any(|name| line.starts_with(&format!("{name}:"))));
     lines.map(|line| format!("{}\n", line.replace(" needs_recovery", ""))).collect()
 }
 
-/// Each pod reads what another one writes, a read-only pod cannot write, and the other pods keep the volume when one
-/// leaves.
+/// Each pod reads what another pod writes, a read-only pod cannot write, and when one pod leaves, the others keep the
+/// volume.
 #[test]
 fn several_pods_share_a_volume_independently() {
     in_mount_namespace(|| async {
@@ -172,7 +172,7 @@ fn several_pods_share_a_volume_independently() {
     });
 }
 
-/// From one publish to the next, also at several targets.
+/// The data remains from one NodePublishVolume call to the next, also at several targets.
 #[test]
 fn raw_block_volume_keeps_its_data() {
     with_node(async |node| {
@@ -200,7 +200,7 @@ fn raw_block_volume_keeps_its_data() {
     });
 }
 
-/// The source volume of the snapshot is also mounted.
+/// The snapshot's source volume is mounted at the same time.
 #[test]
 fn restored_larger_volume_has_the_data_and_fills_its_disk() {
     in_mount_namespace(|| async {
@@ -221,7 +221,7 @@ fn restored_larger_volume_has_the_data_and_fills_its_disk() {
     });
 }
 
-/// Copies like EC2 with a snapshot: all of one disk to the beginning of another, without holes.
+/// Copies a disk as EC2 does with a snapshot: the whole disk to the beginning of the other, without the holes.
 fn copy(from: &LoopDevice, to: &LoopDevice) {
     let length = content::size_of(from.path()).unwrap();
     let mut at = 0;

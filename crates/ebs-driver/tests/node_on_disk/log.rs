@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use tracing::subscriber::DefaultGuard;
 
-/// The log lines of this thread while the value exists.
+/// Collects the log lines of this thread until it is dropped.
 pub(crate) struct Log {
     lines: Lines,
     _guard: DefaultGuard,
@@ -16,8 +16,8 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub(crate) fn listen() -> Self {
-        // A global subscriber from the beginning, so that no thread without a subscriber disables a log line for the
-        // whole program.
+        // Install a global subscriber before anything logs. Otherwise, a thread without a subscriber could disable a
+        // log line for the whole program.
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             let nowhere = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink);
@@ -32,7 +32,7 @@ impl Log {
         Self { lines, _guard: tracing::subscriber::set_default(here.finish()) }
     }
 
-    /// Returns the lines so far that have all of these words.
+    /// Returns the collected lines that contain all of these words.
     pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
         let text = String::from_utf8(self.lines.0.lock().expect("not poisoned").clone()).expect("text");
         text.lines().filter(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The node service on real block devices. Needs root, e2fsprogs, xfsprogs and util-linux, and touches only its own
+//! Tests the node service on real block devices. Needs root, e2fsprogs, xfsprogs and util-linux. Touches only its own
 //! loop devices.
 
 #![cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) fn with_node_of(bytes: u64, test: impl AsyncFnOnce(&Node) + Send + 's
     in_mount_namespace(move || async move { test(&Node::new(bytes)).await });
 }
 
-/// Like [`with_node`], with the volume staged as ext4.
+/// Works like [`with_node`], with the volume staged as ext4.
 pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     with_node(async move |node| {
         node.staged("ext4").await;
@@ -42,20 +42,20 @@ pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     });
 }
 
-/// The calls for one volume at one node service.
+/// Calls a node service for one volume.
 #[derive(Clone)]
 pub(crate) struct Calls {
     pub(crate) service: NodeService,
     /// The CSI handle of the volume.
     pub(crate) handle: String,
-    /// A mutating call also waits until the register on disk is written, where another service reads it. No RPC waits
-    /// for that.
+    /// Whether mutating calls also wait until the register is on disk, for a test in which another service reads it.
+    /// The RPCs do not wait.
     pub(crate) awaits_register: bool,
     pub(crate) place_path: PathBuf,
 }
 
 impl Calls {
-    /// Returns an absolute path for this test.
+    /// Returns the absolute path for this name in the test's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.place_path.join(name)
     }
@@ -70,7 +70,7 @@ impl Calls {
         outcome.map(drop)
     }
 
-    /// Calls NodeStageVolume. Checks that no code lets the kubelet forget a mount.
+    /// Calls NodeStageVolume. Checks that the code does not let the kubelet forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::stage(&self.service, request).await).await
     }
@@ -84,12 +84,12 @@ impl Calls {
         self.written(self.service.node_unstage_volume(Request::new(request)).await).await
     }
 
-    /// Calls NodePublishVolume. Checks that no code lets the kubelet forget a mount of the volume.
+    /// Calls NodePublishVolume. Checks that the code does not let the kubelet forget a mount of the volume.
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::publish(&self.service, request).await).await
     }
 
-    /// Calls NodePublishVolume at a target with a mount that does not belong to the volume.
+    /// Calls NodePublishVolume at a target where another volume or file system is mounted.
     pub(crate) async fn publish_over_foreign(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         self.written(self.service.node_publish_volume(Request::new(request)).await).await
     }
@@ -109,7 +109,7 @@ impl Calls {
         self.expand_to(volume_path, 0).await
     }
 
-    /// Calls NodeExpandVolume for a minimum size in bytes.
+    /// Calls NodeExpandVolume with a minimum size in bytes.
     pub(crate) async fn expand_to(&self, volume_path: String, required_bytes: i64) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.handle.clone(),
@@ -149,21 +149,21 @@ impl Node {
         Self::with(bytes, |_| {})
     }
 
-    /// Like [`Node::new`], with another configuration of the mounter.
+    /// Works like [`Node::new`], with another configuration of the mounter.
     pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
         Self::over(volume, disk, change)
     }
 
-    /// Like [`Node::new`], with the disk's backing file in a directory.
+    /// Works like [`Node::new`], with the disk's backing file in this directory.
     pub(crate) fn on(directory: &std::path::Path, bytes: u64) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::new_in(directory, &volume, bytes).expect("a loop device");
         Self::over(volume, disk, |_| {})
     }
 
-    /// Like [`Node::new`], with a disk that has one partition.
+    /// Works like [`Node::new`], with a disk that has one partition.
     pub(crate) fn partitioned(bytes: u64) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::with_partition(&volume, bytes).expect("a loop device with a partition");
@@ -181,7 +181,7 @@ impl Node {
         Self { calls, volume, disk, place }
     }
 
-    /// Returns a request to stage at `staging`, attached at a known time.
+    /// Returns a request to stage the volume at `staging`. The context has a fixed attach time.
     pub(crate) fn stage_request(&self, fs_type: &str, flags: &[&str]) -> csi::NodeStageVolumeRequest {
         csi::NodeStageVolumeRequest {
             volume_id: self.volume.to_string(),
@@ -216,7 +216,7 @@ impl Node {
         self.again_as((options(), Operations::new()), change)
     }
 
-    /// Does the same, with other options and the test's own operations.
+    /// Works like [`Node::again`], with other options and the test's own operations.
     pub(crate) fn again_as(
         &self,
         of_service: (NodeOptions, Operations),
@@ -226,7 +226,7 @@ impl Node {
         Calls { service, awaits_register: false, ..self.calls.clone() }
     }
 
-    /// Returns the mounts at one of this test's paths, oldest first.
+    /// Returns the mounts at a path of this test, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
         table.entries().iter().filter(|entry| entry.target == at).cloned().collect()
@@ -240,7 +240,7 @@ impl Node {
         lengths.into_iter().all(|(at, length)| self.disk.read_at(length, at).unwrap().iter().all(|byte| *byte == 0))
     }
 
-    /// Returns the UUID of an ext file system.
+    /// Returns the UUID of the disk's ext file system.
     pub(crate) fn ext_uuid(&self) -> Vec<u8> {
         self.disk.read_at(16, 1024 + 0x68).unwrap()
     }
@@ -262,7 +262,7 @@ fn service(
     NodeService::new(options, Mounter::new(config).expect("a mounter"), operations)
 }
 
-/// Returns the metadata of an `m5.large` without attachments.
+/// Returns the metadata of an `m5.large` instance without attached volumes.
 pub(crate) fn metadata() -> NodeMetadata {
     NodeMetadata {
         node: NodeId::parse("i-0abc").unwrap(),
@@ -309,7 +309,7 @@ fn capability(access_type: Option<AccessType>) -> csi::VolumeCapability {
     csi::VolumeCapability { access_type, access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }) }
 }
 
-/// Checks the code of an error and that its message has the words. Returns the message.
+/// Checks that a call failed with this code and that the message contains these words. Returns the message.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code, words: &[&str]) -> String {
     let status = outcome.expect_err("a refusal");

@@ -1,4 +1,4 @@
-//! Node-local volumes: the handle names a device, which is another volume on each node.
+//! Tests node-local volumes: the handle names a device, at which each node has its own volume.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 const HANDLE: &str = "local-ebs://dev/xvdbz";
 
-/// Returns the controller's publish context: the device in the handle, and the volume that EC2 lists there.
+/// Returns the controller's publish context: the device in the handle, and the volume that EC2 lists at that device.
 fn publish_context(node: &Node) -> std::collections::HashMap<String, String> {
     context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())])
 }
@@ -49,7 +49,8 @@ async fn total(local: &Calls, path: &str) -> i64 {
     local.stats(local.text(path)).await.expect("statistics")[0].total
 }
 
-/// It is formatted when it is blank, measured and unstaged. When it is staged again, it has the same data.
+/// The driver formats the blank volume, reports its usage and unstages it. When it is staged again, it has the same
+/// data.
 #[test]
 fn node_local_volume_is_staged_once_for_several_pods() {
     with_node(async |node| {
@@ -85,7 +86,7 @@ fn node_local_volume_grows_with_its_device() {
         node.publish(publish_request(node, "raw", block())).await.unwrap();
         assert_eq!(total(&local, "raw").await, i64::try_from(64 * MIB).unwrap());
         node.disk.grow(128 * MIB).unwrap();
-        // Without a capability, the file at the path shows that the volume is raw.
+        // The request has no capability. The file at the path shows that the volume is raw.
         assert_eq!(local.expand(node.text("raw")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
         local.unpublish(node.text("raw")).await.unwrap();
         local.unstage().await.unwrap();
@@ -97,7 +98,7 @@ fn node_local_volume_grows_with_its_device() {
                 assert_eq!(bytes, i64::try_from(192 * MIB).unwrap());
                 assert!(total(&local, "staging").await > before);
             }
-            // Where a mounted ext file system may not grow, the error for this volume reports that.
+            // If the mounted ext file system may not grow, the error names the missing capability.
             Err(status) => assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status}"),
         }
         std::fs::create_dir(node.path("elsewhere")).unwrap();
@@ -105,9 +106,9 @@ fn node_local_volume_grows_with_its_device() {
     });
 }
 
-/// The controller names another volume.
+/// The context names another volume than the disk's, so the driver refuses to stage the disk.
 #[test]
-fn node_local_handle_is_only_the_volume_of_the_controller() {
+fn node_local_handle_stages_only_the_volume_in_the_context() {
     with_node(async |node| {
         let mut request = stage_request(node, mount("ext4", &[]));
         request.publish_context.insert("volumeID".to_owned(), "vol-0123456789abcdef0".to_owned());
@@ -120,7 +121,7 @@ fn node_local_handle_is_only_the_volume_of_the_controller() {
     });
 }
 
-/// The log reports this. The file system comes from `csi.fsType`.
+/// The log reports the ignored attribute. The file system comes from `csi.fsType`.
 #[test]
 fn volume_attribute_for_the_fs_type_has_no_effect() {
     with_node(async |node| {

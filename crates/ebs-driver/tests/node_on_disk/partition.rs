@@ -1,4 +1,4 @@
-//! A partition of the volume instead of the whole disk, on real partitions.
+//! Tests a partition of the volume instead of the whole disk, on real partitions.
 
 use crate::prelude::*;
 
@@ -24,7 +24,8 @@ fn stage_request(node: &Node, partition: &str) -> csi::NodeStageVolumeRequest {
     }
 }
 
-/// A partition is proven blank, formatted, mounted, published and unstaged. The rest of the disk does not change.
+/// The driver proves that the partition is blank, formats, mounts, publishes and unstages it. The rest of the disk does
+/// not change.
 #[test]
 fn partition_is_staged_and_the_rest_of_the_disk_is_unchanged() {
     with_partition(async |node| {
@@ -59,7 +60,7 @@ fn disk_with_a_mounted_partition_is_not_published_raw() {
     });
 }
 
-/// The error names the number of the missing partition.
+/// The error names the missing partition's number.
 #[test]
 fn partition_is_published_raw_and_a_missing_one_is_not_found() {
     with_partition(async |node| {
@@ -77,11 +78,11 @@ fn partition_is_published_raw_and_a_missing_one_is_not_found() {
     });
 }
 
-/// The request asks for the whole disk. The error names the attribute and the existing partitions.
+/// The request is for the whole disk. The error names the attribute and the existing partitions.
 #[test]
 fn error_for_a_partitioned_disk_names_the_attribute() {
     with_partition(async |node| {
-        // A table with one Linux partition, which begins at the second MiB.
+        // A partition table with one Linux partition, which begins at the second MiB.
         let mut table = vec![0; 512];
         let (start, sectors) = (2048_u32, u32::try_from((WHOLE - MIB) / 512).unwrap());
         table[450] = 0x83;

@@ -1,4 +1,5 @@
-//! Changes of a stage to a file system before the mount, and in particular the cases without a change.
+//! Tests what NodeStageVolume changes in a file system before its mount, in particular the cases in which it must
+//! change nothing.
 
 use crate::failed_growth::give_up_growth_of_mounted_ext;
 use crate::prelude::*;
@@ -6,7 +7,7 @@ use crate::traced_tools::real;
 
 const SIZE: u64 = 320 * MIB;
 const BOUND: Duration = Duration::from_secs(30);
-/// The state field of an ext file system, for "errors detected". ext2 and ext3 have no checksum for it.
+/// The offset of the state field in an ext file system. ext2 and ext3 have no checksum for it.
 const STATE: u64 = 1024 + 0x3a;
 
 /// Returns a node with an unstaged volume whose file system needs a check and is smaller than its disk.
@@ -19,7 +20,7 @@ async fn in_need_of_a_check(fs_type: &str) -> Node {
     node
 }
 
-/// The driver starts no tool for a disk that rejects writes.
+/// The driver runs no tool on a disk that rejects writes.
 #[test]
 fn read_only_disk_is_neither_checked_nor_grown() {
     in_mount_namespace(|| async {
@@ -36,7 +37,7 @@ fn read_only_disk_is_neither_checked_nor_grown() {
     });
 }
 
-/// It is mounted here as well, and no tool checks or grows it as if it were mounted nowhere.
+/// The driver mounts the file system here as well, but no tool checks or grows it.
 #[test]
 fn file_system_mounted_elsewhere_is_not_changed() {
     in_mount_namespace(|| async {
@@ -52,14 +53,14 @@ fn file_system_mounted_elsewhere_is_not_changed() {
     });
 }
 
-/// An interrupted mkfs may run again. A file system that was complete and in use must not be formatted, even when its
-/// next check fails.
+/// The driver may repeat an interrupted mkfs. It must not format a file system that was complete and in use, even if
+/// the next check of it fails.
 #[test]
 fn record_of_a_format_is_removed_before_the_check() {
     with_node(async |node| {
         let record = node.path("state").join(format!("format-{}", node.volume));
         let noted = format!("cp {} {}", record.display(), node.path("kept").display());
-        // The record exists between mkfs and the mount.
+        // The record exists from before mkfs until before the mount.
         let tools = TracedTools::new(node, &[("mke2fs", &format!("{noted}; {}", real(node, "mke2fs")))]);
         node.staged("ext2").await;
         drop(tools);
@@ -74,7 +75,7 @@ fn record_of_a_format_is_removed_before_the_check() {
     });
 }
 
-/// The driver reads the contents of the device after mkfs, before it mounts anything.
+/// After mkfs, the driver reads the contents of the device again before it mounts anything.
 #[test]
 fn mkfs_that_makes_nothing_is_detected() {
     with_node(async |node| {
@@ -82,7 +83,7 @@ fn mkfs_that_makes_nothing_is_detected() {
         let words = ["mkfs reported success", "nothing"];
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &words);
         drop(tools);
-        // The same applies when it makes another file system.
+        // The driver also detects an mkfs that makes another file system.
         let own = node.path("mke2fs");
         std::fs::copy("/usr/sbin/mke2fs", &own).unwrap();
         let other = format!("exec {} -q -F -t ext2 {}", own.display(), node.disk.path().display());

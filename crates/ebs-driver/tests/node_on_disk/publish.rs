@@ -1,4 +1,4 @@
-//! Publish, growth, statistics and health on real disks, each test in its own mount namespace.
+//! Tests publish, growth, statistics and health on real disks, each test in its own mount namespace.
 
 use std::os::unix::fs::FileExt;
 
@@ -25,7 +25,7 @@ fn staged_volume_is_published_with_the_requested_flags() {
     });
 }
 
-/// A later request for writing is AlreadyExists.
+/// A later request for writing fails with AlreadyExists.
 #[test]
 fn read_only_publish_stays_read_only() {
     with_staged_node(async |node| {
@@ -41,8 +41,8 @@ fn read_only_publish_stays_read_only() {
     });
 }
 
-/// The stage is refused with a code that is not final, so that the kubelet keeps the mount. The publish is
-/// AlreadyExists. A request without these accepts the mount.
+/// NodeStageVolume fails with a code that is not final, so that the kubelet keeps the mount. NodePublishVolume fails
+/// with AlreadyExists. A request that names neither mode nor type accepts the mount.
 #[test]
 fn other_journal_mode_or_fs_type_is_not_published() {
     with_node(async |node| {
@@ -60,10 +60,10 @@ fn other_journal_mode_or_fs_type_is_not_published() {
     });
 }
 
-/// It is a read-only mount of its device node. The device itself is not read-only, so that a process that may open it
-/// can write.
+/// The target is a read-only mount of the device node. The device itself is not read-only, so a process with access to
+/// the device can still write.
 #[test]
-fn read_only_raw_volume_is_a_read_only_mount_of_its_node() {
+fn read_only_raw_volume_is_a_read_only_mount_of_a_device_node() {
     with_node(async |node| {
         let mut request = node.publish_request(block());
         request.readonly = true;
@@ -79,7 +79,7 @@ fn read_only_raw_volume_is_a_read_only_mount_of_its_node() {
     });
 }
 
-/// For example without Bidirectional propagation of the kubelet's directory. The log reports it once.
+/// This happens, for example, without Bidirectional propagation of the kubelet's directory. The log reports it once.
 #[test]
 fn mounts_without_propagation_are_logged() {
     in_mount_namespace(|| async {
@@ -107,7 +107,7 @@ fn volume_that_is_not_staged_is_never_published() {
         let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
         refused(outcome, Code::FailedPrecondition, &["staging", "nothing is mounted"]);
         assert!(!node.path("target").exists());
-        // Another volume at the staging path does not count either.
+        // Another volume at the staging path does not count as staged.
         other.staged("ext4").await;
         let mut request = node.publish_request(mount("ext4", &[]));
         request.staging_target_path = other.text("staging");
@@ -153,7 +153,7 @@ fn invalid_path_is_refused_without_a_change() {
     });
 }
 
-/// Unpublish removes the file, but not while a process has the device open.
+/// NodeUnpublishVolume removes the file, but not while a process has the device open.
 #[test]
 fn raw_block_volume_is_a_device_at_its_target() {
     with_node(async |node| {
@@ -182,7 +182,7 @@ fn raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
-/// Other paths are NotFound, also for a growth.
+/// Other paths are NotFound, for growth too.
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {
@@ -207,12 +207,12 @@ fn statistics_count_bytes_and_inodes_of_the_volume() {
     });
 }
 
-/// A target that existed before stays.
+/// A target that existed before the call remains.
 #[test]
 fn failed_publish_removes_only_the_target_that_it_created() {
     with_staged_node(async |node| {
         let publish = || node.publish(node.publish_request(mount("ext4", &[])));
-        // The kernel does not bind such a mount to another path.
+        // The kernel does not bind an unbindable mount to another path.
         mount_change(node.path("staging"), MountPropagationFlags::UNBINDABLE).unwrap();
         refused(publish().await, Code::Internal, &["a bind mount"]);
         assert!(!node.path("target").exists());

@@ -1,4 +1,4 @@
-//! Unstage. A successful unstage means that nothing holds the disk.
+//! Tests NodeUnstageVolume. When it succeeds, nothing holds the disk.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn volume_in_use_is_not_unstaged_and_targets_are_named() {
             node.unpublish(target.clone()).await.unwrap();
         }
         node.unstage().await.unwrap();
-        // Without a stage, a raw device at a target is the use.
+        // Without staging, a raw device at a target is the use.
         node.publish(node.publish_request(block())).await.unwrap();
         refused(node.unstage().await, Code::FailedPrecondition, &words);
         node.unpublish(target.clone()).await.unwrap();
@@ -34,8 +34,7 @@ fn volume_in_use_is_not_unstaged_and_targets_are_named() {
     });
 }
 
-/// Also for an exclusive open, and for repeated calls. The error names the holder, and reports that the path is already
-/// unmounted.
+/// Repeated calls fail, too. The error names the holder, and reports that the path is already unmounted.
 #[test]
 fn volume_held_in_another_mount_namespace_is_not_unstaged() {
     with_staged_node(async |node| {
@@ -44,7 +43,7 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
         assert!(said.contains("is unmounted"), "the error reports a partly released volume: {said}");
-        // A volume that is only partly released is never reported as unstaged, not even by a repeat.
+        // A repeated call does not report the volume as unstaged while it is only partly released.
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         holder.kill().unwrap();
         node.unstage().await.unwrap();
@@ -81,8 +80,8 @@ fn has_mounted(process: &Process, node: &Node) -> bool {
     table.contains(node.disk.path().to_str().unwrap())
 }
 
-/// Starts a process with its own mount namespace, in which all present mounts stay. It opens one of this node's files,
-/// if `file` is given.
+/// Starts a process with a copy of the current mount namespace. If `file` is given, the process opens this file of the
+/// node.
 pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Process {
     let mut args: Vec<String> = ["--mount", "--propagation", "private"].map(str::to_owned).into();
     match file {
@@ -102,7 +101,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     let process = Process::spawn(spec).unwrap();
     let own = Path::new("/proc").join(process.pid().to_string());
     let sleeps = async {
-        // The process executes sleep last. By then it is in its namespace and has its file open.
+        // The process runs sleep as its last step, in its namespace and with the file open.
         while std::fs::read_to_string(own.join("comm")).unwrap().trim() != "sleep" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -111,11 +110,11 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     process
 }
 
-/// A second view of the staging mount disappears with it.
+/// With shared propagation, the copy of the staging mount at another path disappears with it.
 #[test]
-fn mount_that_follows_the_staging_mount_does_not_block() {
+fn propagated_staging_mount_does_not_block_unstage() {
     with_staged_node(async |node| {
-        // Two views of one directory: the second view of the mount disappears with the first.
+        // Both directories share mounts: a mount below the first also appears below the second, and disappears with it.
         let (place, twin) = (node.path("staging"), node.path("twin"));
         node.unstage().await.unwrap();
         std::fs::create_dir_all(&twin).unwrap();
@@ -132,11 +131,11 @@ fn mount_that_follows_the_staging_mount_does_not_block() {
     });
 }
 
-/// Even while a pod uses it.
+/// The calls succeed even while a pod uses the volume.
 #[test]
 fn vanished_device_is_unpublished_and_unstaged() {
     with_node(async |node| {
-        // A readable sysfs that lists other disks, as after a surprise detach.
+        // Use a readable sysfs that lists other disks, as after a surprise detachment.
         let sys = sysfs_with(node, "sdz", "8:400");
         let after = node.again(|config| config.sys = sys);
         node.publish(node.publish_request(block())).await.unwrap();
@@ -152,8 +151,8 @@ fn vanished_device_is_unpublished_and_unstaged() {
     });
 }
 
-/// The driver checks the owner of each mount before the unmount, from top to bottom, and stops at a foreign mount, also
-/// below the volume.
+/// From the top down, the driver checks the owner of each mount before it unmounts it, and stops at a foreign mount,
+/// also below the volume.
 #[test]
 fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {
@@ -192,7 +191,7 @@ fn foreign_target_mount_is_neither_covered_nor_unmounted() {
     });
 }
 
-/// Stacks the volume on an existing mount at a path, as the reference driver may leave it.
+/// Mounts the volume over an existing mount at a path, as the reference driver may do.
 async fn cover(node: &Node, name: &str) {
     let mut request = node.stage_request("ext4", &[]);
     request.staging_target_path = node.text("second");
@@ -201,7 +200,7 @@ async fn cover(node: &Node, name: &str) {
     unmount(node.path("second")).await;
 }
 
-/// The driver cannot know whether the disk is free.
+/// The driver cannot find out whether the disk is free.
 #[test]
 fn volume_with_an_unreadable_disk_is_not_unstaged() {
     with_node(async |node| {

@@ -1,4 +1,4 @@
-//! Damaged file systems: the repairs and the refusals of a stage.
+//! Tests damaged file systems: what NodeStageVolume repairs and what it refuses.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::release::another_namespace;
 const CLEAN: u16 = 1;
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Returns a node with an ext4 that was staged, written and unstaged, and the hash of the file `kept`.
+/// Returns a node with an ext4 volume that was staged, written and unstaged, and the hash of its file `kept`.
 async fn used_node() -> (Node, String) {
     let node = Node::new(64 * MIB);
     node.staged("ext4").await;
@@ -29,7 +29,7 @@ fn with_used_node(test: impl AsyncFnOnce(&Node, String) + Send + 'static) {
     });
 }
 
-/// Makes the kernel record an error of the mounted file system, like damage, and waits until it has.
+/// Makes the kernel record an error of the mounted file system, as damage would, and waits until it has.
 pub(crate) async fn trigger_error(node: &Node) {
     let attribute = |name: &str| PathBuf::from(format!("/sys/fs/ext4/{}/{name}", node.disk.name()));
     std::fs::write(attribute("trigger_fs_error"), "test").unwrap();
@@ -48,7 +48,7 @@ async fn publish_at(node: &Node, target: &str, readonly: bool) -> Result<(), Sta
     node.publish(request).await
 }
 
-/// e2fsck repairs it by itself, and no data is lost.
+/// e2fsck repairs the damage by itself, and no data is lost.
 #[test]
 fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
     in_mount_namespace(|| async {
@@ -77,7 +77,7 @@ fn damage_beyond_automatic_repair_is_refused() {
             let stage = node.stage(node.stage_request("ext4", &[])).await;
             refused(stage, Code::FailedPrecondition, &["need a manual repair", node.volume.as_str()]);
             assert!(node.mounts_at("staging").await.is_empty());
-            // A check that answers every question with "yes" would create another root directory.
+            // A check that answers every question with "yes" would create a new root directory.
             let root = debugfs(&node.disk, "stat <2>").unwrap();
             assert!(root.contains("Type: regular"), "{root}");
         }
@@ -97,7 +97,7 @@ fn read_only_stage_repairs_nothing() {
     });
 }
 
-/// It is checked before a pod gets the volume, wherever the journal is.
+/// The driver checks the file system before a pod gets the volume, wherever the journal is.
 #[test]
 fn error_that_only_the_journal_recorded_is_checked() {
     in_mount_namespace(|| async {
@@ -111,13 +111,13 @@ fn error_that_only_the_journal_recorded_is_checked() {
             let (e2fsck, log) = (TracedTools::that_works(&node, "e2fsck"), Log::listen());
             node.staged("ext4").await;
             assert_eq!((e2fsck.started().len(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
-            // When the driver finds the journal, it checks before the first mount.
+            // If the superblock locates the journal, the driver checks before the first mount.
             let mounted_before = log.lines_with(&["WARN", "the mount found errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
             drop(log);
             assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
-            // The error is repaired, so another stage checks nothing.
+            // The error is repaired, so a second NodeStageVolume call checks nothing.
             node.staged("ext4").await;
             node.unstage().await.unwrap();
             node.staged("ext4").await;
@@ -126,12 +126,12 @@ fn error_that_only_the_journal_recorded_is_checked() {
     });
 }
 
-/// A repeated stage of an unused volume checks it.
+/// A repeated NodeStageVolume call checks the unused volume.
 #[test]
 fn error_in_the_superblock_is_reported_by_the_health() {
     with_used_node(async |node, kept| {
         record_journal_error(&node.disk).unwrap();
-        // As the reference driver stages it, without reading the journal.
+        // Stage the volume as the reference driver does, which does not read the journal.
         std::fs::create_dir(node.path("staging")).unwrap();
         rustix::mount::mount(node.disk.path(), node.path("staging"), "ext4", MountFlags::empty(), None).unwrap();
         let health = node.health(node.text("staging")).await.unwrap();
@@ -144,7 +144,7 @@ fn error_in_the_superblock_is_reported_by_the_health() {
     });
 }
 
-/// Such errors never unmount a volume in use. A repeated stage checks an unused volume.
+/// Such errors never cause an unmount of a volume in use. A repeated NodeStageVolume call checks an unused volume.
 #[test]
 fn errors_of_a_writable_file_system_do_not_block_pods() {
     with_used_node(async |node, kept| {
@@ -189,7 +189,7 @@ fn held_file_system_with_errors_is_mounted_again_unchecked() {
     });
 }
 
-/// Returns the reasons in a staged volume's health.
+/// Returns the reasons in the health of the staged volume.
 async fn reasons(node: &Node) -> Vec<String> {
     let health = node.health(node.text("staging")).await.unwrap();
     health.into_iter().map(|entry| entry.reason).collect()
@@ -206,7 +206,7 @@ fn file_system_that_e2fsck_cannot_check_is_staged() {
         node.staged("ext4").await;
         assert_eq!(log.lines_with(&["WARN", "check could not run", node.volume.as_str()]).len(), 1);
         assert_eq!(reasons(node).await, ["FileSystemErrors"]);
-        // A repeat tries the check again. The volume stays usable.
+        // A repeated call tries the check again. The volume stays usable.
         node.staged("ext4").await;
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop((replaced, log));
@@ -216,7 +216,8 @@ fn file_system_that_e2fsck_cannot_check_is_staged() {
     });
 }
 
-/// A signal may end e2fsck in the middle of a repair: the driver mounts the file system only after a whole check.
+/// If a signal ends e2fsck in the middle of a repair, the driver does not mount the file system before a complete
+/// check.
 #[test]
 fn file_system_with_a_half_done_repair_is_not_mounted() {
     in_mount_namespace(|| async {
@@ -225,7 +226,7 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
             node.staged("ext4").await;
             trigger_error(&node).await;
             let replaced = ReplacedTool::by_script("e2fsck", ending).unwrap();
-            // The first call finds the volume staged and unused, the second finds it unmounted.
+            // The first call finds the volume staged and unused. The second call finds it unmounted.
             for _ in 0..2 {
                 let staged = node.stage(node.stage_request("ext4", &[])).await;
                 refused(staged, Code::Internal, &["interrupted"]);
@@ -239,7 +240,7 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
     });
 }
 
-/// resize2fs marks the file system during its work. Such a mark has no error that the kernel counted.
+/// resize2fs marks the file system while it works. A mark by resize2fs comes without an error that the kernel counted.
 #[test]
 fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     with_used_node(async |node, _| {
@@ -252,7 +253,7 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     });
 }
 
-/// A root directory that accepts no new files (`chattr +i`) proves nothing about the file system.
+/// A root directory that accepts no new files (`chattr +i`) does not show that the file system is damaged.
 #[test]
 fn immutable_root_directory_does_not_block_pods() {
     with_used_node(async |node, _| {
@@ -265,8 +266,8 @@ fn immutable_root_directory_does_not_block_pods() {
     });
 }
 
-/// The file system turned read-only after errors. Stage and publish for writing refuse it while another pod uses it.
-/// After that, the next stage checks it and mounts it again.
+/// The file system turned read-only after errors. NodeStageVolume and NodePublishVolume refuse it for writing while
+/// another pod uses it. Afterwards, the next NodeStageVolume call checks it and mounts it again.
 #[test]
 fn pod_that_writes_never_gets_a_read_only_file_system() {
     with_used_node(async |node, kept| {
@@ -277,7 +278,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
         let next_step = "end the pods that use the volume on this node";
         refused(publish_at(node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
         assert!(!node.path("other").exists());
-        // A reading pod may get it, and the present pod keeps it.
+        // The driver publishes the volume to a pod that only reads, and the current pod keeps it.
         publish_at(node, "other", true).await.unwrap();
         node.unpublish(node.text("other")).await.unwrap();
         publish_at(node, "target", false).await.unwrap();
@@ -285,7 +286,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
         assert!(["read-only", &node.text("target")].iter().all(|word| in_use.message().contains(word)), "{in_use:?}");
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         node.unpublish(node.text("target")).await.unwrap();
-        // Only a stage repairs it.
+        // Only NodeStageVolume repairs the file system.
         refused(publish_at(node, "target", false).await, Code::FailedPrecondition, &["read-only"]);
         stage().await.unwrap();
         publish_at(node, "target", false).await.unwrap();
@@ -295,7 +296,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
     });
 }
 
-/// The file system turned read-only, which fulfils the request.
+/// The file system turned read-only, which still fulfils the request.
 #[test]
 fn read_only_stage_accepts_a_file_system_turned_read_only() {
     with_used_node(async |node, _| {

@@ -1,4 +1,4 @@
-//! Stage and unstage on real disks, each test in its own mount namespace.
+//! Tests NodeStageVolume and NodeUnstageVolume on real disks, each test in its own mount namespace.
 
 use crate::growth::may_grow_mounted_ext;
 use crate::prelude::*;
@@ -7,7 +7,7 @@ use crate::traced_tools::{THAT_CHANGE, real};
 const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 
-/// A repeat changes nothing.
+/// A repeated call changes nothing.
 #[test]
 fn blank_volume_is_formatted_and_mounted_once() {
     in_mount_namespace(|| async {
@@ -25,7 +25,7 @@ fn blank_volume_is_formatted_and_mounted_once() {
     });
 }
 
-/// Also a clone.
+/// The source may be a snapshot or a volume.
 #[test]
 fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     with_node(async |node| {
@@ -42,7 +42,7 @@ fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     });
 }
 
-/// A partition is smaller than its volume, and is staged too. An empty number means the whole disk.
+/// A partition is smaller than its volume and can still be staged. An empty partition number means the whole disk.
 #[test]
 fn full_size_device_or_its_partition_is_staged() {
     in_mount_namespace(|| async {
@@ -59,7 +59,7 @@ fn full_size_device_or_its_partition_is_staged() {
     });
 }
 
-/// The client leaves during the first call.
+/// The clients of the first calls leave.
 #[test]
 fn repeated_stage_finds_one_file_system_and_one_mount() {
     with_node(async |node| {
@@ -79,7 +79,7 @@ async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
 
-/// By a stage that finds the mount, where a mounted file system may grow, and otherwise by a stage that mounts.
+/// If the mounted file system may grow, the next call grows it. Otherwise, the next call that mounts it does.
 #[test]
 fn next_stage_finishes_an_unfinished_growth() {
     in_mount_namespace(|| async {
@@ -100,7 +100,7 @@ fn next_stage_finishes_an_unfinished_growth() {
     });
 }
 
-/// A repeat also removes an empty directory that a previous call left.
+/// A repeated call also removes an empty directory that a previous call left.
 #[test]
 fn unstage_removes_all_mounts_and_the_directory() {
     with_staged_node(async |node| {
@@ -120,7 +120,7 @@ fn unstage_removes_all_mounts_and_the_directory() {
     });
 }
 
-/// blkid runs once. Publish, unpublish and unstage start no process.
+/// blkid runs once. Publish, unpublish and unstage run no program.
 #[test]
 fn plain_stage_of_a_clean_volume_starts_only_blkid() {
     in_mount_namespace(|| async {
@@ -158,7 +158,7 @@ fn flags_for_ext4_are_accepted_for_an_ext3_volume() {
     });
 }
 
-/// A request that names another file system is refused.
+/// The driver refuses a request that names another file system.
 #[test]
 fn request_without_a_file_system_mounts_the_existing_one() {
     in_mount_namespace(|| async {
@@ -166,7 +166,7 @@ fn request_without_a_file_system_mounts_the_existing_one() {
             let node = Node::new(bytes);
             node.staged(fs_type).await;
             std::fs::write(node.path("staging/file"), "kept").unwrap();
-            // It is already staged.
+            // The volume is already staged.
             node.staged("").await;
             node.unstage().await.unwrap();
             node.staged("").await;

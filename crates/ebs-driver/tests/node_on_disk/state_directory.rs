@@ -1,4 +1,4 @@
-//! Faults of the driver's state directory: volumes are still staged, published and unstaged, and the process answers.
+//! Tests faults of the driver's state directory. The driver still stages, publishes and unstages volumes, and answers.
 //! Only a format requires the directory, because its record must outlive the driver.
 
 use std::future::Future;
@@ -11,14 +11,14 @@ use crate::format::interrupt;
 use crate::frozen::Thawed;
 use crate::prelude::*;
 
-/// After this time a call counts as hanging.
+/// A call that takes longer counts as hanging.
 const BOUND: Duration = Duration::from_secs(90);
 
 async fn in_time<T>(what: &str, answer: impl Future<Output = T>) -> T {
     tokio::time::timeout(BOUND, answer).await.unwrap_or_else(|_| panic!("{what} gave no answer"))
 }
 
-/// Mounts a tmpfs of this test over a directory.
+/// Mounts a new tmpfs over a directory.
 fn tmpfs(at: &Path, flags: MountFlags) {
     std::fs::create_dir_all(at).unwrap();
     rustix::mount::mount("none", at, "tmpfs", flags, Some(c"size=64k")).unwrap();
@@ -39,7 +39,7 @@ async fn lives(node: &Node, calls: &Calls) {
     in_time("unstage", calls.unstage()).await.unwrap();
 }
 
-/// Returns a service with another state directory, after another boot.
+/// Returns a service with another state directory, as after another boot.
 fn over(node: &Node, state: &Path) -> Calls {
     std::fs::write(node.path("boot_id"), "another\n").unwrap();
     node.again(|config| (config.state_dir, config.boot_id) = (state.to_owned(), node.path("boot_id")))
@@ -111,7 +111,8 @@ fn node_with_a_corrupt_register_reads_its_valid_entries() {
     });
 }
 
-/// The record of an interrupted format does not block the unstage. It stays on the disk and permits no format any more.
+/// The record of an interrupted format does not block NodeUnstageVolume. The record stays on disk, but no longer
+/// permits a format.
 #[test]
 fn unstage_succeeds_when_a_record_cannot_be_removed() {
     with_node(async |node| {

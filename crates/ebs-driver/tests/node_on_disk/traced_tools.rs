@@ -10,7 +10,7 @@ use crate::node::Node;
 /// The programs that may change a disk.
 pub(crate) const THAT_CHANGE: [&str; 5] = ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"];
 
-/// Scripts in place of tools, until dropped. Each first records its name and arguments.
+/// Scripts that replace tools until dropped. Each first records its name and arguments.
 pub(crate) struct TracedTools {
     trace: PathBuf,
     device: String,
@@ -18,7 +18,7 @@ pub(crate) struct TracedTools {
 }
 
 impl TracedTools {
-    /// Each tool comes with the script that it runs.
+    /// Replaces tools. Each tool is given with the script that runs in its place.
     pub(crate) fn new(node: &Node, tools: &[(&str, &str)]) -> Self {
         let trace = node.path("tools-started");
         fs::write(&trace, "").unwrap();
@@ -40,14 +40,14 @@ impl TracedTools {
         Self::new(node, &[(tool, &real(node, tool))])
     }
 
-    /// Returns the started tools with their arguments. The volume's device is replaced by `DEVICE`.
+    /// Returns the tools that ran, with their arguments. `DEVICE` replaces the volume's device.
     pub(crate) fn started(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.trace).unwrap();
         text.lines().map(|line| line.replace(&self.device, "DEVICE")).collect()
     }
 }
 
-/// Returns a script that runs the real tool, whose path shows the script meanwhile.
+/// Returns a script that runs a copy of the real tool, whose own path leads to the replacement.
 pub(crate) fn real(node: &Node, tool: &str) -> String {
     let real = node.path(tool);
     fs::copy(PathBuf::from("/usr/sbin").join(tool), &real).unwrap();

@@ -1,7 +1,7 @@
 //! Replays the requests of the official sidecars, which were recorded against a real API server
-//! (`scripts/record-sidecars`). They are sent to the controller over a simulated EC2 in memory, on paused time. The
-//! replay keeps the order, the overlaps, the deadlines, the secrets and the metadata, and replaces the IDs. Every code
-//! and response must match the recording, and nothing may be left in EC2.
+//! (`scripts/record-sidecars`). The test sends them to the controller with a simulated EC2 in memory, on paused time.
+//! The replay keeps the order, the overlaps, the deadlines, the secrets and the metadata, and replaces the IDs. Every
+//! code and response must match the recording, and EC2 must have no object left.
 //!
 //! A second test repeats this for each call, with a sidecar that dies while it waits for the response, restarts and
 //! repeats the call.
@@ -43,8 +43,8 @@ mod tests {
         }
     }
 
-    /// The sidecar may die at any moment between a call and its response. No second volume or snapshot is created, and
-    /// nothing is left.
+    /// The sidecar may die at any moment between a call and its response. The driver creates no second volume or
+    /// snapshot, and leaves no object in EC2.
     #[tokio::test(start_paused = true)]
     async fn restarted_sidecar_repeats_its_call_without_duplicates() {
         let mut deaths = 0;
@@ -60,8 +60,8 @@ mod tests {
         assert!(deaths > 100, "only {deaths} deaths");
     }
 
-    /// They must contain calls that ended at their deadline, calls whose sidecar died, final errors, secrets, the
-    /// metadata that `--extra-create-metadata` adds, and every mutating RPC.
+    /// The recordings must contain calls that ended at their deadline, calls whose sidecar died, final errors, secrets,
+    /// the metadata that `--extra-create-metadata` adds, and every mutating RPC.
     #[test]
     fn recordings_cover_all_required_cases() {
         let lines: Vec<_> = recordings().into_iter().flat_map(|recording| recording.lines).collect();

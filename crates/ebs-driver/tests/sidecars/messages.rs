@@ -1,5 +1,5 @@
-//! Converts the JSON of a recording into requests, and responses into JSON, by the JSON mapping of Protocol Buffers with
-//! the names of the protocol's fields. An unknown field fails the test.
+//! Converts the JSON of a recording into requests, and responses into JSON. The JSON follows the JSON mapping of
+//! Protocol Buffers, with the protocol's field names. An unknown field fails the test.
 
 use std::sync::LazyLock;
 

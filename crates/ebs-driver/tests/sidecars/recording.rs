@@ -1,4 +1,4 @@
-//! A recording of `tests/acceptance/recorder`: a line about itself, then one line for each call.
+//! A recording of `tests/acceptance/recorder`: one line about the recording, then one line for each call.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 pub(crate) struct Recording {
     pub(crate) name: String,
-    /// The delays of EC2.
+    /// How long EC2 takes.
     pub(crate) timing: TimingOverride,
-    /// The placeholder of the instance of the node.
+    /// The placeholder of the node's instance.
     pub(crate) instance: String,
     /// The calls in the order in which they began.
     pub(crate) lines: Vec<Line>,
@@ -34,9 +34,9 @@ pub(crate) struct Line {
     deadline_ms: Option<u64>,
     pub(crate) request: Value,
     pub(crate) end: End,
-    /// The code of the response in the spelling of Go.
+    /// The gRPC code of the response, as Go spells it.
     pub(crate) code: Option<String>,
-    /// For people who read the recording.
+    /// The message, only for people who read the recording.
     #[serde(rename = "message")]
     _message: Option<String>,
     pub(crate) reply: Option<Value>,
@@ -46,13 +46,15 @@ pub(crate) struct Line {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum End {
     Answered,
-    /// The call's deadline has passed.
+    /// The call's deadline passed.
     Deadline,
-    /// The sidecar has ended.
+    /// The sidecar ended.
     Gone,
 }
 
 impl Recording {
+    /// Parses a recording.
+    ///
     /// # Panics
     /// When the text is not a valid recording.
     pub(crate) fn parse(name: &str, text: &str) -> Self {
@@ -70,7 +72,7 @@ impl Recording {
         self.lines.iter().enumerate().filter(|(_, line)| mutates(line)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the earlier calls that had ended when this one began, because it may need their responses.
+    /// Returns the calls that had ended when this one began, because this one may need their responses.
     pub(crate) fn ended_before(&self, place: usize) -> impl Iterator<Item = usize> {
         let began = self.lines[place].at();
         (0..place).filter(move |earlier| self.lines[*earlier].at() + self.lines[*earlier].took() <= began)
@@ -78,7 +80,7 @@ impl Recording {
 }
 
 impl Line {
-    /// Returns the time at which the call began, from the start of the recording.
+    /// Returns when the call began, as time since the start of the recording.
     pub(crate) fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
@@ -87,7 +89,7 @@ impl Line {
         Duration::from_millis(self.took_ms)
     }
 
-    /// Returns how long the sidecar would have waited.
+    /// Returns how long the sidecar waits for the response.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline_ms.map_or(Duration::from_hours(1), Duration::from_millis)
     }

@@ -24,16 +24,16 @@ use tonic::{Request, Status};
 use crate::messages;
 use crate::recording::{End, Line, Recording};
 
-/// An instance that EC2 does not know.
+/// An instance ID that EC2 does not know.
 const NOBODY: &str = "i-0123456789abcdef0";
-/// How long a sidecar takes to restart, and its first pause after a failure.
+/// How long a sidecar takes to restart, and how long it first pauses after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The number of tries after which a sidecar's request counts as failed.
+/// How often a sidecar repeats a request before the test counts it as failed.
 const PATIENCE: usize = 100;
-/// The bound of a replay, on paused time.
+/// Timeout of a replay, on paused time.
 const BOUND: Duration = Duration::from_hours(6);
 
-/// The death of the sidecar that makes the call at `place`, some time after it has sent the call.
+/// Kills the sidecar that makes the call at `place`, some time after it has sent the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Death {
     pub(crate) place: usize,
@@ -47,10 +47,10 @@ enum Outcome {
     Gone,
 }
 
-/// The sidecar's conclusion from an outcome.
+/// What an outcome means for the sidecar and the test.
 enum Verdict {
     AsRecorded,
-    /// Not finished yet, so the sidecar calls again.
+    /// The call has not finished, so the sidecar repeats it.
     Again,
     Wrong(String),
 }
@@ -62,11 +62,11 @@ struct Stage<'a> {
     controller: ControllerService<SimEc2>,
     identity: IdentityService,
     began: Instant,
-    /// The calls that have ended.
+    /// The positions of the calls that have ended.
     ended: watch::Sender<BTreeSet<usize>>,
-    /// The IDs for the placeholders.
+    /// The IDs that replace the placeholders.
     names: Mutex<BTreeMap<String, String>>,
-    /// By sidecar, its connection, and whether it has died in this replay.
+    /// The connection for each sidecar, connection number, and whether the sidecar has died in this replay.
     connections: Mutex<BTreeMap<(String, u32, bool), ConnectionId>>,
     has_died: Mutex<BTreeSet<String>>,
 }
@@ -74,7 +74,7 @@ struct Stage<'a> {
 /// Replays the whole recording.
 ///
 /// # Panics
-/// At the first difference from the recording, or when an object is left or duplicated.
+/// At the first difference from the recording, or when an object remains or is duplicated.
 pub(crate) async fn replay(recording: &Recording, death: Option<Death>) {
     let stage = Stage::set_up(recording, death).await;
     let calls = join_all((0..recording.lines.len()).map(|place| stage.play(place)));
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Plays one call from its turn to its end, with the sidecar's reaction.
+    /// Plays one call: waits for its turn, sends it, and reacts as the sidecar would.
     async fn play(&self, place: usize) {
         let line = &self.recording.lines[place];
         let before: BTreeSet<usize> = self.recording.ended_before(place).collect();
@@ -166,7 +166,8 @@ impl<'a> Stage<'a> {
             "GetPluginInfo" => send!(identity.get_plugin_info),
             "GetPluginCapabilities" => send!(identity.get_plugin_capabilities),
             "ControllerGetCapabilities" => send!(controller.controller_get_capabilities),
-            // The driver does not have this service. The server answers for it, which is not part of a replay.
+            // The driver does not have this service, for which the server would answer. The replay does not include the
+            // server.
             "GroupControllerGetCapabilities" => Err(Status::unimplemented("no such service")),
             "CreateVolume" => send!(controller.create_volume),
             "DeleteVolume" => send!(controller.delete_volume),
@@ -190,7 +191,7 @@ impl<'a> Stage<'a> {
         request
     }
 
-    /// Replaces the placeholders in the request by IDs of this replay.
+    /// Replaces the placeholders in the request by this replay's IDs.
     fn with_names(&self, request: &Value) -> Value {
         let mut text = request.to_string();
         for (placeholder, name) in lock(&self.names).iter() {
@@ -204,8 +205,7 @@ impl<'a> Stage<'a> {
     }
 
     fn verdict(&self, line: &Line, outcome: &Outcome) -> Verdict {
-        // After a death, the times of calls change: a call that had reached its deadline may now be answered, and vice
-        // versa.
+        // A death shifts the times of calls: a call that had reached its deadline may now be answered, and vice versa.
         let shifted = self.death.is_some();
         match (line.end, outcome) {
             (End::Answered, Outcome::Answered(Ok(reply))) => match (&line.code, &line.reply) {
@@ -225,8 +225,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Compares a response. Repeats the call for a snapshot that is less ready than recorded, and accepts one that is
-    /// ready sooner.
+    /// Compares a response with the recorded one. Repeats the call if a snapshot is not yet ready, and accepts one that
+    /// is ready sooner.
     fn compare(&self, recorded: &Value, reply: &Value) -> Verdict {
         let ready = |value: &Value| value.pointer("/snapshot/ready_to_use").is_some();
         let mut reply = reply.clone();
@@ -241,7 +241,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Compares everything except IDs and times. An unknown placeholder gets its value here.
+    /// Compares everything except IDs and times. Assigns an ID to a placeholder at its first occurrence.
     fn agree(&self, recorded: &Value, got: &Value) -> Result<(), String> {
         let differ = || Err(format!("was {recorded}, is {got}"));
         match (recorded, got) {
@@ -278,7 +278,7 @@ impl<'a> Stage<'a> {
     }
 
     async fn nothing_is_left(&self) {
-        // The last call may have left work to be done.
+        // The last call may have left background work.
         tokio::time::sleep(Duration::from_mins(1)).await;
         let state = self.ec2.engine().snapshot_of_state().await;
         let volumes = state.volumes.iter().filter(|volume| volume.tags.contains_key("CSIVolumeName"));

@@ -1,4 +1,4 @@
-//! Finds the API server and the credentials: in a kubeconfig file, or else from the pod's service account.
+//! Finds the API server and the credentials: in a kubeconfig file, or from the pod's service account.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::guard::TokenFile;
 use super::{ClusterOptions, ConnectError, InCluster};
 
-/// A configuration. The calls carry the token unless the configuration has other credentials.
+/// What was found. Calls carry the token unless the configuration has other credentials.
 pub(super) struct Found {
     pub(super) config: Config,
     pub(super) token: Option<TokenFile>,
@@ -20,7 +20,7 @@ pub(super) async fn find(options: &ClusterOptions) -> Result<Found, ConnectError
         Some(path) => from_file(path).await?,
         None => from_pod(&options.in_cluster)?,
     };
-    // Callers decide how long to retry. A retry below them would not count against the rate limit.
+    // The caller decides how long to retry. A retry inside the client would bypass the rate limit.
     found.config.default_retry = false;
     if let Ok(user_agent) = HeaderValue::from_str(&options.user_agent) {
         found.config.headers.push((USER_AGENT, user_agent));
@@ -35,7 +35,7 @@ async fn from_file(path: &Path) -> Result<Found, ConnectError> {
     let names_proxy = clusters.filter_map(|cluster| cluster.proxy_url.as_ref()).any(|url| !url.is_empty());
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(refused)?;
-    // By default the client uses HTTPS_PROXY. API servers are reached directly, as from a pod.
+    // By default, the client would use HTTPS_PROXY. The driver calls API servers directly, as from a pod.
     if !names_proxy {
         config.proxy_url = None;
     }
@@ -70,12 +70,12 @@ fn from_pod(pod: &InCluster) -> Result<Found, ConnectError> {
         let source = std::io::Error::other("the file contains no certificate");
         return Err(ConnectError::Account { path, source });
     }
-    // The client reads the file again from time to time, since certificate authorities are rotated too.
+    // The client reads the file again from time to time, because certificate authorities are rotated too.
     config.root_cert_file = Some(path);
     Ok(Found { config, token: Some(TokenFile::new(account.join("token"))) })
 }
 
-/// Returns the directory with the files of the service account, at the usual path or else below the mount point of a
+/// Returns the directory with the service account's files. It is at the usual path, or below the mount point of a
 /// Windows host process.
 fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
     let token = pod.account.join("token");
@@ -89,7 +89,7 @@ fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
 
 fn address(host: &str, port: &str) -> Option<http::Uri> {
     let port: u16 = port.parse().ok()?;
-    // A URL has IPv6 addresses in brackets.
+    // An IPv6 address in a URL needs brackets.
     let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
     let uri: http::Uri = format!("https://{host}:{port}").parse().ok()?;
     uri.host().filter(|host| !host.is_empty())?;

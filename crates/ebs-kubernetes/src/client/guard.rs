@@ -1,4 +1,4 @@
-//! Applies token, rate limit and timeouts to every call.
+//! Adds the token to every call and applies the rate limit and the timeouts.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,11 +15,12 @@ use tower_http::timeout::TimeoutBody;
 
 use super::pace::{Pace, Silence};
 
-/// Time limit for the start of a response. The API server's own limit is 60 s; it answers most calls in milliseconds.
+/// The time limit until a response starts. The API server's own limit is 60 s, but it answers most calls in
+/// milliseconds.
 const ANSWER_BOUND: Duration = Duration::from_secs(30);
-/// Maximum time between two parts of a response.
+/// The longest time between two parts of a response.
 const BODY_BOUND: Duration = Duration::from_secs(30);
-/// Maximum silence of a watch. The server sends a bookmark about every minute.
+/// The longest time without an event in a watch. The server sends a bookmark about every minute.
 const WATCH_BOUND: Duration = Duration::from_secs(150);
 
 /// A failure that this client detected.
@@ -35,11 +36,11 @@ pub(super) enum GuardError {
     },
 }
 
-/// A token file, which other processes replace.
+/// A token file, which another process replaces from time to time.
 #[derive(Debug, Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    /// The last valid token, for the moment in which the file is missing or incomplete.
+    /// The last valid token, which is used while the file is missing or incomplete.
     last: Arc<Mutex<Option<HeaderValue>>>,
 }
 
@@ -48,8 +49,8 @@ impl TokenFile {
         Self { path, last: Arc::default() }
     }
 
-    /// Returns the header with the current token of the file. The file is a kilobyte in memory that the kubelet has
-    /// written, so reading it blocks the thread only briefly.
+    /// Returns the header with the file's current token. The kubelet keeps this file of about a kilobyte in memory, so
+    /// reading it blocks the thread only briefly.
     fn header(&self) -> Result<HeaderValue, GuardError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
@@ -83,7 +84,7 @@ impl<S> Layer<S> for GuardLayer {
     }
 }
 
-/// A service with a rate limit. It is ready when the next call may be sent.
+/// A service behind the rate limit. It is ready when the next call may be sent.
 pub(super) struct Guard<S> {
     inner: S,
     token: Option<TokenFile>,
@@ -91,7 +92,7 @@ pub(super) struct Guard<S> {
     turn: Turn,
 }
 
-/// The state of the rate limit for the next call.
+/// Whether the rate limit allows the next call.
 enum Turn {
     None,
     Waits(Pin<Box<Sleep>>),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ebs_ec2::Tokens;
 use tokio::time::Instant;
 
-/// Average calls a second.
+/// The average number of calls a second.
 const RATE: f64 = 5.0;
 const BURST: f64 = 10.0;
-/// If the server asks for a longer silence, calls resume after this time.
+/// The longest time for which the driver sends no calls. It ignores a longer Retry-After.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     silence: Silence,
 }
 
-/// Until when the server wants no calls. Shared with the calls in flight, which receive this time.
+/// Until when the server wants no calls. The calls in flight share it and set it when the server asks for a pause.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Silence(Arc<Mutex<Option<Instant>>>);
 
@@ -40,7 +40,7 @@ impl Pace {
         if let Some(until) = self.silence.until().filter(|until| *until > now) {
             return Err(until - now);
         }
-        // The minimum keeps rounding from causing a busy loop.
+        // The minimum prevents a busy loop because of rounding.
         if self.tokens.take() { Ok(()) } else { Err(self.tokens.until_next(RATE).max(Duration::from_millis(1))) }
     }
 }
@@ -50,7 +50,7 @@ impl Silence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allows no call for this long from now. Never shortens an earlier silence.
+    /// Allows no calls for this long from now. Never ends an earlier pause sooner.
     pub(super) fn ask(&self, wanted: Duration) {
         let until = Instant::now() + wanted.min(LONGEST_SILENCE);
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);

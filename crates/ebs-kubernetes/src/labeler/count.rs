@@ -10,16 +10,17 @@ pub(super) struct Values {
     pub(super) volumes: String,
 }
 
-/// The counted part of an EC2 instance.
+/// The parts of an EC2 instance that the labels count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
     interfaces: u32,
-    /// Volumes other than the root.
+    /// The volumes without the root volume.
     volumes: Vec<VolumeId>,
 }
 
 impl Described {
-    /// Returns `None` for an instance that is terminated or about to be: it has nothing that a node could use.
+    /// Returns what the labels count. Returns `None` for an instance that is terminated or about to be, because it has
+    /// nothing that a node could use.
     pub(super) fn of(instance: &Instance) -> Option<Self> {
         if matches!(instance.state.as_str(), "shutting-down" | "terminated") {
             return None;
@@ -33,7 +34,8 @@ impl Described {
         Some(Self { interfaces: instance.network_interfaces.max(1), volumes })
     }
 
-    /// Returns the labels. `persistent` are the volumes of PersistentVolumes, which the driver attaches and detaches.
+    /// Returns the labels. `persistent` has the volumes of PersistentVolumes. They are not counted, because the driver
+    /// attaches and detaches them.
     pub(super) fn values(&self, persistent: &HashSet<VolumeId>) -> Values {
         let others = self.volumes.iter().filter(|volume| !persistent.contains(*volume)).count();
         Values { interfaces: self.interfaces.to_string(), volumes: others.to_string() }

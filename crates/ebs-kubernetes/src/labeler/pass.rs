@@ -19,9 +19,9 @@ use crate::failure::chain;
 use crate::node_metadata::LabelKeys;
 use crate::object::NodeObject;
 
-/// Maximum number of concurrent writes to Nodes.
+/// The most concurrent writes to Nodes.
 const WRITERS: usize = 10;
-/// Time limit for describing one chunk of instances, including the wait for EC2's rate limit.
+/// The time limit for describing one group of instances, including the wait for EC2's rate limit.
 const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -32,18 +32,18 @@ enum DescribeError {
     NoAnswer,
 }
 
-/// The results of a pass, in numbers of nodes.
+/// How many nodes a pass handled, by result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) changed: usize,
     pub(super) unchanged: usize,
-    /// The instance does not exist in EC2, or it is terminated.
+    /// Nodes whose instance EC2 does not list or has terminated.
     pub(super) without_instance: usize,
     pub(super) failed: usize,
 }
 
 impl<E: Ec2> Labeler<E> {
-    /// Checks all nodes that are due. A failure of one node does not affect others, and the node is retried later.
+    /// Checks all nodes that are due. If a node fails, it is retried later, and the others are still checked.
     pub(super) async fn pass(&self) -> Passed {
         let mut passed = Passed::default();
         let due = self.watched.roster().due();
@@ -57,7 +57,7 @@ impl<E: Ec2> Labeler<E> {
                     tracing::warn!(
                         reason = chain(&error),
                         nodes = chunk.len(),
-                        "describing the instances of nodes failed, retrying later"
+                        "failed to describe the instances of nodes, retrying later"
                     );
                     passed.failed += chunk.len();
                     let mut roster = self.watched.roster();
@@ -68,8 +68,8 @@ impl<E: Ec2> Labeler<E> {
         passed
     }
 
-    /// Returns the labels that must change. The PersistentVolumes are read after EC2 has answered, so that each
-    /// attached volume is already known.
+    /// Returns the labels that must change. Reads the PersistentVolumes only after EC2's answer, so that each attached
+    /// volume is already known.
     fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
         let mut roster = self.watched.roster();
         let persistent = roster.persistent();
@@ -111,7 +111,7 @@ impl<E: Ec2> Labeler<E> {
                     roster.labelled(&change);
                 }
                 Err(failure) => {
-                    tracing::warn!(node = change.node, reason = %failure, "labelling a node failed, retrying later");
+                    tracing::warn!(node = change.node, reason = %failure, "failed to label a node, retrying later");
                     passed.failed += 1;
                     roster.failed(&change.node);
                 }
@@ -134,7 +134,7 @@ async fn describe<E: Ec2>(
     Ok(listed.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
 }
 
-/// Includes the uid, so that a newer Node of the same name is not changed.
+/// Patches the labels of a Node. Includes the uid, so that a newer Node with the same name is not changed.
 async fn patch(nodes: &Api<NodeObject>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
     let labels = json!({ &keys.interfaces: change.values.interfaces, &keys.volumes: change.values.volumes });
     let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));

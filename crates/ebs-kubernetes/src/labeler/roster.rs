@@ -1,5 +1,5 @@
-//! The labeler's memory of the cluster: the instance, the labels and the next check of each node, and the volume of
-//! each PersistentVolume. It keeps nothing else of the objects.
+//! What the labeler remembers about the cluster: each node's instance, labels and next check, and the volume of each
+//! PersistentVolume. It keeps nothing else of the objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::object::{NodeObject, VolumeObject};
 struct Entry {
     uid: String,
     instance: InstanceId,
-    /// The current labels. A missing label is `None`.
+    /// The current labels. `None` means that the label is missing.
     interfaces: Option<String>,
     volumes: Option<String>,
     due: Instant,
@@ -32,12 +32,12 @@ pub(super) struct Due {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) node: String,
-    /// The uid of the Node, since a Node may be replaced by another of the same name.
+    /// The uid of the Node. Another Node with the same name may have replaced it.
     pub(super) uid: String,
     pub(super) values: Values,
 }
 
-/// The labeler's view of the cluster.
+/// What the labeler knows about the cluster.
 #[derive(Debug)]
 pub(super) struct Roster {
     driver: DriverName,
@@ -45,7 +45,7 @@ pub(super) struct Roster {
     times: Times,
     nodes: BTreeMap<String, Entry>,
     volumes: BTreeMap<String, VolumeId>,
-    /// Lists in progress. Until a list ends, the previous entries remain valid.
+    /// The lists that are being read. Until a list is complete, the previous entries remain valid.
     new_nodes: Option<BTreeMap<String, Entry>>,
     new_volumes: Option<BTreeMap<String, VolumeId>>,
     nodes_are_known: bool,
@@ -71,7 +71,8 @@ impl Roster {
         &self.keys
     }
 
-    /// True if both lists were read completely. Before that, the volume of a missing PersistentVolume would be counted.
+    /// Returns true once both lists have been read completely. Before that, the labeler would count the volume of a
+    /// PersistentVolume that it does not know yet.
     pub(super) fn is_complete(&self) -> bool {
         self.nodes_are_known && self.volumes_are_known
     }
@@ -130,8 +131,8 @@ impl Roster {
         self.volumes.remove(volume.name());
     }
 
-    /// Returns the current entry of a node, or `None` if EC2 does not describe its instance. A new node, or one with a
-    /// new instance, is due at once. A node whose labels another client changed is due soon.
+    /// Returns a node's current entry, or `None` if EC2 does not describe its instance. A new node is due at once, and
+    /// so is a node with a new instance. A node whose labels another client changed is due soon.
     fn entry(&self, node: &NodeObject) -> Option<Entry> {
         let instance = described_instance(node)?;
         let label = |key: &str| node.label(key).map(str::to_owned);
@@ -155,15 +156,15 @@ impl Roster {
         self.nodes.values().map(|entry| entry.due).min()
     }
 
-    /// Returns the nodes that are due now or within a moment, so that they share calls.
+    /// Returns the nodes that are due now or soon, so that they share calls.
     pub(super) fn due(&self) -> Vec<Due> {
         let until = Instant::now() + self.times.gather;
         let due = self.nodes.iter().filter(|(_, entry)| entry.due <= until);
         due.map(|(node, entry)| Due { node: node.clone(), instance: entry.instance.clone() }).collect()
     }
 
-    /// Returns the change that a node's labels need, or `None` if they are right or the node was replaced. If they are
-    /// right, the node is due again after the refresh interval.
+    /// Returns the change that a node's labels need. Returns `None` if the labels are right or the node was replaced.
+    /// If they are right, the next check is due after the refresh interval.
     pub(super) fn described(
         &mut self,
         due: &Due,
@@ -180,7 +181,7 @@ impl Roster {
         Some(Change { node: due.node.clone(), uid: entry.uid.clone(), values })
     }
 
-    /// Records that the labels of a node are as wanted.
+    /// Records that a node's labels have been written.
     pub(super) fn labelled(&mut self, change: &Change) {
         let next = Instant::now() + self.times.refresh;
         if let Some(entry) = self.nodes.get_mut(&change.node).filter(|entry| entry.uid == change.uid) {
@@ -190,7 +191,7 @@ impl Roster {
         }
     }
 
-    /// Schedules a retry after a failure, with a longer pause each time.
+    /// Schedules a retry after a failure. Each pause is longer than the previous one.
     pub(super) fn failed(&mut self, node: &str) {
         let (first, longest) = (self.times.first_retry, self.times.refresh);
         if let Some(entry) = self.nodes.get_mut(node) {
@@ -199,7 +200,6 @@ impl Roster {
         }
     }
 
-    /// Returns the volumes of PersistentVolumes.
     pub(super) fn persistent(&self) -> HashSet<VolumeId> {
         self.volumes.values().cloned().collect()
     }

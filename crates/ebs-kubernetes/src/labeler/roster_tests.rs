@@ -52,14 +52,14 @@ async fn roster_is_complete_only_after_both_lists() {
     assert!(!roster.is_complete());
     roster.list_of_volumes_ends();
     assert!(roster.is_complete());
-    // While a list is read again, the previous entries are valid.
+    // While the nodes are listed again, the previous entries are still valid.
     roster.list_of_nodes_begins();
     assert!(roster.is_complete() && due(&roster) == ["a"]);
     roster.list_of_nodes_ends();
     assert_eq!(roster.size(), (0, 0));
 }
 
-/// A change of its labels or its instance makes it due sooner.
+/// A node is due earlier if its labels or its instance change.
 #[tokio::test(start_paused = true)]
 async fn node_is_due_when_new_every_hour_and_when_changed() {
     let mut roster = listed(&[node("a", &[])], &[]);
@@ -67,7 +67,7 @@ async fn node_is_due_when_new_every_hour_and_when_changed() {
     let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
     assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
     roster.labelled(&change);
-    // The event for the own write, and all other changes of a Node.
+    // These events must not make the node due: the one for the labeler's own write, and those for unrelated changes.
     roster.changed_node(&node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")]));
     tokio::time::advance(Duration::from_mins(59)).await;
     assert!(due(&roster).is_empty());
@@ -83,7 +83,7 @@ async fn node_is_due_when_new_every_hour_and_when_changed() {
     let replaced = NodeObject::with("a", "aws:///us-west-2a/i-0other", &[]);
     roster.changed_node(&replaced);
     assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
-    // The response for the previous instance does not apply to this one.
+    // A description of the previous instance does not apply to the new one.
     assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
     roster.deleted_node(&replaced);
     assert_eq!(roster.next_due(), None);
@@ -102,7 +102,7 @@ async fn failed_node_is_retried_with_backoff_without_delaying_others() {
         pauses.push(before.elapsed().as_secs());
         assert!(due(&roster).contains(&"b".to_owned()));
     }
-    // Nodes that are due within the gather time are included.
+    // Nodes that are due within the gather time are included in the same pass.
     let gather = Times::default().gather.as_secs();
     assert_eq!(pauses[..4], [10 - gather, 20 - gather, 40 - gather, 80 - gather]);
     assert_eq!(pauses[11], 3600 - gather);
@@ -124,14 +124,14 @@ async fn nodes_that_ec2_does_not_describe_are_ignored() {
     .collect();
     others.push(node("a", &[]));
     assert_eq!(due(&listed(&others, &[])), ["a"]);
-    // A node that gets its provider id later is due then.
+    // A node without a provider id becomes due once it gets one.
     let mut roster = listed(&[NodeObject::with("late", "", &[])], &[]);
     roster.changed_node(&node("late", &[]));
     assert_eq!(due(&roster), ["late"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_follow_their_persistent_volumes() {
+async fn known_volumes_follow_the_persistent_volumes() {
     let ids = |roster: &Roster| {
         let mut ids: Vec<String> = roster.persistent().iter().map(ToString::to_string).collect();
         ids.sort();

@@ -15,10 +15,10 @@ use super::roster::Roster;
 use crate::Failure;
 use crate::object::{NodeObject, VolumeObject};
 
-/// Objects per page. A Node can have tens of kilobytes.
+/// The number of objects per page. A Node can have tens of kilobytes.
 const PAGE: u32 = 100;
 
-/// The roster and a notification of its changes.
+/// The roster, and how its users learn about changes.
 #[derive(Debug)]
 pub(super) struct Watched {
     roster: Mutex<Roster>,
@@ -52,7 +52,7 @@ impl Watched {
         }
     }
 
-    /// Keeps the nodes up to date. Never returns: a failed watch is restarted after a pause.
+    /// Keeps the nodes up to date. Never returns: it restarts a failed watch after a pause.
     pub(super) async fn watch_nodes(&self, client: Client) {
         let keep = |roster: &mut Roster, event: &Event<NodeObject>| match event {
             Event::Init => roster.list_of_nodes_begins(),
@@ -64,7 +64,7 @@ impl Watched {
         self.watch(Api::all(client), "Nodes", keep).await;
     }
 
-    /// Keeps the PersistentVolumes up to date, like [`Self::watch_nodes`].
+    /// Keeps the PersistentVolumes up to date, as [`Self::watch_nodes`] does for nodes.
     pub(super) async fn watch_volumes(&self, client: Client) {
         let keep = |roster: &mut Roster, event: &Event<VolumeObject>| match event {
             Event::Init => roster.list_of_volumes_begins(),

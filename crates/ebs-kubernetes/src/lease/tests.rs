@@ -9,7 +9,7 @@ use crate::fake::{Ask, FakeApi, Fault, LEASES, Times};
 const NAME: &str = "metadata-labeler-ebs-csi-aws-com";
 const REQUESTS: [Ask; 3] = [Ask::Get, Ask::Create, Ask::Replace];
 
-/// Lets every request end with this fault.
+/// Makes every request fail with this fault.
 fn break_with(api: &FakeApi, fault: Fault) {
     REQUESTS.iter().for_each(|ask| api.fault(*ask, LEASES, fault, Times::Always));
 }
@@ -60,7 +60,7 @@ async fn first_contender_creates_and_holds_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewed_lease_is_not_taken_by_another() {
+async fn renewed_lease_is_not_taken_by_another_process() {
     let api = FakeApi::default();
     let (mut one, mut two) = (contender(&api, "one"), contender(&api, "two"));
     one.acquire().await;
@@ -100,7 +100,7 @@ async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holder_that_cannot_renew_stops_before_another_begins() {
+async fn holder_that_cannot_renew_stops_before_the_next_begins() {
     let api = FakeApi::default();
     for fault in [Fault::Code(500), Fault::Hang] {
         let mut one = contender(&api, "one");
@@ -150,9 +150,9 @@ async fn short_outage_does_not_lose_the_lease() {
     }
 }
 
-/// The other's write names a version that no longer exists.
+/// Every other write names a version that no longer exists, so the API server rejects it.
 #[tokio::test(start_paused = true)]
-async fn one_of_many_concurrent_contenders_gets_the_lease() {
+async fn only_one_of_many_contenders_gets_the_lease() {
     let api = FakeApi::default();
     let leads = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
@@ -181,17 +181,17 @@ async fn released_lease_is_free_at_once() {
     let began = Instant::now();
     two.acquire().await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // A second release does not release the lease of the next holder.
+    // The previous holder must not release the next holder's lease.
     one.release().await.unwrap();
     assert_eq!(spec(&api).holder_identity.as_deref(), Some("two"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn holder_learns_that_it_lost_the_lease_and_does_not_retake_it() {
+async fn holder_notices_a_lost_lease_and_does_not_retake_it() {
     let api = FakeApi::default();
     let mut one = contender(&api, "one");
     one.acquire().await;
-    // By a process that does not wait for the expiry, as an administrator may.
+    // Another process takes the lease without waiting for the expiry, as an administrator may do.
     put(&api, &held_by("two", 15));
     let lost = one.hold().await;
     assert!(matches!(&lost, LostLease::Taken { holder, .. } if holder == "two"), "{lost}");
@@ -209,8 +209,8 @@ fn held_by(holder: &str, seconds: i32) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The API server stores a write at once and answers late. Others count from the write, so the holder counts from its
-/// request, both after acquiring and after renewing.
+/// The API server stores a write at once but answers late. Other processes count from the write, so the holder counts
+/// from its request, after acquiring as well as after renewing.
 #[tokio::test(start_paused = true)]
 async fn lease_time_counts_from_request_not_response() {
     let api = FakeApi::default();
@@ -248,7 +248,7 @@ async fn lease_time_counts_from_request_not_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_with_late_response_is_renewed_at_once() {
+async fn lease_is_renewed_at_once_after_a_late_response() {
     let api = FakeApi::default();
     api.delay_answers_to_writes(Duration::from_secs(9));
     let mut one = contender(&api, "one");
@@ -261,7 +261,7 @@ async fn lease_with_late_response_is_renewed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_of_another_lasts_for_its_own_duration() {
+async fn lease_lasts_as_long_as_its_holder_wrote() {
     for (seconds, atleast, atmost) in [(60, 60, 80), (3, 3, 15)] {
         let api = FakeApi::default();
         put(&api, &held_by("the reference", seconds));

@@ -49,7 +49,7 @@ pub enum NodeMetadataError {
         #[source]
         source: IdError,
     },
-    /// The labeler has not labelled this Node.
+    /// The metadata labeler has not labelled this Node.
     #[error(
         "Node {node} has no number in its label {labels}; check that the metadata labeler runs (chart value \
          sidecars.metadataLabeler.enabled)"
@@ -58,7 +58,7 @@ pub enum NodeMetadataError {
 }
 
 impl NodeMetadataError {
-    /// Describes the machine if it is certainly not an EC2 instance.
+    /// Describes the machine if it cannot be an EC2 instance.
     pub(super) fn foreign(&self) -> Option<String> {
         match self {
             Self::ProviderId { source: ProviderIdError::Foreign { given }, .. } => {
@@ -68,7 +68,7 @@ impl NodeMetadataError {
         }
     }
 
-    /// True if another process may be about to write the missing value.
+    /// Returns true if another process may be about to write the missing value.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::ProviderId { source, .. } => *source == ProviderIdError::Empty,

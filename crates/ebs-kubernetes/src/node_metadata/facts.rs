@@ -16,9 +16,9 @@ const SAGEMAKER_TYPE: &str = "ml.";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelKeys {
-    /// Label with the number of network interfaces of the instance.
+    /// The label with the number of the instance's network interfaces.
     pub(crate) interfaces: String,
-    /// Label with the number of volumes that the driver does not manage.
+    /// The label with the number of volumes that the driver does not manage.
     pub(crate) volumes: String,
 }
 
@@ -31,7 +31,7 @@ impl LabelKeys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) metadata: NodeMetadata,
-    /// No label counts interfaces and volumes, so the minimum is assumed.
+    /// True if no label counts the interfaces and volumes, so that the minimum is assumed.
     pub(super) is_uncounted: bool,
 }
 
@@ -48,11 +48,11 @@ impl Counts {
     }
 }
 
-/// Reads a Node as the source `kind` does.
+/// Reads the metadata from a Node, for a source of the given kind.
 ///
-/// SageMaker's labels take precedence over the labeler's. The source `kubernetes` also uses the labeler's if they are
-/// present, and without any labels assumes one interface and no other volume. `metadata-labeler` requires one of the
-/// two pairs.
+/// SageMaker's labels take precedence over the labeler's. The source `kubernetes` also uses the labeler's labels if
+/// they are present. Without any labels, it assumes one network interface and no other volumes. The source
+/// `metadata-labeler` requires SageMaker's or the labeler's labels.
 pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();
     let id =
@@ -93,8 +93,8 @@ pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) ->
     Ok(Facts { metadata, is_uncounted })
 }
 
-/// SageMaker's count is valid if its interfaces are a number and its volumes are a number or missing. The labeler's
-/// count is valid if both are numbers.
+/// Returns the counts of the first valid pair. SageMaker's pair is valid if the interfaces are a number, and the
+/// volumes are a number or missing. The labeler's pair is valid if both are numbers.
 fn counted(node: &NodeObject, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
     let sagemaker = match sagemaker {
         Counts { interfaces: Some(interfaces), volumes: Some(volumes) } => Some((interfaces, volumes)),
@@ -113,7 +113,7 @@ fn missing(keys: &LabelKeys, labeler: Counts) -> String {
     missing.join(" and ")
 }
 
-/// Returns the Outpost from the labels of the Node. The kubelet wrote them when the driver was registered earlier.
+/// Returns the Outpost from the Node's labels, which the kubelet wrote when the driver was registered earlier.
 fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     let partition = node.label(&driver.partition_key())?;
     let region = node.label(&driver.region_key())?;
@@ -122,8 +122,8 @@ fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     OutpostArn::parse(&format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}")).ok()
 }
 
-/// Returns the instance of a Node if EC2 describes it to this account. It does not describe HyperPod nodes, whose
-/// instances are in another account.
+/// Returns a Node's instance if EC2 describes it to this account. The instances of HyperPod nodes belong to another
+/// account, so EC2 does not describe them.
 pub(crate) fn described_instance(node: &NodeObject) -> Option<ebs_ec2::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),

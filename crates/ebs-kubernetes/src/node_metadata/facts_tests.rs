@@ -19,8 +19,8 @@ fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
     Some((metadata.network_interfaces, volumes))
 }
 
-/// The instance comes from the provider id; its type and place come from the well-known labels, without SageMaker's
-/// `ml.`. The error names a missing label or an invalid zone.
+/// The instance comes from the provider id. The type and place come from the well-known labels, without SageMaker's
+/// prefix `ml.`. The error names a missing label or an invalid zone.
 #[test]
 fn node_gives_instance_type_region_and_zone() {
     let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
@@ -41,7 +41,7 @@ fn node_gives_instance_type_region_and_zone() {
 }
 
 /// SageMaker's labels take precedence over the labeler's. Without either, the source assumes one interface and no
-/// volume, and reports that they are not counted.
+/// volume, and reports that nothing was counted.
 #[test]
 fn source_kubernetes_uses_any_label_with_a_valid_number() {
     let kubernetes = SourceKind::Kubernetes;
@@ -61,7 +61,7 @@ fn source_kubernetes_uses_any_label_with_a_valid_number() {
 }
 
 #[test]
-fn source_metadata_labeler_requires_its_or_sagemaker_labels() {
+fn source_metadata_labeler_requires_one_pair_of_labels() {
     let labeler = SourceKind::MetadataLabeler;
     for (labels, expected) in [
         (&[(ENIS, "3"), (VOLUMES, "1")][..], Some((3, 1))),
@@ -78,7 +78,8 @@ fn source_metadata_labeler_requires_its_or_sagemaker_labels() {
     assert!(error.to_string().contains(VOLUMES) && !error.to_string().contains(ENIS), "{error}");
 }
 
-/// A Node without an EC2 instance, such as one of Fargate or another cloud, has a provider id of another form.
+/// A Node that is no EC2 instance, such as a Fargate node or a node of another cloud, has a provider id of another
+/// form.
 #[test]
 fn foreign_node_differs_from_node_without_provider_id() {
     let hybrid = NodeObject::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
@@ -89,7 +90,7 @@ fn foreign_node_differs_from_node_without_provider_id() {
     assert_eq!(fresh.foreign(), None);
 }
 
-/// The labels remain when the metadata service does not answer.
+/// The labels keep the Outpost when the metadata service does not answer.
 #[test]
 fn node_labels_keep_a_previously_registered_outpost() {
     let labels = [

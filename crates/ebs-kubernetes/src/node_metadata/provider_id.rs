@@ -1,14 +1,14 @@
-//! Finds the instance of a Node by its `spec.providerID`.
+//! Finds a Node's instance by its `spec.providerID`.
 
 use ebs_ec2::{HyperPodNode, NodeId};
 
-/// A provider id that does not name an instance.
+/// Why a provider id does not name an instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderIdError {
-    /// The provider id is not set yet.
+    /// The provider id is not set, or not set yet.
     #[error("spec.providerID is empty; check that the cluster's cloud controller manager runs")]
     Empty,
-    /// Another machine: Fargate, a hybrid node or another cloud.
+    /// The machine is not an EC2 instance: it is a Fargate or hybrid node, or belongs to another cloud.
     #[error("spec.providerID {given:?} is not an EC2 instance")]
     Foreign { given: String },
 }
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Only the whole last part counts: an id that only ends like an instance id names none.
+    /// The whole last part must be an instance id. An id that only ends like one does not count.
     #[test]
     fn last_part_of_provider_id_names_the_instance() {
         for (given, instance) in [
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_provider_id_is_parsed_or_rejected(text in ".{0,80}") {
+        fn provider_id_is_parsed_or_rejected_without_panic(text in ".{0,80}") {
             if let Ok(node) = node_of(&text) {
                 prop_assert!(text.ends_with(&node.to_string()));
                 let before = &text[..text.len() - node.to_string().len()];

@@ -52,7 +52,7 @@ async fn asked(machine: &Machine) -> (u32, BlockDevices) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_labels_are_awaited_and_then_named() {
+async fn missing_labels_are_awaited_and_then_reported() {
     let api = one_node(json!({}));
     let (source, began) = (labeler(&api), Instant::now());
     let error = source.read().await.unwrap_err();
@@ -71,7 +71,8 @@ async fn missing_labels_are_awaited_and_then_named() {
     assert_eq!(counts(&read.unwrap()), (3, BlockDevices::Others(1)));
 }
 
-/// Both numbers come from one read. While the Node or the API server is unavailable, the last numbers are used.
+/// Both numbers come from the same read. While the Node or the API server is unavailable, the source uses the last
+/// numbers.
 #[tokio::test(start_paused = true)]
 async fn each_refresh_reads_the_labelers_numbers_again() {
     let api = one_node(labelled("3", "1"));

@@ -17,9 +17,9 @@ use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::AttachmentObject;
 
-/// Attachments per page, about 500 KiB.
+/// The number of attachments per page, which is about 500 KiB.
 const PAGE: u32 = 500;
-/// How long to rely on a watch before listing all attachments again. The pod's grace period is half a minute.
+/// How long to rely on a watch before the attachments are listed again. The pod's grace period is half a minute.
 const LIST_AGAIN: Duration = Duration::from_secs(10);
 /// The first pause after a failure.
 const FIRST: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(super) async fn until_none(cluster: &Cluster, node: &str, driver: &DriverNam
                 Some(Err(error)) => {
                     let failure = Failure::of_watch(&error);
                     if failure.kind != FailureKind::Expired {
-                        tracing::warn!(node, %failure, "reading the VolumeAttachments failed, retrying");
+                        tracing::warn!(node, %failure, "failed to read the VolumeAttachments, retrying");
                     }
                     sleep(wait).await;
                     wait = (wait * 2).min(LONGEST);

@@ -54,8 +54,8 @@ async fn hook_ends_at_once_if_node_is_not_drained() {
     }
 }
 
-/// The node has one of four taints, or its Node does not exist. Volumes of other drivers and other nodes do not delay
-/// the hook.
+/// The node has one of four taints, or its Node no longer exists. Volumes of other drivers and of other nodes do not
+/// delay the hook.
 #[tokio::test(start_paused = true)]
 async fn hook_on_drained_node_waits_until_own_volumes_are_detached() {
     for taint in DRAINING.into_iter().map(Some).chain([None]) {
@@ -99,7 +99,7 @@ async fn failed_list_or_watch_is_retried_until_the_end() {
         let ended = ended(&mut hook, Duration::from_secs(45)).await;
         assert_eq!(ended, Some(Ok(Released::Detached)), "{ask:?} {fault:?}");
     }
-    // Without any watch, lists alone find the end.
+    // Lists alone must find that no attachment remains, without any watch.
     let api = draining();
     api.fault(Ask::Watch, ATTACHMENTS, Fault::Code(403), Times::Always);
     let mut hook = hook(&api);

@@ -1,4 +1,4 @@
-//! Computes the patch that removes the start-up taint from a Node's taints, if they contain it.
+//! Computes the patch that removes the start-up taint from a Node's taints.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::object::taint_key;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NodeTaints {
-    /// Distinguishes this Node from a later one of the same name.
+    /// The Node's uid, which distinguishes this Node from a later one with the same name.
     pub(super) uid: String,
     pub(super) taints: Vec<Value>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Removal {
 }
 
 impl NodeTaints {
-    /// Returns `None` if no taint has this key.
+    /// Returns the removal, or `None` if no taint has this key.
     pub(super) fn removal(&self, key: &str) -> Option<Removal> {
         let remaining: Vec<Value> = self.taints.iter().filter(|taint| taint_key(taint) != key).cloned().collect();
         let has_it = remaining.len() < self.taints.len();
@@ -28,8 +28,8 @@ impl NodeTaints {
 }
 
 impl Removal {
-    /// Returns the patch (RFC 6902). It fails as a whole if the Node was replaced by another of the same name, or if
-    /// any taint has changed since. So it overwrites no change of another client.
+    /// Returns the patch (RFC 6902). It fails as a whole if another Node with the same name has replaced this one, or
+    /// if any taint has changed since. So it overwrites no change of another client.
     pub(super) fn patch(&self) -> Value {
         let remaining = if self.remaining.is_empty() { Value::Null } else { json!(self.remaining) };
         json!([

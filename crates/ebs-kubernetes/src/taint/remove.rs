@@ -17,11 +17,11 @@ use crate::failure::{Failure, FailureKind};
 use crate::object::NodeObject;
 
 const FIRST: Duration = Duration::from_secs(2);
-/// Maximum of the later pauses. Each is half as long again as the previous one.
+/// The longest pause while a taint is likely. Each pause is 1.5 times as long as the previous one.
 const LONGEST: Duration = Duration::from_secs(15);
-/// This maximum if a taint is no longer expected, or if rights are missing.
+/// The longest pause once a taint is no longer likely, or if rights are missing.
 const SELDOM: Duration = Duration::from_secs(60);
-/// A change of the Node ends a pause, but not before this time.
+/// A change of the Node ends a pause early, but not before this time.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How often one attempt reads the Node again because it has changed.
 const READS: usize = 3;
@@ -43,7 +43,7 @@ enum Attempt {
     Gone,
     /// The kubelet has not registered the driver yet.
     NotRegistered,
-    /// The Node kept changing, or it was replaced.
+    /// The Node kept changing, or another Node replaced it.
     Changing,
     Failed(Failure),
 }
@@ -82,8 +82,8 @@ impl Remover {
         loop {
             let attempt = self.attempt(removal.clone()).await;
             if attempt == Attempt::Gone {
-                // Forget the state that was seen. If the same taint is set again, this counts as a change, even for a
-                // watcher that only polls and reads the same taints as before.
+                // Forget the last state. Otherwise, if the same taint is set again, a watcher that only polls would
+                // read the same taints and report no change.
                 seen.send_if_modified(|now| {
                     let is_old = now.removal(&self.key).as_ref() == Some(&removal);
                     if is_old {
@@ -132,10 +132,10 @@ impl Remover {
                 Ok(None) => return Attempt::Gone,
                 Ok(Some(node)) => match Seen::node(node).removal(&self.key) {
                     None => return Attempt::Gone,
-                    // Another Node of that name: check first whether the driver is registered there.
+                    // Another Node has this name now: check first whether the driver is registered on it.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
-                    // Nothing has changed, so the patch's own tests did not fail. Admission policies reject with the
-                    // same code.
+                    // The Node has not changed, so the patch's own tests did not fail. An admission policy rejects with
+                    // the same code.
                     Some(next) if next == removal => {
                         return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
                     }
@@ -147,8 +147,8 @@ impl Remover {
         Attempt::Changing
     }
 
-    /// True if the CSINode lists the driver with its volume count and belongs to this Node. The CSINode of a previous
-    /// Node with the same name may still exist.
+    /// Returns true if the CSINode belongs to this Node and lists the driver with its volume count. The CSINode of a
+    /// previous Node with the same name may still exist.
     async fn is_registered(&self, uid: &str) -> Result<bool, Failure> {
         let Some(csi_node) = self.csi_nodes.get_opt(&self.node).await? else { return Ok(false) };
         let mut owners = csi_node.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Node");
@@ -169,9 +169,9 @@ impl Remover {
         Ok(())
     }
 
-    /// Waits. A change of the Node ends the wait early, but not before [`SHORTEST`].
+    /// Waits for this time plus a random part. A change of the Node ends the wait early, but not before [`SHORTEST`].
     async fn pause(&mut self, wait: Duration, changes: &mut Receiver<Seen>) {
-        // The random part spreads the retries of nodes after a common outage.
+        // The random part spreads the retries of many nodes after a common outage.
         let spread = Duration::from_millis(self.random.below(u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX)));
         tokio::time::sleep(SHORTEST).await;
         tokio::select! {
@@ -180,7 +180,7 @@ impl Remover {
         }
     }
 
-    /// Logs why the taint stays, once for each reason.
+    /// Logs why the taint remains, once for each reason.
     fn say(&self, attempt: &Attempt, said: &mut Option<&'static str>) {
         let reason = match attempt {
             Attempt::Gone => return,
@@ -198,7 +198,7 @@ impl Remover {
                  it is removed"
             ),
             Attempt::Failed(failure) if is_new => {
-                tracing::warn!(node, taint, %failure, "removing the start-up taint failed, retrying");
+                tracing::warn!(node, taint, %failure, "failed to remove the start-up taint, retrying");
             }
             Attempt::NotRegistered if is_new => {
                 tracing::info!(node, taint, "keeping the start-up taint until the kubelet has registered the driver");

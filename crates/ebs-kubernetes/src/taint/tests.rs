@@ -27,7 +27,7 @@ fn csi_node(owner: &str, count: Option<u32>) -> Value {
     })
 }
 
-/// A running removal on a Node that has the taint, with a registered driver.
+/// A removal that runs for a tainted Node on which the driver is registered.
 struct Scene {
     api: FakeApi,
     _removal: JoinSet<()>,
@@ -51,7 +51,7 @@ impl Scene {
         self.api.object(NODES, NODE).is_some_and(|node| node.to_string().contains(KEY))
     }
 
-    /// Returns the time until the taint is removed.
+    /// Waits until the taint is removed, and returns how long that took.
     async fn gone_within(&self, bound: Duration) -> Duration {
         let began = Instant::now();
         while self.has_taint() {
@@ -62,8 +62,8 @@ impl Scene {
     }
 }
 
-/// The registration must include the number of volumes. Meanwhile the CSINode is read after 2 s, 3 s and so on, at most
-/// 15 s apart.
+/// The registration counts only if it includes the number of volumes. Until then, the driver reads the CSINode after 2
+/// s, 3 s and so on, at most 15 s apart.
 #[tokio::test(start_paused = true)]
 async fn taint_is_removed_once_driver_is_registered_with_its_count() {
     let api = Scene::api();
@@ -91,13 +91,13 @@ async fn taint_is_removed_by_polling_without_the_right_to_watch() {
         let scene = Scene::on(api);
         let took = scene.gone_within(Duration::from_secs(30)).await;
         assert!(took < Duration::from_secs(5), "{took:?}");
-        // The same taint again: the poll reads the same taints as before.
+        // Set the same taint again: the poll reads the same taints as before.
         scene.api.put(NODES, NODE, node("u1", &[taint("other"), taint(KEY)]));
         scene.gone_within(Duration::from_secs(30)).await;
     }
 }
 
-/// Until then, the only request is one watch.
+/// Until then, the driver only lists and watches the Node, and does not read the CSINode.
 #[tokio::test(start_paused = true)]
 async fn taint_set_hours_after_the_start_is_removed_at_once() {
     let api = Scene::api();
@@ -108,7 +108,7 @@ async fn taint_set_hours_after_the_start_is_removed_at_once() {
     assert!(asked <= 2 * 3 * 3600 / 120, "{asked} calls in three hours");
     assert!(scene.api.asked(Ask::Get, CSI_NODES).is_empty());
     scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
-    // Between two watches it may take a second.
+    // The driver may be between two watches for a second.
     let took = scene.gone_within(Duration::from_secs(5)).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -134,7 +134,7 @@ async fn server_faults_delay_the_removal_without_preventing_it() {
         let scene = Scene::on(api);
         let took = scene.gone_within(Duration::from_secs(120)).await;
         assert!(took < Duration::from_secs(seconds), "{ask:?} {fault:?} took {took:?}");
-        // The next taint is seen too, whatever happened to the watch.
+        // The driver also notices the next taint, whatever happened to the watch.
         tokio::time::sleep(Duration::from_secs(60)).await;
         scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
         scene.gone_within(Duration::from_secs(5)).await;
@@ -149,14 +149,14 @@ async fn silently_dead_watch_is_replaced() {
     let scene = Scene::on(api);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(scene.api.watches(), 1);
-    // No more events arrive, as if the connection were lost.
+    // From now on no events arrive, as if the connection were lost.
     let lists = scene.api.asked(Ask::List, NODES).len();
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert!(scene.api.asked(Ask::List, NODES).len() > lists);
     assert_eq!(scene.api.watches(), 1, "a watch is still open");
 }
 
-/// The watch sees that the Node was deleted.
+/// While the attempt hangs, the watch notices that the Node was deleted.
 #[tokio::test(start_paused = true)]
 async fn hanging_attempt_does_not_delay_the_watch() {
     let api = Scene::api();
@@ -168,12 +168,12 @@ async fn hanging_attempt_does_not_delay_the_watch() {
     scene.api.put(NODES, NODE, node("u2", &[]));
     scene.api.clear_faults();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    // The taint of the deleted Node is not removed from the new one, which has no taint.
+    // The driver does not try to remove the old Node's taint from the new Node, which has no taint.
     assert!(scene.api.asked(Ask::Patch, NODES).is_empty());
 }
 
-/// Another client changes the taints between the read and the patch. The patch is then computed again from the new
-/// taints.
+/// Another client changes the taints between the read and the patch. The driver then computes the patch again from the
+/// new taints.
 #[tokio::test(start_paused = true)]
 async fn concurrently_set_taint_is_kept() {
     let api = Scene::api();
@@ -184,7 +184,7 @@ async fn concurrently_set_taint_is_kept() {
     assert_eq!(taints, json!([taint("other"), taint("late")]));
 }
 
-/// The Node was replaced between the read and the patch.
+/// Another Node replaces this one between the read and the patch.
 #[tokio::test(start_paused = true)]
 async fn replaced_node_keeps_its_taint_until_its_own_registration() {
     let api = Scene::api();
@@ -198,7 +198,7 @@ async fn replaced_node_keeps_its_taint_until_its_own_registration() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_rights_are_retried_slowly_until_granted() {
-    // An admission policy rejects with the same code as a failed test of the patch.
+    // An admission policy rejects with the same code as a failed test in the patch.
     for code in [403, 422] {
         let api = Scene::api();
         api.fault(Ask::Patch, NODES, Fault::Code(code), Times::Always);

@@ -1,4 +1,4 @@
-//! Follows the state of the driver's own Node, with a list and a watch of that one object.
+//! Follows the state of the driver's own Node with a list and a watch of this single object.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
 use crate::object::NodeObject;
 
-/// How long one watch lasts. Then the Node is listed again, in case an event was lost.
+/// How long one watch lasts. The driver then lists the Node again, in case an event was lost.
 const WATCH_SECONDS: u32 = 290;
-/// Time between the end of a watch and the next list.
+/// The pause between the end of a watch and the next list.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Maximum pause after a failure.
+/// The longest pause after a failure.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How often the Node is read if the account may not watch it.
+/// How often to read the Node if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// The same once a start-up taint is no longer expected.
+/// How often to read the Node in this case once a start-up taint is no longer likely.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {
@@ -57,7 +57,8 @@ impl Watcher {
                     if said.replace(failure.kind) != Some(failure.kind) {
                         tracing::info!(node = self.node, %failure, "watch of this Node failed, restarting it");
                     }
-                    // A watch that lasted for a while is a new failure, so the pause starts again.
+                    // If the watch had lasted for a while, this is a new failure, so start with the shortest pause
+                    // again.
                     wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
                 }
             }
@@ -65,10 +66,10 @@ impl Watcher {
         }
     }
 
-    /// Lists the Node and watches it until the watch ends. Returns `Ok` if it ended normally.
+    /// Lists the Node and watches it until the watch ends. Returns `Ok` if the watch ended normally.
     async fn list_and_watch(&self, seen: &Sender<Seen>) -> Result<(), Failure> {
         let selector = format!("metadata.name={}", self.node);
-        // From the server's cache, so that 5,000 nodes that list after an outage do not read etcd.
+        // Let the server answer from its cache, so that 5,000 nodes that list after an outage do not read etcd.
         let list = ListParams::default().fields(&selector).match_any();
         let list = self.nodes.list(&list).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
@@ -83,7 +84,7 @@ impl Watcher {
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => {
                     let failure = Failure::of(&kube::Error::Api(status));
-                    // The version was too old. The next list has a newer one.
+                    // The version was too old, and the next list has a newer one.
                     return if failure.kind == FailureKind::Expired { Ok(()) } else { Err(failure) };
                 }
             }
@@ -95,13 +96,13 @@ impl Watcher {
         match self.nodes.get_opt(&self.node).await {
             Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),
             Err(error) => {
-                tracing::debug!(node = self.node, failure = %Failure::of(&error), "reading this Node failed");
+                tracing::debug!(node = self.node, failure = %Failure::of(&error), "failed to read this Node");
             }
         }
     }
 }
 
-/// Wakes the remover only if the taints or the uid differ, since a kubelet updates its Node all the time.
+/// Wakes the remover only if the taints or the uid have changed, because a kubelet updates its Node all the time.
 fn tell(seen: &Sender<Seen>, now: Seen) {
     seen.send_if_modified(|before| {
         let differs = *before != now;

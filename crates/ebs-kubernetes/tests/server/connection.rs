@@ -1,4 +1,4 @@
-//! The connection to a real API server.
+//! Tests the connection to a real API server.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ async fn pod_account_is_accepted_and_rotated_token_is_used_at_once() -> anyhow::
     Ok(())
 }
 
-/// The certificate of the server is not signed by the authority of the configuration.
+/// The authority in the configuration has not signed the server's certificate.
 #[tokio::test]
 async fn server_with_untrusted_certificate_receives_no_token() -> anyhow::Result<()> {
     let api = shared().await?;

@@ -16,7 +16,7 @@ async fn attach(api: &KubeApi, attacher: &str, node: &str) -> anyhow::Result<Str
     let name = unique("csi");
     let attachment = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
-        // Like the attacher's: the finalizer keeps the object until the volume is detached.
+        // As with the attacher's objects, the finalizer keeps the object until the volume is detached.
         "metadata": { "name": name, "finalizers": ["external-attacher/ebs-csi-aws-com"] },
         "spec": { "attacher": attacher, "nodeName": node, "source": { "persistentVolumeName": "pv-1" } },
     });
@@ -39,7 +39,7 @@ async fn hook_with_node_account_ends_when_volume_is_detached() -> anyhow::Result
     let mut hook = JoinSet::new();
     let (node, driver) = (name.clone(), DriverName::default());
     hook.spawn(async move { PreStop::new(cluster, &node, driver).wait().await });
-    // Deleted but not yet detached.
+    // The attachment is deleted, but the volume is not detached yet.
     api.delete(&ours).await?;
     let early = tokio::time::timeout(Duration::from_secs(2), hook.join_next()).await;
     ensure!(early.is_err(), "{early:?}");

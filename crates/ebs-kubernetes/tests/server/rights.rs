@@ -15,7 +15,7 @@ use crate::support::{
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ebs-csi-node-sa";
 
-/// A pod of the node service account on one node.
+/// A pod on one node that runs under the node service account.
 pub(crate) struct Pod(Value);
 
 impl Pod {
@@ -30,7 +30,7 @@ impl Pod {
         Ok(Self(api.create(PODS, &pod).await?))
     }
 
-    /// Returns a token like the kubelet's, bound to the pod and so to its node.
+    /// Returns a token like the kubelet's. It is bound to the pod, and therefore to the pod's node.
     pub(crate) async fn token(&self, api: &KubeApi) -> anyhow::Result<String> {
         let Value::Object(metadata) = &self.0["metadata"] else { anyhow::bail!("a pod without metadata") };
         let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"] });
@@ -66,7 +66,7 @@ impl Speaker {
     }
 }
 
-/// Waits until the policy is active. The server reads it from its own watch.
+/// Waits until the server enforces the policy, which it reads from its own watch.
 async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     let probe = async {
         while speaker
@@ -80,7 +80,7 @@ async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     Ok(tokio::time::timeout(BOUND, probe).await?)
 }
 
-/// All other taints, labels and fields of the Node and all other Nodes are protected.
+/// The account cannot change other taints, labels and fields of the Node, or any other Node.
 #[tokio::test]
 async fn node_account_may_only_remove_the_taint_of_its_own_node() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -113,7 +113,7 @@ async fn node_account_may_only_remove_the_taint_of_its_own_node() -> anyhow::Res
             "{patch}: {answer:?}"
         );
     }
-    // RBAC: no other verb, and no object but the Node itself.
+    // RBAC permits no other verb, and no object except the Node itself.
     for (method, path) in [("DELETE", path.clone()), ("PUT", path.clone()), ("PATCH", format!("{path}/status"))] {
         let answer = speaker.send(method, &path, "application/merge-patch+json", &json!({})).await;
         ensure!(answer.as_ref().is_err_and(|said| said.starts_with("403")), "{method}: {answer:?}");

@@ -10,7 +10,7 @@ use ebs_kubernetes::{Cluster, ClusterOptions, InCluster};
 use ebs_testkit::kube_api::{KubeApi, SharedKubeApi};
 use serde_json::{Value, json};
 
-/// Maximum time of any step on a busy machine.
+/// The time limit of any step on a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 pub(crate) const DRIVER: &str = "ebs.csi.aws.com";
 pub(crate) const TAINT: &str = "ebs.csi.aws.com/agent-not-ready";
@@ -78,7 +78,7 @@ pub(crate) async fn until_taints(api: &KubeApi, node: &str, wanted: &[&str]) -> 
         match taints(api, node).await {
             Ok(found) if found == wanted => return Ok(()),
             Ok(found) => last = found,
-            // A test may have stopped the server.
+            // A test may have stopped the server in the meantime.
             Err(_) => {}
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -34,7 +34,7 @@ async fn real_node_loses_only_its_start_up_taint_after_registration() -> anyhow:
     ensure!(taints(&api, &name).await? == ["b", TAINT, "a"]);
     register(&api, &node).await?;
     until_taints(&api, &name, &["b", "a"]).await?;
-    // Later ones are removed too, including the only taint of a Node.
+    // The driver also removes a taint that is set later, even if it is the Node's only taint.
     set_taints(&api, &name, &[TAINT]).await?;
     until_taints(&api, &name, &[]).await?;
     let after = api.get(&format!("{NODES}/{name}")).await?.context("the Node")?;
@@ -49,7 +49,7 @@ async fn taints_of_other_writers_survive_concurrent_removals() -> anyhow::Result
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;
     register(&api, &node).await?;
     let _removal = removal(&api, Who::Admin, &name).await?;
-    // A well-behaved writer adds its own taints, and ours again, each time based on the current version.
+    // A well-behaved writer adds its own taints and ours again, each time based on the current version.
     let path = format!("{NODES}/{name}");
     let mut written = Vec::new();
     for n in 0..20 {
@@ -82,7 +82,7 @@ async fn recreated_node_loses_its_taint_after_its_own_registration() -> anyhow::
     let _removal = removal(&api, Who::Admin, &name).await?;
     api.delete(&format!("{NODES}/{name}")).await?;
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;
-    // No garbage collector runs here, so the previous CSINode still exists.
+    // No garbage collector runs on this server, so the previous CSINode still exists.
     tokio::time::sleep(Duration::from_secs(2)).await;
     ensure!(taints(&api, &name).await? == [TAINT]);
     register(&api, &node).await?;

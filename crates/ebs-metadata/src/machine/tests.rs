@@ -9,7 +9,7 @@ use crate::{BlockDevices, MetadataError};
 #[derive(Debug, Default)]
 struct Told {
     answer: Mutex<Option<NodeMetadata>>,
-    /// The number of queries in which it is slow before it answers.
+    /// How many queries time out before the source answers.
     slow: AtomicU32,
     asked: AtomicU32,
 }
@@ -89,7 +89,7 @@ async fn first_source_that_answers_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_has_reason_of_each_source_when_none_answers() {
+async fn error_names_reason_of_each_source_when_all_fail() {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
     let (silent, began) = (Teller::new(SourceKind::Kubernetes, None), Instant::now());
     sources.extend(boxed(&[&silent]));
@@ -131,7 +131,7 @@ async fn preferred_source_is_retried_with_backoff_until_it_answers() {
     tokio::time::advance(LONGEST_PAUSE).await;
     assert_eq!(found.refreshed().await.network_interfaces, 3);
     assert_eq!(found.source(), Some(SourceKind::Imds));
-    // From now on, only this source is queried.
+    // From here on, the driver queries only the preferred source.
     let asked = kubernetes.asked();
     imds.tell(Some(machine("i-0abc", 4)));
     assert_eq!(found.refreshed().await.network_interfaces, 4);

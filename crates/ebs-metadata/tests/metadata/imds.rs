@@ -183,7 +183,7 @@ async fn slow_service_delays_the_start() {
             return StatusCode::FORBIDDEN.into_response();
         }
         if request.uri().path() == "/latest/meta-data/outpost-arn" {
-            // Longer than the usual limit, so that the first read fails.
+            // Longer than the initial time limit, so that the first read fails.
             tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
         }
         answer(&request, DOCUMENT)

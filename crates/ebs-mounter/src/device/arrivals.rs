@@ -1,4 +1,4 @@
-//! Waits for devices that appear late. The kernel reports each new device, so a search need not poll.
+//! Waits for devices that appear late. The kernel reports each new device, so the search need not poll.
 
 use std::io;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use crate::os::DeviceEvents;
 
-/// How often to search if the kernel's events are unavailable.
+/// How often to search when the kernel's events are unavailable.
 const POLL: Duration = Duration::from_millis(200);
-/// How often to search even with events. They may not reach the network namespace of this process, and udev creates its
-/// names after them.
+/// How often to search even with events: they may not reach the network namespace of this process, and udev creates its
+/// symlinks only after them.
 const POLL_WITH_EVENTS: Duration = Duration::from_secs(2);
 /// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// The kernel's events about block devices, from a certain time on.
+/// The kernel's events about block devices, received from the creation of this value on.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     events: Option<DeviceEvents>,
@@ -23,7 +23,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Starts to receive events. If that is impossible, the search polls instead.
+    /// Starts to receive events. If that fails, the search polls.
     pub(super) fn listen() -> Self {
         match DeviceEvents::listen() {
             Ok(events) => Self { events: Some(events), search_interval: POLL_WITH_EVENTS },
@@ -38,7 +38,7 @@ impl Arrivals {
         Self { search_interval: self.search_interval.min(at_least), ..self }
     }
 
-    /// As [`Arrivals::listen`], but without polling.
+    /// Like [`Arrivals::listen`], but never polls.
     #[cfg(test)]
     pub(super) fn only_events() -> Self {
         let arrivals = Self::listen();
@@ -46,7 +46,7 @@ impl Arrivals {
         Self { search_interval: Duration::from_secs(3600), ..arrivals }
     }
 
-    /// As on a system without events.
+    /// Behaves as on a system without events.
     #[cfg(test)]
     pub(super) fn without_events() -> Self {
         Self { events: None, search_interval: POLL }
@@ -93,7 +93,7 @@ mod tests {
     async fn wait_for_kernel_events_does_not_end_at_once() {
         let (mut arrivals, start) = (Arrivals::listen(), Instant::now());
         arrivals.wait(start + Duration::from_secs(3600)).await;
-        // The disk of another test may appear meanwhile.
+        // The disk of another test may appear at the same time.
         assert!(start.elapsed() >= GATHER, "{:?}", start.elapsed());
     }
 }

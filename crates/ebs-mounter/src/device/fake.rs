@@ -36,7 +36,7 @@ impl Machine {
         self.root.join("sys/dev/block").join(number.to_string())
     }
 
-    /// Adds a disk of this name and number to sysfs, and returns its directory.
+    /// Adds a disk with this name and number to sysfs, and returns its directory.
     pub(crate) fn list(&self, name: &str, number: DeviceNumber) -> PathBuf {
         let place = self.root.join("sys/devices").join(name);
         std::fs::create_dir_all(&place).unwrap();
@@ -49,7 +49,7 @@ impl Machine {
         mknodat(CWD, self.root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, device).unwrap();
     }
 
-    /// Adds an NVMe disk of this name. Its node is a loop device's.
+    /// Adds an NVMe disk with this name. Its device node leads to a loop device.
     pub(crate) fn add_nvme(&self, name: &str, volume: &VolumeId, disk: &LoopDevice) {
         let raw = std::fs::metadata(disk.path()).unwrap().rdev();
         let place = self.list(name, DeviceNumber::of(raw));

@@ -1,4 +1,4 @@
-//! Searches the possible places of a volume's device, in order.
+//! Searches the places where the device of a volume may be, in order.
 //!
 //! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
 
@@ -21,7 +21,8 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// Searches until the device is found or the configured time has passed. The kernel's events trigger each new search.
+/// Searches until the device is found or the configured time has passed. Each kernel event about a block device
+/// triggers another search.
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let deadline = Instant::now() + config.late_device;
     match search(config, query).await {
@@ -31,7 +32,7 @@ pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Re
     }
 }
 
-/// Searches after every new device. A device that appears during a search triggers the next one.
+/// Searches again after every new device, including one that appears during a search.
 async fn find_late(
     config: &Arc<MounterConfig>,
     query: &DeviceQuery,
@@ -51,8 +52,8 @@ fn is_final(error: &DeviceError, deadline: Instant) -> bool {
     matches!(error, DeviceError::Stuck(_)) || Instant::now() >= deadline
 }
 
-/// Searches every place once. Each place has its own time limit, so a hung disk does not affect other volumes. Returns
-/// the first rejection, because it explains the failure best, unless something hangs.
+/// Searches every place once. Each place has its own time limit, so a hung disk does not affect other volumes. If
+/// nothing is found, returns the first rejection, which explains the failure best; a disk that hangs takes precedence.
 async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let mut rejected: Option<DeviceError> = None;
     for path in candidates(config, query).await? {
@@ -78,7 +79,7 @@ fn by_id(config: &MounterConfig, query: &DeviceQuery, suffix: &str) -> PathBuf {
 }
 
 async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Vec<PathBuf>, DeviceError> {
-    // An empty hint (of an old attachment) is ignored.
+    // Attachments of old controllers have an empty hint: ignore it.
     let hint = query.hint.iter().filter(|hint| hint.is_absolute()).cloned();
     let named = hint.chain([by_id(config, query, ""), by_id(config, query, "_1")]);
     let (place, of) = (config.sys.join("block"), Arc::clone(config));
@@ -86,8 +87,8 @@ async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<
     Ok(named.chain(listed).collect())
 }
 
-/// Returns every NVMe namespace and, for simulated disks, every loop device. Each disk is examined later like any
-/// other.
+/// Returns the paths of every NVMe namespace and, if disks are simulated, of every loop device. The caller examines
+/// each one before use.
 fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(config.sys.join("block")) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -95,8 +96,8 @@ fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     names.filter(|name| kinds.iter().any(|kind| name.starts_with(kind))).map(|name| config.dev.join(name)).collect()
 }
 
-/// Returns the volumes whose disks sysfs lists now, of the kinds of disk that report their identity. Opens none of
-/// them.
+/// Returns the volumes whose disks sysfs lists now, without opening the disks. Covers only the kinds of disk that
+/// report their identity.
 pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     let volume = |disk: PathBuf| {
         let place = config.sys.join("block").join(disk.file_name()?);
@@ -108,9 +109,9 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// Returns the device at a path if it is the volume. Returns `None` if it does not exist or, for a path from sysfs, if
-/// it is another disk. Opens the device only if sysfs identifies it as the volume. If sysfs has no serial number, opens
-/// it only if its name is the volume's, and then asks its controller.
+/// Returns the device at a path if it is the volume, or `None` if it does not exist. A device from sysfs that is
+/// another disk is also `None`. Opens the device only if sysfs identifies it as the volume. If sysfs has no serial
+/// number, opens it only if its name is the volume's, and then queries its controller.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {
@@ -159,11 +160,11 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     }
 }
 
-/// The target of a path, from sysfs only.
+/// The device to which a path leads, as sysfs describes it.
 struct ResolvedDevice {
     path: PathBuf,
     number: DeviceNumber,
-    /// `None` if only the controller knows it.
+    /// `None` if only the controller can report it.
     identity: Option<Identity>,
 }
 
@@ -202,8 +203,8 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>
     Ok(Some(ResolvedDevice { path: real, number, identity }))
 }
 
-/// Returns the identity of the disk with this number, read by `ask`. It must be a whole disk, because a volume's name
-/// never leads to a partition.
+/// Returns the identity of the disk with this number, as `ask` reads it. The number must belong to a whole disk,
+/// because a volume's name never leads to a partition.
 fn whole_disk(
     config: &MounterConfig,
     number: DeviceNumber,
@@ -220,8 +221,8 @@ fn whole_disk(
     ask(config, &disk)
 }
 
-/// Opens a device and reads its identity again, because its name or number may belong to another disk by now. Returns
-/// `None` if it no longer exists.
+/// Opens a device and reads its identity again, because its name or number may have passed to another disk. Returns
+/// `None` if the device no longer exists.
 fn open(config: &MounterConfig, resolved: ResolvedDevice) -> Result<Option<(Opened, Identity)>, IdentityError> {
     let Some(opened) = opened(&resolved.path)? else { return Ok(None) };
     if opened.number != resolved.number {
@@ -239,7 +240,7 @@ pub(crate) fn open_node(path: &Path) -> io::Result<Option<File>> {
     // Non-blocking, so that the open does not wait for a medium.
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => Ok(Some(file)),
-        // A device node that lost its device, or a loop device without a file.
+        // The device of this node is gone, or it is a loop device without a file.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENOENT)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -273,7 +274,7 @@ fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Resu
     Ok(partition_nodes(config, disk)?.remove(&number))
 }
 
-/// Returns the device nodes of all partitions that the kernel knows on a disk, by their numbers.
+/// Returns the device nodes of all partitions that the kernel lists for a disk, by partition number.
 pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Result<BTreeMap<u8, PathBuf>> {
     let mut nodes = BTreeMap::new();
     for entry in std::fs::read_dir(identity::place(config, disk.disk))? {
@@ -286,7 +287,7 @@ pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Resu
     Ok(nodes)
 }
 
-/// Checks that a held device is still the volume and that its path still leads to it.
+/// Checks that a held device is still the volume, and that its path still leads to it.
 pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), DeviceError> {
     let changed =
         |change: String| DeviceError::Changed { volume: device.volume.clone(), path: device.path.clone(), change };
@@ -298,7 +299,7 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
         None => return Err(changed("its path does not lead to a block device".to_owned())),
     }
     match identity::of_number(config, device.number).map_err(unusable)? {
-        // On Xen, the name is the only identity, and it still leads to the same device.
+        // On Xen, the name is the only identity. It still leads to the same device.
         Some(Identity::Silent) if config.xen => Ok(()),
         Some(Identity::Volume(id)) if id == device.volume => Ok(()),
         Some(other) => Err(changed(format!("it is now {other}"))),
@@ -306,8 +307,8 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
     }
 }
 
-/// Returns the device with this number if its disk is the volume or, on Xen, reports no identity. Otherwise it is not
-/// opened.
+/// Returns the device with this number if its disk is the volume or, on Xen, reports no identity. Opens no other
+/// device.
 pub(super) fn open_number(
     config: &MounterConfig,
     volume: &VolumeId,
@@ -338,7 +339,7 @@ pub(super) fn open_number(
         let found = format!("device {opened}");
         return Err(DeviceError::Foreign { volume: volume.clone(), path, found });
     }
-    // From here on the descriptor holds the number, so its identity cannot change.
+    // The open descriptor now reserves the number, so the identity behind it can no longer change.
     check_identity()?;
     Ok(Device { volume: volume.clone(), path, number, disk, file: Held::new(file) })
 }

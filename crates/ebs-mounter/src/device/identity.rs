@@ -18,7 +18,7 @@ use crate::os;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     Volume(VolumeId),
-    /// The disk is something else, described in words.
+    /// The disk is something else, which the text describes.
     Other(String),
     /// Disks of this kind report no identity, as on Xen. Only the name that EC2 reports identifies them.
     Silent,
@@ -52,8 +52,8 @@ pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
     config.sys.join("dev/block").join(number.to_string())
 }
 
-/// Returns the sysfs directory of the disk to which a number belongs; for a partition, its disk's. `None` proves that
-/// the device does not exist.
+/// Returns the sysfs directory of the disk with this number; for a partition, the directory of its disk. `None` proves
+/// that the device does not exist.
 pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match place(config, number).canonicalize() {
         Ok(directory) => directory,
@@ -79,7 +79,8 @@ pub(super) fn of_number(config: &MounterConfig, number: DeviceNumber) -> Result<
     of_disk(config, &disk, open).map(Some)
 }
 
-/// Returns the identity of the disk at a sysfs path. `open` returns a descriptor if sysfs has no serial number.
+/// Returns the identity of the disk at a sysfs path. If sysfs has no serial number, calls `open` and queries the
+/// controller through the descriptor.
 pub(super) fn of_disk(
     config: &MounterConfig,
     disk: &Path,
@@ -87,7 +88,7 @@ pub(super) fn of_disk(
 ) -> Result<Identity, IdentityError> {
     match in_sysfs(config, disk)? {
         Some(identity) => Ok(identity),
-        // A device that does not support the request has no controller that could answer it.
+        // A device that does not support this NVMe request counts as one without a serial number.
         None => of_answer(os::nvme_serial(&open()?)),
     }
 }
@@ -99,8 +100,8 @@ fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
     }
 }
 
-/// As [`of_disk`], but only from sysfs, without touching the disk. Returns `None` for an NVMe disk without a serial
-/// number in sysfs.
+/// Returns the identity of a disk like [`of_disk`], but reads only sysfs and never touches the disk. Returns `None` for
+/// an NVMe disk without a serial number in sysfs.
 pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Identity>, IdentityError> {
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(backing) = attribute(&disk.join("loop/backing_file"))? {
@@ -135,12 +136,12 @@ fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
     id.map_or_else(other, Identity::Volume)
 }
 
-/// Returns a line of sysfs without surrounding white space. Returns `None` if the file does not exist or is empty.
+/// Returns a sysfs attribute without surrounding white space, or `None` if the file does not exist or is empty.
 pub(crate) fn attribute(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A loop device without a file, or one that is being removed.
+        // A loop device without a file (ENXIO), or a device that is being removed (ENODEV).
         Err(error) if matches!(error.raw_os_error(), Some(6 | 19)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(attribute(&place).unwrap().as_deref(), Some("vol0123"));
         fs::write(&place, " \n").unwrap();
         assert_eq!(attribute(&place).unwrap(), None);
-        // The kernel returns ENXIO for a socket, as for a device that is being removed.
+        // Opening a socket fails with ENXIO, like opening a device that is being removed.
         let socket = directory.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
         assert_eq!(attribute(&socket).unwrap(), None);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_of_another_kind_is_named() {
+    fn identity_describes_a_disk_that_is_not_a_volume() {
         let directory = tempfile::tempdir().unwrap();
         let config = MounterConfig { sys: directory.path().to_owned(), ..MounterConfig::new(directory.path()) };
         for (name, kind) in [("vda", "not an EBS volume"), ("dm-3", "a mapped device")] {

@@ -1,4 +1,4 @@
-//! Finds the disks that are mounted or bound at the driver's volume paths, from the mount table and sysfs. It touches
+//! Finds the disks that are mounted or bound at the driver's volume paths, from the mount table and sysfs. It accesses
 //! no path of a volume, so a hung disk does not affect it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +16,15 @@ use crate::device_number::DeviceNumber;
 use crate::mountinfo::{MountEntry, MountTable, as_in_table};
 use crate::os;
 
-/// The kubelet's directory of published raw block volumes of all drivers, next to the directory of each driver.
+/// The kubelet's directory of published raw block volumes of all drivers. It is next to the directories of the CSI
+/// drivers.
 const RAW_VOLUMES: &str = "volumeDevices";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// All mounts below these paths.
+    /// Selects all mounts below these paths.
     below: BTreeSet<PathBuf>,
-    /// All mounts at these paths.
+    /// Selects all mounts at exactly these paths.
     at: BTreeSet<PathBuf>,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct UsedDisk {
     pub(crate) node: PathBuf,
 }
 
-/// How a line of the mount table names its device.
+/// How the device of a mount is known from its line in the mount table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Number(DeviceNumber),
@@ -41,9 +42,9 @@ enum Named {
 }
 
 impl Places {
-    /// Selects the paths below a prefix, `--csi-mount-point-prefix`, and the known paths. If the prefix is the
-    /// directory of a CSI driver below the kubelet's `kubernetes.io/csi`, the directory of raw block volumes next to it
-    /// is included. A prefix that is empty or not absolute selects nothing.
+    /// Selects the paths below a prefix (`--csi-mount-point-prefix`) and the given paths. If the prefix is the
+    /// directory of a CSI driver below the kubelet's `kubernetes.io/csi`, also selects the directory of raw block
+    /// volumes next to it. A prefix that is empty or not absolute selects nothing.
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));
@@ -51,7 +52,8 @@ impl Places {
         Self { below: prefix.into_iter().chain(raw).collect(), at: at.into_iter().collect() }
     }
 
-    /// Adds the spelling of the mount table, which has no symlinks. Accesses only directories above the paths.
+    /// Adds each path as the mount table shows it, with symlinks resolved. Accesses only the directories above the
+    /// paths.
     pub(crate) fn with_links_resolved(self) -> Self {
         let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
         let below: Vec<PathBuf> = below.collect();
@@ -84,8 +86,8 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume is a node in the file system of `/dev`. A file system without its own device number shows the
-    // source of its mount.
+    // A raw block volume is a device node in the file system of `/dev`. For a file system without its own device
+    // number, use the source of the mount.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),
@@ -94,7 +96,7 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     is_name(name).then(|| Named::Name(name.to_owned()))
 }
 
-/// True for a single component of a path, so that no name leads elsewhere.
+/// True if the name is a single path component, so that it cannot lead to another directory.
 fn is_name(name: &OsStr) -> bool {
     let mut components = Path::new(name).components();
     matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
@@ -136,14 +138,14 @@ fn number_at(place: &Path) -> io::Result<Option<DeviceNumber>> {
     Ok(identity::attribute(&place.join("dev"))?.as_deref().and_then(DeviceNumber::parse))
 }
 
-/// Opens a disk for reading and reads its volume id. Returns `None` if the disk no longer exists or is something else.
+/// Opens a disk for reading and reads its volume id. Returns `None` if the disk no longer exists or is not a volume.
 pub(crate) fn open_volume(config: &MounterConfig, disk: &UsedDisk) -> Result<Option<(VolumeId, File)>, IdentityError> {
     let Some(opened) = open_node(&disk.node)? else { return Ok(None) };
     let number = os::block_device_number(&opened.metadata()?);
     if number != Some(disk.number) {
         return Ok(None);
     }
-    // From here on the descriptor holds the number, so its identity cannot change.
+    // The open descriptor now reserves the number, so the identity behind it can no longer change.
     let Some(place) = identity::disk(config, disk.number)? else { return Ok(None) };
     match identity::of_disk(config, &place, || opened.try_clone())? {
         Identity::Volume(volume) => Ok(Some((volume, opened))),

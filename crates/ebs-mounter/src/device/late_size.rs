@@ -1,4 +1,4 @@
-//! Waits until the kernel has the new size of a disk, which EC2 reports some seconds earlier.
+//! Waits until the kernel uses the new size of a disk, which EC2 reports some seconds earlier.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Device;
 use super::arrivals::Arrivals;
 use crate::config::MounterConfig;
 
-/// How often to read the size even without a kernel event.
+/// How often to read the size even if the kernel sends no event.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Returns the size of a device once it is at least `least`. After [`late_size`](crate::MounterConfig::late_size)
@@ -25,7 +25,7 @@ pub(crate) async fn size_of_at_least(config: &MounterConfig, device: &Device, le
     let deadline = Instant::now() + config.late_size;
     let mut changes = Arrivals::listen().with_interval(POLL);
     loop {
-        // Read after the events are received, so that no change is missed.
+        // Subscribe to the events before the first read, so that no change is missed.
         let size = device.size().await?;
         if size >= least || Instant::now() >= deadline {
             return Ok(size);

@@ -1,5 +1,5 @@
-//! Disks that `multipathd` has claimed. The driver uses its map, because the kernel lets no other process use the disk
-//! below.
+//! Disks that `multipathd` has claimed. The driver uses the multipath map instead, because the kernel rejects any other
+//! use of the disk below it.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ pub(super) fn is_mapped(name: &str) -> bool {
 }
 
 /// Returns the identity of a mapped device. A multipath map is a volume if all its paths are that volume. Other mapped
-/// devices (encryption, LVM, snapshots) show other bytes than the disk below.
+/// devices (encryption, LVM, snapshots) show different bytes from the disk below, so they are never the volume.
 pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Identity> {
     let name = device.file_name().unwrap_or_default().display();
     let other = |what: &str| Ok(Identity::Other(format!("{name}, {what}")));
@@ -52,7 +52,7 @@ fn is_multipath(device: &Path) -> io::Result<bool> {
     Ok(attribute(&device.join("dm/uuid"))?.is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
 }
 
-/// Returns the names in a sysfs directory, or none if it does not exist.
+/// Returns the paths in a sysfs directory, or an empty list if it does not exist.
 fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => entries.map(|entry| Ok(entry?.file_name().into())).collect(),

@@ -1,6 +1,6 @@
-//! Detects that a device has vanished: sysfs lists this machine's block devices but not this one.
+//! Proves that a device has vanished: sysfs lists the block devices of this machine but not this one.
 //!
-//! A missing or empty sysfs proves nothing, since every machine has a block device.
+//! A missing or empty sysfs proves nothing, because every machine has a block device.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -36,8 +36,8 @@ pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
     }
 }
 
-/// True if it is proven that no block device has this number: two checks, each of the whole list and of its own entry,
-/// found none. A list that is read while devices appear and vanish may miss one.
+/// True if it is proven that no block device has this number. Two checks, each of the whole list and of the device's
+/// own entry, must both fail to find it: a list that is read while devices appear and vanish may miss one.
 pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
     let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
     for _check in 0..2 {

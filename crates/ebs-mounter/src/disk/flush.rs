@@ -1,7 +1,7 @@
 //! Writes the kernel's cached data to a disk before the disk is detached.
 //!
-//! The kernel flushes a block device only when it is closed for the last time. If another process has it open, data
-//! that a pod has not synced would be lost with the detachment.
+//! The kernel flushes a block device only when its last descriptor is closed. If another process has it open, the
+//! detachment would lose the data that a pod has not synced.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::disk::parts::{DiskIdentity, number_in, parts_of};
 use crate::os;
 
 #[derive(Debug, thiserror::Error)]
-#[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases it", device.display())]
+#[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases the disk", device.display())]
 struct FlushError {
     device: PathBuf,
     source: io::Error,
@@ -36,7 +36,7 @@ pub(crate) async fn flush(config: &Arc<MounterConfig>, failed: &FailedFlushes, n
     flush_held(config, failed, number, None).await
 }
 
-/// As [`flush`], through the held descriptor of the whole disk.
+/// Flushes like [`flush`], but through the held descriptor of the whole disk.
 pub(super) async fn flush_held(
     config: &Arc<MounterConfig>,
     failed: &FailedFlushes,
@@ -60,7 +60,7 @@ pub(super) async fn flush_held(
     match outcome {
         Err(error) if has_failed_before => {
             failed.forget(number);
-            tracing::error!(%number, %error, "flushing the disk failed, releasing it: unwritten data is lost");
+            tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
             Ok(())
         }
         outcome => outcome,
@@ -84,7 +84,7 @@ fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) 
     for (index, part) in parts.iter().enumerate() {
         let node = config.dev.join(part.file_name().unwrap_or_default());
         let flushed = match held {
-            // The first is the whole disk.
+            // The first part is the whole disk: use the held descriptor.
             Some(disk) if index == 0 => disk.sync_all(),
             _ => flush_node(&node, part),
         };
@@ -110,7 +110,7 @@ mod tests {
 
     const NUMBER: DeviceNumber = DeviceNumber { major: 259, minor: 7 };
 
-    /// Adds a disk whose node is not a device, so that each flush fails.
+    /// Adds a disk whose node is not a device, so that every flush fails.
     fn appears(machine: &Machine, diskseq: Option<&str>) {
         let disk = machine.list("nvme9n1", NUMBER);
         std::fs::write(machine.root.join("dev/nvme9n1"), "no device").unwrap();
@@ -137,7 +137,7 @@ mod tests {
         flush(&config, &failed, NUMBER).await.expect_err("the count starts again");
     }
 
-    /// Before Linux 5.15 disks have no sequence number.
+    /// Covers disks without a sequence number too, as before Linux 5.15.
     #[tokio::test]
     async fn failed_flush_is_forgotten_when_its_disk_vanishes() {
         let (machine, failed) = (Machine::new(), FailedFlushes::default());

@@ -1,5 +1,6 @@
 //! Finds the holders of a disk: other mount namespaces, processes with an open descriptor, and devices that the kernel
-//! built on it. It finds only what this process can see, which is little in a container without the host's process ids.
+//! built on it. It sees only what this process can see. In a container without the host's PID namespace, that is
+//! little.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,8 +61,8 @@ fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
     found
 }
 
-/// Returns the processes with an open file on a mount of the disk that is no longer in their mount namespace, because
-/// its mount point was removed.
+/// Returns the processes that have a file open on a mount of the disk that is no longer in their mount namespace,
+/// because its mount point was removed.
 fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
     let has_file = |process: &PathBuf| {
         let Ok(text) = fs::read(process.join("mountinfo")) else { return false };
@@ -80,7 +81,7 @@ fn mount_of(process: &Path, descriptor: &Path) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Returns the device of an open file's file system, without a request to a server that may hang.
+/// Returns the device of an open file's file system. Sends no request to a file server, which may hang.
 fn device_of(descriptor: &Path) -> Option<DeviceNumber> {
     let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
     Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
@@ -93,15 +94,15 @@ fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
 
 fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     let mut leads = descriptors(process).into_iter().filter_map(|descriptor| {
-        // Only names of devices are followed, because a file elsewhere could hang.
+        // Follow only names of devices: a file elsewhere could hang.
         let to = fs::read_link(&descriptor).ok()?;
         to.starts_with("/dev").then(|| os::block_device_number(&fs::metadata(descriptor).ok()?))?
     });
     leads.any(|number| numbers.contains(&number))
 }
 
-/// True if a program that makes file systems has a disk or one of its partitions open, as far as this process sees
-/// other processes.
+/// True if a program that makes file systems has the disk or one of its partitions open. Sees only processes that are
+/// visible to this one.
 pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
     let Ok(numbers) = numbers_of(config, number) else { return false };
     let makes = |process: &PathBuf| {

@@ -39,8 +39,8 @@ pub(crate) fn number_in(directory: &Path) -> Option<DeviceNumber> {
     DeviceNumber::parse(std::fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
 
-/// Distinguishes a disk from a later one with the same device number: the kernel's sequence number, which is unique per
-/// boot (Linux 5.15 and later), and the serial number. Each is `None` if the kernel does not provide it.
+/// Distinguishes a disk from a later one with the same device number, by the kernel's sequence number (unique per boot,
+/// since Linux 5.15) and by the serial number. Each is `None` if the kernel does not provide it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskIdentity {
     diskseq: Option<String>,

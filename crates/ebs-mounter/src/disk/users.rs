@@ -1,4 +1,4 @@
-//! Finds other users of a disk: its mounts and binds in this mount table, and any other process or device that prevents
+//! Finds the users of a disk: its mounts and binds in this mount table, and any other process or device that prevents
 //! an exclusive open.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
@@ -23,18 +23,19 @@ use crate::disk::parts::{disk_directory, number_in, numbers_of};
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 
-/// How long a disk may stay busy after an unmount, because another process was just accessing the mount.
+/// How long a disk may stay busy after an unmount, because another process was accessing the mount at that moment.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 const RELEASE_POLL: Duration = Duration::from_millis(50);
-/// Local file systems, on which device nodes may be. Accessing a bind from another file system could hang.
+/// Local file systems, which may contain device nodes. Access to a bind from any other file system could hang.
 const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs"];
-/// The kernel's suffix of the root of a bind whose file was deleted.
+/// The suffix that the kernel appends to the root of a bind whose file was deleted.
 const DELETED: &[u8] = b"//deleted";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
-    /// The bound node was deleted: it belonged to a device that was detached since, and the disk has reused its number.
+    /// True if the bound node was deleted. It belonged to a device that has been detached since, and the disk now has
+    /// its number.
     pub is_former: bool,
 }
 
@@ -46,9 +47,9 @@ pub struct DiskMounts {
 }
 
 impl DiskMounts {
-    /// Returns the mounts of its file systems that would remain after everything at `at` is unmounted, that is, all
-    /// mounts not visible there. A mount that is visible at a second path, because its parent directory is, disappears
-    /// with the first.
+    /// Returns the mounts of its file systems that would remain after everything at `at` is unmounted: all mounts that
+    /// are not visible there. A mount that is visible at a second path because its parent directory is visible there
+    /// too disappears together with the first.
     pub fn mounts_not_at(&self, at: &Path) -> Vec<&MountEntry> {
         let seen = self.table.stack(at);
         let here: Vec<_> = seen.iter().map(|entry| self.mount_point(entry)).collect();
@@ -66,10 +67,10 @@ impl DiskMounts {
 /// The result of an exclusive open of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// No process or device holds it, and all written data is on the disk.
+    /// No other process or device holds it, and all cached data is on the disk.
     Free,
     Gone,
-    /// Another process or device holds it. Lists the holders, as far as this process can see them.
+    /// Another process or device holds the disk. Lists the holders that this process can see.
     Held(Vec<String>),
 }
 
@@ -155,13 +156,13 @@ pub(crate) async fn try_exclusive_open(
     }
     let config = Arc::clone(config);
     let find = move || Ok::<_, io::Error>(holders::of(&config, &numbers_of(&config, number)?));
-    // The names of the holders are only additional information.
+    // The names of the holders only make the message more precise, so a failure to find them is ignored.
     let holders = bounded::reading("finding the users of", &PathBuf::from(format!("device {number}")), find).await;
     Ok(Hold::Held(holders.unwrap_or_default()))
 }
 
-/// Returns the block devices of which a mount may be a bind: the one visible at its path, and for a node of the
-/// kernel's device directory also the one with its name there, in case another mount hides it.
+/// Returns the block devices that a mount may bind. The first is the node that is visible at its path. The second, for
+/// a bind from the kernel's device directory, is the node with its name there, in case another mount hides the first.
 fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
     if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
         return [None, None];
@@ -189,7 +190,7 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         Ok(_) => Err(io::Error::other(format!("{} is not the disk with this name in sysfs", node.display()))),
         Err(error) => match error.raw_os_error() {
             Some(libc::EBUSY) => Ok(Opened::Held),
-            // The kernel reports that the node has no device.
+            // The device node exists, but its device does not.
             Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),
             _ => Err(error),
         },

@@ -1,4 +1,4 @@
-//! The record of a format in progress. It makes it safe to repeat an interrupted mkfs.
+//! The record of a format in progress, with which an interrupted mkfs can be repeated safely.
 //!
 //! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
@@ -21,26 +21,27 @@ use crate::probe::{BlankProof, Contents};
 const PREFIX: &str = "format-";
 const UNKNOWN: &str = "unknown";
 
-/// The format that is about to run. Written and synced before mkfs starts.
+/// A format that is about to run. The record is written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
     pub volume: VolumeId,
     pub partition: Option<u8>,
     pub bytes: u64,
     pub fs_type: FsType,
-    /// When EC2 attached the volume. `None` for attachments of older controllers, which are never formatted twice.
+    /// When EC2 attached the volume. `None` if an old controller attached it; then an interrupted format is never
+    /// repeated.
     pub attach_time: Option<String>,
     pub boot_id: String,
-    /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that was detached and attached
-    /// again without the orchestrator keeps its attach time but gets another number.
+    /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that is detached and attached again
+    /// without the orchestrator keeps its attach time but gets a new sequence number.
     pub diskseq: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The device is being checked again. Permits no format.
+    /// The driver checks the device again. A record in this state permits no redo.
     Checking,
-    /// mkfs was started, or was about to start.
+    /// mkfs was started or was about to start.
     Started,
 }
 
@@ -57,7 +58,8 @@ impl State {
     }
 }
 
-/// The permission to run mkfs, from a proof that the device is blank, or from a record of an interrupted mkfs.
+/// The permission to run mkfs. It comes from a proof that the device is blank, or from the record of an interrupted
+/// mkfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatPermit {
     redo: bool,
@@ -68,21 +70,23 @@ impl FormatPermit {
         Self { redo: false }
     }
 
-    /// True if force flags may be used.
+    /// True if mkfs may get its force flag.
     pub(crate) fn is_redo(&self) -> bool {
         self.redo
     }
 }
 
 impl FormatRecord {
-    /// Permits the repetition of an interrupted format. The previous record must have the same volume, file system,
-    /// attachment and disk (which may have grown), and an interrupted mkfs must be able to leave such contents.
+    /// Permits the driver to repeat an interrupted format. The previous record must describe the same volume, file
+    /// system, attachment and disk (which may have grown), and the contents must be possible leftovers of an
+    /// interrupted mkfs.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
         let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
     }
 
-    /// True if the other record describes the same device at an earlier time. Volumes grow and never shrink.
+    /// True if the other record describes the same device at an earlier time. The device may have grown since, because
+    /// volumes never shrink.
     fn continues(&self, earlier: &Self) -> bool {
         earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
@@ -107,7 +111,7 @@ impl FormatRecord {
         )
     }
 
-    /// Parses a record. Returns `None` for a record of an older version of this driver, which lacks some of the lines.
+    /// Parses a record. Returns `None` for a record of an older version of this driver, which lacks some lines.
     fn parse(text: &str) -> Option<(Self, State)> {
         let mut lines = text.lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
@@ -126,7 +130,7 @@ impl FormatRecord {
         };
         let state = State::parse(&value("state")?)?;
         let record = Self { volume, partition, bytes, fs_type, attach_time, boot_id, diskseq };
-        // A record without its last line was not completely written.
+        // A record without its last line was not written completely.
         (lines.next() == Some("end")).then_some((record, state))
     }
 }
@@ -139,7 +143,7 @@ pub struct RecordError {
     source: io::Error,
 }
 
-/// The step of an error that leaves it unknown whether a record exists.
+/// The step whose failure leaves it unknown whether a record exists.
 const LOOKED_FOR: &str = "look for";
 
 impl RecordError {
@@ -151,7 +155,8 @@ impl RecordError {
 #[derive(Debug)]
 pub(crate) struct FormatRecords {
     config: Arc<MounterConfig>,
-    /// The volumes whose record should have been removed but could not be checked. Such a record permits no format.
+    /// Volumes whose record may remain because the state directory could not be checked. Such a record permits no
+    /// format.
     ignored: Mutex<BTreeSet<VolumeId>>,
 }
 
@@ -182,8 +187,8 @@ impl FormatRecords {
         })
     }
 
-    /// Returns the record of an interrupted mkfs of this device. Ignores a record that is unreadable or invalid, and
-    /// one of a format that never started mkfs: without a record, only a blank device is formatted.
+    /// Returns the record of an interrupted mkfs of this device. Ignores a record that is unreadable, invalid, or of a
+    /// format whose mkfs never started. Without a record, the driver formats only a blank device.
     pub(crate) async fn interrupted(&self, device: &Device) -> Option<FormatRecord> {
         if self.ignored().contains(device.volume()) {
             return None;
@@ -194,7 +199,7 @@ impl FormatRecords {
                 let reason = error.source.to_string();
                 tracing::warn!(
                     volume = %device.volume(), %error, reason,
-                    "checking for an interrupted format of the volume failed"
+                    "failed to check for an interrupted format of the volume"
                 );
                 None
             }
@@ -222,10 +227,9 @@ impl FormatRecords {
         Ok(())
     }
 
-    /// Marks in the record that mkfs starts now. The record must still be the one of the permit or of this call,
-    /// because a raw publish of the volume removes it. Nothing is synced here, so that no time passes between the last
-    /// check of the disk and mkfs. A record is valid only until the next boot, and until then it need not be on the
-    /// disk.
+    /// Records that mkfs starts now. The record must still be the one of the permit or of this call, because a raw
+    /// publish of the volume removes it. Syncs nothing, so that no time passes between the last check of the disk and
+    /// mkfs: a record is valid only until the next boot, so it need not reach the disk.
     pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "mark", source };
@@ -234,7 +238,7 @@ impl FormatRecords {
         match self.read(&record.volume).await? {
             Some((kept, state)) if fits(&kept) && state == expected => {}
             _ => {
-                let gone = "it was removed or replaced meanwhile, for example by a raw publish of the volume";
+                let gone = "it was removed or replaced in the meantime, for example by a raw publish of the volume";
                 return Err(failed(io::Error::other(gone)));
             }
         }
@@ -249,7 +253,7 @@ impl FormatRecords {
     /// Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
     pub(crate) async fn forget_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
         match self.forget(volume).await {
-            // A directory that hangs or is unreadable must not keep a file system from its pods.
+            // A state directory that hangs or is unreadable must not prevent pods from using a file system.
             Err(error) if error.is_unknown() => {
                 self.ignore(volume, &error);
                 Ok(())
@@ -258,10 +262,10 @@ impl FormatRecords {
         }
     }
 
-    /// As [`FormatRecords::forget_if_known`], for a volume that leaves this node. Always returns, and a remaining
-    /// record permits nothing. This process ignores it, and so does each later one: a record is valid for one
-    /// attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before any other program can write to the
-    /// disk, [`FormatRecords::forget`] must succeed.
+    /// Removes the record of a volume that leaves this node, like [`FormatRecords::forget_if_known`], but always
+    /// succeeds. A record that remains permits nothing: this process ignores it, and so does each later process,
+    /// because a record is valid for one attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before
+    /// any other program can write to the disk, [`FormatRecords::forget`] must succeed.
     pub(crate) async fn abandon(&self, volume: &VolumeId) {
         if let Err(error) = self.forget(volume).await {
             self.ignore(volume, &error);
@@ -273,12 +277,12 @@ impl FormatRecords {
     pub(crate) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();
-        // If there is no record, a directory that rejects changes, or hangs with them, must not prevent anything.
+        // Without a record there is nothing to remove, so a read-only or hanging directory must not cause an error.
         let looked = bounded::reading("checking for", &path, move || exists(&at)).await;
         if looked.map_err(|source| RecordError { path: path.clone(), step: LOOKED_FOR, source })? {
             let at = path.clone();
-            // While this hangs, later reads of the path fail. So a late removal cannot delete the record of a later
-            // format, which reads its record before mkfs starts.
+            // While this removal hangs, later reads of the path fail. A late removal thus cannot delete the record of a
+            // later format, because that format reads its record before mkfs starts.
             let outcome = bounded::reading("removing", &path, move || match fs::remove_file(&at) {
                 Ok(()) => sync_directory(&at),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -314,8 +318,8 @@ fn exists(path: &Path) -> io::Result<bool> {
 }
 
 /// Removes the records that can never permit another format, because their disk belongs to an earlier boot or is no
-/// longer attached. Volumes that were detached by force, or whose node was rebooted, are never unstaged. Unreadable
-/// records stay.
+/// longer attached. Such records remain because volumes that were detached by force, or whose node was rebooted, are
+/// never unstaged. Keeps unreadable records.
 pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     let boot_id = fs::read_to_string(&config.boot_id)?;
     let mut records = Vec::new();
@@ -327,10 +331,10 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
             records.push((entry.path(), FormatRecord::parse(&text)));
         }
     }
-    // Read after the records, so a disk that appeared in between has no record here.
+    // Read after the records, so that a disk that appears in between has no record in the list.
     let mut present = Vec::new();
     for disk in fs::read_dir(config.sys.join("block"))? {
-        // A disk that disappears at this moment has no record worth keeping.
+        // A disk that disappears at this moment needs no record.
         let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
         present.extend(text.trim().parse::<u64>());
     }
@@ -403,7 +407,7 @@ mod tests {
             FormatRecord { volume: VolumeId::parse("vol-0abd").unwrap(), ..record() },
             FormatRecord { diskseq: Some(13), ..smaller },
             FormatRecord { partition: Some(1), ..record() },
-            // Smaller than when the format began, so not the same disk.
+            // Smaller than at the first format, so not the same disk.
             FormatRecord { bytes: 2 << 30, ..record() },
             FormatRecord { fs_type: FsType::Xfs, ..record() },
             FormatRecord { attach_time: Some("2026-11-21T17:32:00Z".to_owned()), ..record() },

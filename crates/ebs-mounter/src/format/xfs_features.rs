@@ -1,8 +1,8 @@
-//! All features of a new xfs by name, equal to the defaults of xfsprogs 6.12, without the features that the running
+//! Names all features of a new xfs. They equal the defaults of xfsprogs 6.12, minus the features that the running
 //! kernel lacks. For a feature that is not named, the installed mkfs.xfs would use its own default.
 //!
-//! Geometry (groups, stripes, size of the log) is not a feature: any kernel mounts it, and mkfs.xfs knows the machine
-//! better.
+//! The geometry (groups, stripes, size of the log) is not a feature: every kernel mounts any geometry, and mkfs.xfs
+//! knows the machine better.
 //!
 //! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
@@ -12,18 +12,19 @@ use tokio::sync::OnceCell;
 
 use crate::tools::{Call, Program, ToolError, Tools};
 
-/// The first kernels that know the newer features: bigtime and inode B-tree counters; large extent counters.
+/// The first kernels with the newer features: bigtime and inode B-tree counters here, large extent counters below.
 const BIGTIME_KERNEL: (u32, u32) = (5, 10);
 const LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
 /// The exit code of mkfs.xfs when it only parses its arguments.
 const USAGE: i32 = 1;
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A feature that not every mkfs.xfs knows, as its option. A version that does not know it does not make it.
+/// The flag and option of a feature that not every mkfs.xfs supports. A version without the option does not make the
+/// feature.
 pub(crate) type Feature = (&'static str, &'static str);
 
-/// The first six have long had only one value with checksums, and a later version may drop them. The others came with
-/// xfsprogs 6.10 and 6.13, and version 6.12 makes none of them.
+/// The first six have long had only one value on file systems with checksums, and a later version may drop the options.
+/// The others came with xfsprogs 6.10 and 6.13; version 6.12 enables none of them.
 const OPTIONAL: [Feature; 9] = [
     ("-i", "attr=2"),
     ("-i", "projid32bit=1"),
@@ -44,7 +45,7 @@ impl XfsFeatures {
         let query = || async {
             let mut known = Vec::new();
             for (flag, option) in OPTIONAL {
-                // Without a device it does nothing, but first reports unknown options.
+                // Without a device, mkfs.xfs only parses its options and reports unknown ones.
                 let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
                 let ended = tools.read(call, BOUND).await?;
                 if ended.code() != Some(USAGE) {
@@ -60,7 +61,7 @@ impl XfsFeatures {
     }
 }
 
-/// Returns the arguments, each flag once. `inode_size` is part of the inode options.
+/// Returns the arguments, with each flag once. `inode_size` joins the other inode options.
 pub(crate) fn args(kernel: (u32, u32), legacy: bool, inode_size: Option<&str>, known: &[Feature]) -> Vec<String> {
     let bit = |on: bool| u8::from(on);
     let reflink = bit(!legacy);
@@ -86,8 +87,8 @@ mod tests {
         args(kernel, legacy, None, known).join(" ")
     }
 
-    /// Features that a later mkfs.xfs may add are named as disabled. Options that the installed version does not know
-    /// are left out.
+    /// Features that a later mkfs.xfs may enable by default are disabled by name. Options that the installed version
+    /// does not support are left out.
     #[test]
     fn every_xfs_feature_that_mkfs_knows_is_named() {
         let lines = [

@@ -39,7 +39,7 @@ fn xfs_mount_error_is_not_replaced_by_an_ext4_retry() {
     in_mount_namespace(|| async {
         let disk = LoopDevice::new(&unused_volume_id(), 320 << 20).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        // An xfs superblock with an invalid checksum. The ext4 driver would return EINVAL.
+        // An xfs superblock with an invalid checksum. The ext4 driver would return EINVAL for it.
         disk.write_at(b"XFSB", 0).unwrap();
         let refused = mount_as(disk.path(), directory.path(), FsType::Xfs, &MountOptions::default()).unwrap_err();
         let as_xfs = os::mount(disk.path(), directory.path(), "xfs", &MountOptions::default()).unwrap_err();

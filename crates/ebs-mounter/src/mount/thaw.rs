@@ -1,8 +1,8 @@
-//! Thaws file systems that a program froze and did not thaw, for example a backup hook whose pod ended in between.
+//! Thaws file systems that a program froze and did not thaw, for example a backup hook whose pod ended too early.
 //!
-//! The kernel keeps a frozen file system alive without any mount, and keeps its disk claimed. The volume could never be
-//! detached, and the first write after the next mount would hang. Thawing loses nothing: data that was written before
-//! the freeze is on the disk, and the journal keeps later writes consistent.
+//! The kernel keeps a frozen file system in memory even without a mount, and keeps its disk claimed. So the volume
+//! could never be detached, and the first write after the next mount would hang. Thawing loses nothing: data that was
+//! written before the freeze is on the disk, and the journal keeps later writes consistent.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ pub(crate) async fn thaw_only_mount(entry: &MountEntry, at: &NodePath) -> bool {
     is_alone && thaw(at.as_path()).await
 }
 
-/// Thaws a file system that was frozen before it was mounted at `at`. If it is also mounted elsewhere it stays
-/// frozen: it is in use, and the program that froze it may still thaw it. Logs a failure.
+/// Thaws a file system that was frozen before it was mounted at `at`. If it has another mount, leaves it frozen: it is
+/// in use, and the program that froze it may still thaw it. Logs a failure.
 pub(crate) async fn thaw_new_mount(device: &Device, at: &NodePath) {
     let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
     if is_alone && thaw(at.as_path()).await {
         tracing::warn!(
             volume = %device.volume(), path = %at,
-            "file system was frozen when it was mounted, thawed it"
+            "thawed a file system that was already frozen when it was mounted"
         );
     }
 }
@@ -41,7 +41,7 @@ pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEn
     if thawed {
         tracing::warn!(
             path = %at.display(), device = %entry.device,
-            "file system was frozen, thawed it before its last unmount"
+            "thawed a frozen file system before its last unmount"
         );
     }
     thawed
@@ -52,7 +52,7 @@ async fn thaw(at: &Path) -> bool {
     match bounded::changing("thawing", at, move || os::thaw(&directory)).await {
         Ok(thawed) => thawed,
         Err(error) => {
-            tracing::warn!(path = %at.display(), %error, "checking whether the file system is frozen failed");
+            tracing::warn!(path = %at.display(), %error, "failed to check whether the file system is frozen");
             false
         }
     }

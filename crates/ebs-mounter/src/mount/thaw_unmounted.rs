@@ -1,4 +1,4 @@
-//! Frozen file systems that the kernel keeps alive without a mount.
+//! Thaws frozen file systems that the kernel keeps in memory without a mount.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::path::NodePath;
 
 use super::unmount::unmount_top;
 
-/// The sysfs directories of the kernel's drivers, each with the types of the file systems that it lists.
+/// The sysfs directories of the kernel's drivers, each with the types of the file systems that it contains.
 const DRIVERS: [(&str, &[FsType]); 2] =
     [("ext4", &[FsType::Ext4, FsType::Ext3, FsType::Ext2]), ("xfs", &[FsType::Xfs])];
 
@@ -41,8 +41,8 @@ pub(crate) async fn thaw_unmounted(
     Ok(thawed)
 }
 
-/// For a second mount, the kernel uses the living file system if it has this type and the requested access mode.
-/// Otherwise the mount fails, because the disk is claimed.
+/// Mounts a file system that the kernel keeps in memory, and thaws it. The kernel uses it for the mount if type and
+/// access mode match. Otherwise the mount fails, because the disk is claimed.
 async fn thaw_by_mount(
     config: &Arc<MounterConfig>,
     node: &Path,
@@ -56,7 +56,7 @@ async fn thaw_by_mount(
         if let Err(error) = bounded::changing("mounting", place.as_path(), mount).await {
             tracing::debug!(
                 device = %node.display(), %fs_type, ?words, %error,
-                "mounting the file system failed, it does not hold the disk"
+                "failed to mount the file system, so it does not hold the disk"
             );
             continue;
         }
@@ -69,8 +69,8 @@ async fn thaw_by_mount(
     Ok(false)
 }
 
-/// Returns the device nodes of a disk and its partitions with a file system in the kernel's memory, with its possible
-/// types.
+/// Returns the device nodes of a disk and its partitions that have a file system in the kernel's memory, each with the
+/// possible types.
 fn alive(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<(PathBuf, FsType)>> {
     let mut found = Vec::new();
     for part in parts_of(config, number)? {

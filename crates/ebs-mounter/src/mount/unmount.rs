@@ -14,7 +14,7 @@ use crate::path::NodePath;
 
 use super::thaw::thaw_before_last_unmount;
 
-/// How often the unmount of a busy mount is tried, and the pause between tries.
+/// How often to try to unmount a busy mount, and the pause between two tries.
 const BUSY_TRIES: u32 = 6;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -26,7 +26,7 @@ pub enum UnmountError {
     Busy { path: PathBuf },
     #[error("unmount {}", path.display())]
     Refused { path: PathBuf, source: io::Error },
-    #[error("unmount {}: another file system was mounted there meanwhile", path.display())]
+    #[error("unmount {}: another file system was mounted there in the meantime", path.display())]
     Changed { path: PathBuf },
     #[error("unmount {}: it is still mounted after {mounts} unmounts", path.display())]
     Endless { path: PathBuf, mounts: usize },
@@ -35,9 +35,9 @@ pub enum UnmountError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unmounted {
     pub mounts: usize,
-    /// How many of them had lost their device. Unflushed data is lost.
+    /// How many of those mounts had lost their device. Their unflushed data is lost.
     pub vanished: usize,
-    /// The file system was frozen, and it was thawed before its last unmount.
+    /// True if the file system was frozen and was thawed before its last unmount.
     pub thawed: bool,
 }
 

@@ -15,13 +15,14 @@ use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
-/// Time limit of the search for volumes, and then of each volume. A metrics scrape does not wait long.
+/// Time limit for the search for volumes, and again for the query of each volume, because a metrics scrape does not
+/// wait long.
 const WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub struct VolumeStatistics {
     pub read: Vec<(VolumeId, NvmeStatistics)>,
-    /// Errors of a volume, or of a device with an unknown volume.
+    /// Errors of volumes, or of devices whose volume is unknown.
     pub failed: Vec<StatisticsError>,
 }
 
@@ -51,7 +52,7 @@ impl Mounter {
             }
         }
         all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // If two disks report the same volume, neither is more credible.
+        // If two disks report the same volume, neither is more credible: keep any one.
         all.read.dedup_by(|(one, _), (other, _)| one == other);
         all
     }
@@ -67,8 +68,8 @@ async fn used_disks(
     bounded::reading_within(WITHIN, "searching for volumes in", &place, search).await
 }
 
-/// Reads the statistics of one volume, on another thread and under its own place. So mounts and unmounts of the volume
-/// do not wait for it, and it does not wait for them.
+/// Reads the statistics of one volume, on another thread and under a place of its own, so that mounts and unmounts of
+/// the volume do not wait for it, nor it for them.
 async fn statistics_of(
     config: Arc<MounterConfig>,
     disk: UsedDisk,

@@ -24,14 +24,15 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// The bits of access-time handling. They are one value and must be cleared before they are set.
+/// The bits of the access-time mode. They form one value, so they must be cleared before they are set.
 const ATIME_MASK: u64 = 0x70;
 
 /// Binds `source` to `target` with the attributes of the source's mount and the given ones.
 ///
-/// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. On older kernels, it is
-/// completed at a separate path below `temporary` and then bound to the target, and the kernel copies it with its
-/// attributes. So the target never has a mount without all attributes, whenever this process dies.
+/// With mount_setattr(2) (Linux 5.12), the mount gets all attributes before it is attached to the tree. On older
+/// kernels, it gets them at a separate path below `temporary` and is then bound to the target; the kernel copies a
+/// mount with its attributes. So a mount without all attributes never appears at the target, whenever this process
+/// dies.
 pub(crate) fn mount_bound(
     source: &Path,
     target: &Path,
@@ -44,8 +45,8 @@ pub(crate) fn mount_bound(
     }
 }
 
-/// Removes leftovers in the temporary of a process that was killed during a bind. They are only copies of mounts, so no
-/// data is lost.
+/// Removes what a process that was killed during a bind left in the temporary directory. These are only copies of
+/// mounts, so no data is lost.
 pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
     let places = match fs::read_dir(temporary) {
         Ok(places) => places,
@@ -59,7 +60,7 @@ pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
 }
 
 fn clear(place: &Path) -> io::Result<()> {
-    // Only a mount point can be unmounted, and one path may have several mounts.
+    // Unmounting fails for a path that is not a mount point, and one path may have several mounts.
     while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
     if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
@@ -68,7 +69,7 @@ fn atomically(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) ->
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let detached = rustix::mount::open_tree(CWD, source, flags)?;
     set_attributes(&detached, &mount_attr(attributes))?;
-    // The descriptor is the source, as the empty path indicates.
+    // The descriptor itself is the source, because the path is empty.
     rustix::mount::move_mount(&detached, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -91,7 +92,7 @@ fn mount_attr(attributes: &BTreeSet<Attribute>) -> MountAttr {
             }
             Attribute::NoDirAtime => attr.set |= 0x80,
             Attribute::NoSymFollow => attr.set |= 0x20_0000,
-            // Attributes of the file system, which a bind cannot change.
+            // These are attributes of the file system, which a bind cannot change.
             Attribute::Synchronous
             | Attribute::DirSync
             | Attribute::LazyTime
@@ -132,14 +133,14 @@ fn via_temporary_bind(
     target: &Path,
     attributes: &BTreeSet<Attribute>,
 ) -> io::Result<()> {
-    // A remount replaces all attributes, so the source's must be included.
+    // A remount replaces all attributes, so it must repeat the source's.
     let wanted = attributes.iter().fold(inherited(source)?, |flags, attribute| flags | super::flag(*attribute));
     let place = place_in(temporary, source)?;
     let bound = rustix::mount::mount_bind(source, &place)
         .and_then(|()| rustix::mount::mount_remount(&place, wanted | MountFlags::BIND, ""))
         .and_then(|()| rustix::mount::mount_bind(&place, target));
     if let Err(error) = clear(&place) {
-        tracing::warn!(place = %place.display(), %error, "removing a temporary mount failed");
+        tracing::warn!(place = %place.display(), %error, "failed to remove a temporary mount");
     }
     bound.map_err(io::Error::from)
 }
@@ -232,7 +233,7 @@ mod tests {
         entry.map_or_else(String::new, |fields| fields[5].clone())
     }
 
-    /// Runs a test with a directory that contains `source`, a tmpfs with `nodev`, and an empty `target`.
+    /// Runs a test in a directory that contains `source`, a tmpfs with `nodev`, and an empty `target`.
     fn with_places(test: impl FnOnce(&Path, &Path, &Path) + Send + 'static) {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
@@ -242,7 +243,7 @@ mod tests {
             fs::create_dir(&target).unwrap();
             rustix::mount::mount("none", &source, "tmpfs", MountFlags::NODEV, None).unwrap();
             test(&source, &target, &place.join("binding"));
-            // The namespace outlives the directory.
+            // Unmount everything here, because the namespace outlives the directory.
             clear_temporary_binds(&place.join("binding")).unwrap();
             for mounted in [&target, &source] {
                 while rustix::mount::unmount(mounted, UnmountFlags::empty()).is_ok() {}
@@ -257,7 +258,7 @@ mod tests {
             let words = words_at(target);
             assert!(words.starts_with("ro,") && words.contains("nodev"), "{words}");
             assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
-            // A file, as for a raw device.
+            // The source may be a file, as for a raw block volume.
             fs::write(source.join("file"), "x").unwrap();
             let file = target.with_file_name("file");
             fs::write(&file, "").unwrap();
@@ -273,7 +274,8 @@ mod tests {
             let missing = target.with_file_name("missing");
             via_temporary_bind(temporary, source, &missing, &BTreeSet::from([Attribute::ReadOnly])).unwrap_err();
             assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
-            // Killed before the remount, and killed before the end.
+            // Leftovers of a process that was killed before the remount, and of one that was killed before its last
+            // step.
             for place in ["1-0", "1-1"].map(|name| temporary.join(name)) {
                 fs::create_dir(&place).unwrap();
                 rustix::mount::mount_bind(source, &place).unwrap();
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn bind_with_rejected_attributes_leaves_no_mount() {
         with_places(|source, target, _| {
-            // No kernel accepts both at once.
+            // The kernel rejects both attributes together.
             let both = BTreeSet::from([Attribute::NoAtime, Attribute::StrictAtime]);
             assert!(atomically(source, target, &both).is_err());
             assert_eq!(words_at(target), "");

@@ -11,7 +11,7 @@ use crate::device_number::DeviceNumber;
 
 /// `_IOR(0x12, 114, size_t)`: the size of a block device in bytes.
 const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
-/// `_IO(0x12, 94)`: writes an `int` that is not 0 if the device is read-only.
+/// `_IO(0x12, 94)`: writes an `int`, which is not 0 if the device is read-only.
 const BLKROGET: Opcode = opcode::none(0x12, 94);
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`.
 const NVME_ADMIN: Opcode = opcode::read_write::<NvmeAdminCommand>(b'N', 0x41);
@@ -53,7 +53,7 @@ struct NvmeAdminCommand {
     result: u32,
 }
 
-/// Runs the command. The result is the controller's status, 0 for success.
+/// The ioctl that runs a command. Its result is the status of the controller; 0 is success.
 struct NvmeAdmin<'command>(&'command mut NvmeAdminCommand);
 
 // SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD, and the pointer is to its argument, which has the kernel's layout (72
@@ -76,23 +76,26 @@ unsafe impl Ioctl for NvmeAdmin<'_> {
     }
 }
 
-/// All responses that are requested here have this length.
+/// Length of every response that is requested here, in bytes.
 const ANSWER: usize = 4096;
 const ANSWER_BYTES: u32 = 4096;
 const TIMEOUT_MILLISECONDS: u32 = 5_000;
 
-/// Builds identify controller: admin command 6 with CNS 1. Bytes 4 to 23 of the response are the serial number.
+/// Builds the command "identify controller": admin command 6 with CNS 1. Bytes 4 to 23 of the response are the serial
+/// number.
 fn identify_controller() -> NvmeAdminCommand {
     NvmeAdminCommand { opcode: 6, dwords_10_15: [1, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Builds get log page: admin command 2 for page 0xD0. The length is counted in words of 4 bytes, minus one.
+/// Builds the command "get log page": admin command 2 for page 0xD0. The length field is the number of 4-byte words
+/// minus one.
 fn statistics_page() -> NvmeAdminCommand {
     let words = 0xD0 | ((ANSWER_BYTES / 4 - 1) << 16);
     NvmeAdminCommand { opcode: 2, namespace: 1, dwords_10_15: [words, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Sends a command to the controller of an open namespace. The command must change nothing and return 4096 bytes.
+/// Sends a command to the controller of an open namespace. The command must not change anything and must return 4096
+/// bytes.
 fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0_u8; ANSWER]);
     let mut command = NvmeAdminCommand {
@@ -116,7 +119,7 @@ pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
     Ok(serial_in(&*ask_controller(device, identify_controller())?))
 }
 
-/// Returns the serial number in the page that describes a controller, without padding.
+/// Returns the serial number in an identify-controller page, without padding.
 pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
     String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_request_counts_words_from_zero() {
+    fn statistics_request_encodes_its_word_count_minus_one() {
         let command = statistics_page();
         assert_eq!((command.opcode, command.namespace, command.dwords_10_15[0]), (2, 1, 0x03FF_00D0));
         assert_eq!(usize::try_from(ANSWER_BYTES).unwrap(), ANSWER);

@@ -7,9 +7,9 @@ use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use tokio::io::unix::AsyncFd;
 
-/// The kernel's own events. 2 would be the events that udev has processed.
+/// Netlink group of the events that the kernel sends. Group 2 would be the events that udev has processed.
 const OF_THE_KERNEL: u32 = 1;
-/// Buffer size in bytes, twice the kernel's limit of one event.
+/// Buffer size in bytes: twice the kernel's maximum for one event.
 const EVENT_BYTES: usize = 8192;
 const AT_ONCE: usize = 4096;
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 4096;
 pub(crate) struct DeviceEvents(AsyncFd<OwnedFd>);
 
 impl DeviceEvents {
-    /// Starts to receive events. Requires a tokio runtime with I/O.
+    /// Starts to receive events. Must run in a tokio runtime with I/O.
     pub(crate) fn listen() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(KOBJECT_UEVENT))?;
@@ -34,7 +34,7 @@ impl DeviceEvents {
             match ready.try_io(|socket| receive(socket.get_ref())) {
                 Ok(Ok(true)) => return Ok(()),
                 Ok(Err(error)) => return Err(error),
-                // An event of another device, or no event after all.
+                // Another device, or a spurious wakeup: keep waiting.
                 Ok(Ok(false)) | Err(_) => {}
             }
         }
@@ -52,8 +52,8 @@ impl DeviceEvents {
     }
 }
 
-/// Reads one event from the socket. Returns true if it is about a block device, or if events were lost that may have
-/// been.
+/// Reads one event from the socket. Returns true if it is about a block device, or if events were lost, because one of
+/// them may have been.
 fn receive(socket: impl AsFd) -> io::Result<bool> {
     let mut event = [0_u8; EVENT_BYTES];
     match recv(socket, &mut event[..], RecvFlags::DONTWAIT) {
@@ -63,7 +63,8 @@ fn receive(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// An event is a headline and `KEY=value` texts, each terminated by a zero byte.
+/// True for an event about a block device. An event is a headline followed by `KEY=value` strings, each terminated by a
+/// zero byte.
 fn is_of_a_block_device(event: &[u8]) -> bool {
     event.split(|byte| *byte == 0).any(|text| text == b"SUBSYSTEM=block")
 }

@@ -28,14 +28,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fithaw_has_the_kernels_number() {
+    fn fithaw_has_the_kernels_ioctl_number() {
         assert_eq!(FITHAW, 0xC004_5878);
     }
 
     #[test]
-    fn unfrozen_file_system_is_not_changed() {
+    fn thaw_of_an_unfrozen_file_system_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        // A file system that can never be frozen returns an error.
+        // A file system that does not support freezing returns an error.
         assert!(!thaw(directory.path()).unwrap_or(false));
     }
 }

@@ -1,14 +1,15 @@
-//! Checks options of a file system without a disk: fsopen(2) and fsconfig(2), Linux 5.2.
+//! Checks the options of a file system without a disk, with fsopen(2) and fsconfig(2) (Linux 5.2).
 //!
-//! mount(2) returns EINVAL for an invalid option and for a damaged disk alike. A file system context parses one option
-//! at a time and has a log that names an invalid option. It is dropped before it has a disk, so nothing is mounted.
+//! mount(2) returns EINVAL both for an invalid option and for a damaged disk. A file system context instead parses one
+//! option at a time and has a log that names an invalid option. The context is dropped before it gets a disk, so
+//! nothing is mounted.
 
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 
-/// An option that no file system has. A file system that accepts it does not parse options before the mount.
+/// An option that no file system has. A file system that accepts it parses its options only at the mount.
 const NO_OPTION: &str = "ebs-csi-no-such-option";
 const MAX_VALUE: usize = 255;
 
@@ -18,13 +19,14 @@ pub(crate) enum OptionsCheck {
         option: String,
         reason: Option<String>,
     },
-    /// The file system knows all options. Only the mount shows whether they fit together and to the disk.
+    /// The file system supports each option. Only the mount shows whether they are compatible with each other and with
+    /// the disk.
     Accepted,
-    /// The kernel is older than Linux 5.2, or this file system does not use contexts yet.
+    /// The kernel is older than Linux 5.2, or this file system does not support contexts yet.
     Unknown,
 }
 
-/// Checks options of a file system in order, and returns the first that is rejected.
+/// Checks the options of a file system in order, and returns the first one that it rejects.
 pub(crate) fn check_options<'a>(fs_type: &str, options: impl IntoIterator<Item = &'a str>) -> OptionsCheck {
     let Ok(context) = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) else { return OptionsCheck::Unknown };
     if set(&context, NO_OPTION).is_ok() {
@@ -34,7 +36,7 @@ pub(crate) fn check_options<'a>(fs_type: &str, options: impl IntoIterator<Item =
     for option in options {
         match set(&context, option) {
             Ok(()) => drop(drain(&context)),
-            // Errors with another cause than the option.
+            // The option is not the cause of these errors.
             Err(Errno::NOMEM | Errno::INTR | Errno::PERM) => return OptionsCheck::Unknown,
             Err(_) => return OptionsCheck::Rejected { option: option.to_owned(), reason: drain(&context) },
         }
@@ -53,7 +55,7 @@ fn set(context: &OwnedFd, option: &str) -> Result<(), Errno> {
 fn drain(context: &OwnedFd) -> Option<String> {
     let mut last = None;
     let mut line = [0; 512];
-    // A context has room for eight lines. Reading an empty log is an error.
+    // The log of a context holds eight lines, and reading it fails once it is empty.
     while let Ok(length) = rustix::io::read(context, &mut line[..]) {
         if length == 0 {
             break;

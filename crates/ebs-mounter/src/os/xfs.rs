@@ -1,4 +1,4 @@
-//! XFS: the kernel's data about a mounted file system.
+//! XFS: the data that the kernel reports about a mounted file system.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 #[repr(C)]
 struct Geometry {
     block_bytes: u32,
-    /// Unused sizes and counts, up to the blocks of the data section.
+    /// Sizes and counts before the number of data blocks; not used here.
     sizes: [u32; 7],
     data_blocks: u64,
     realtime_and_log: [u64; 3],
@@ -21,8 +21,8 @@ struct Geometry {
 /// `_IOR('X', 100, struct xfs_fsop_geom_v1)`.
 const FSGEOMETRY_V1: Opcode = opcode::read::<Geometry>(b'X', 100);
 
-/// Returns the size in bytes of the data section of the XFS that is mounted at a path. statfs(2) would return the limit
-/// of a project quota if the directory has one, and it excludes the log.
+/// Returns the size in bytes of the data section of the XFS that is mounted at a path. statfs(2) would exclude the log,
+/// and would return the limit of a project quota if the directory has one.
 pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
     let directory = File::open(at)?;
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY_V1, for which the kernel writes one `Geometry` (112 bytes, checked by a

@@ -1,4 +1,4 @@
-//! The proof that a device is blank: all bytes are zero in the first and the last 16 MiB, at the places of file
+//! The proof that a device is blank. All bytes are zero in the first and the last 16 MiB, at the places of file
 //! systems' backup superblocks, and in one page of each of 1,024 equal stretches (`places`).
 //!
 //! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
@@ -13,11 +13,11 @@ const MIB: u64 = 1024 * 1024;
 /// Bytes that are read at each end. Most file systems, volume managers and encryption formats store their headers
 /// there.
 pub(super) const END: u64 = 16 * MIB;
-/// Bytes that are read at each end in the second check, right before mkfs.
+/// Bytes that the second check, right before mkfs, reads at each end.
 const END_AGAIN: u64 = MIB;
-/// Size of one read in bytes. A device that counts requests counts it as one.
+/// Size of one read in bytes. A device that limits the number of requests counts it as one.
 const CHUNK: usize = 256 * 1024;
-/// A device up to this size in bytes is read completely.
+/// A device up to this size in bytes is read in full.
 const SMALL: u64 = 2 * END;
 
 /// Proof that a device was read and found blank. Only the probe creates it, and a format requires it.
@@ -70,7 +70,7 @@ fn ends(area: &Area<'_>, length: u64) -> io::Result<Option<u64>> {
 }
 
 fn first_data(area: &Area<'_>, from: u64, to: u64) -> io::Result<Option<u64>> {
-    /// Whole pages are compared, because a loop over bytes takes seconds for tens of MiB in a debug build.
+    /// Compares whole pages: in a debug build, a loop over single bytes takes seconds for tens of MiB.
     static ZEROS: [u8; 4096] = [0; 4096];
     let mut at = from;
     while at < to {

@@ -1,4 +1,4 @@
-//! The second opinion: `blkid -p`, which knows a hundred more signatures.
+//! The second opinion: `blkid -p`, which recognises a hundred more signatures.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,14 +9,14 @@ use crate::fs_type::FsType;
 use crate::tools::{Call, Finished, Program, ToolError, Tools};
 
 const BOUND: Duration = Duration::from_secs(60);
-/// blkid's exit code if it recognises nothing. It also exits with this code after it failed to open or read the device,
-/// but then it prints an error, and this is not an opinion.
+/// blkid's exit code if it recognises nothing. After it failed to open or read the device, it exits with the same code
+/// but prints an error; then it has no opinion.
 const NOTHING: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Opinion {
-    /// A file system, RAID member, encryption …
+    /// Type of a file system, RAID member, encryption …
     kind: Option<String>,
     table: Option<String>,
 }
@@ -46,7 +46,7 @@ fn parse(ended: Finished) -> Result<Opinion, ToolError> {
     opinion(ended.code(), &ended.output).ok_or_else(|| ended.into_error())
 }
 
-/// Interprets the exit code and the output. Returns `None` if they are not an opinion.
+/// Interprets exit code and output. Returns `None` if they express no opinion.
 fn opinion(code: Option<i32>, output: &str) -> Option<Opinion> {
     match code? {
         NOTHING if output.is_empty() => Some(Opinion::default()),
@@ -56,7 +56,7 @@ fn opinion(code: Option<i32>, output: &str) -> Option<Opinion> {
     }
 }
 
-/// Parses `KEY=VALUE` lines. Returns `None` for any other line.
+/// Parses `KEY=VALUE` lines. Returns `None` if there is any other line.
 fn parse_export(output: &str) -> Option<Opinion> {
     let mut opinion = Opinion::default();
     for line in output.lines().filter(|line| !line.is_empty()) {
@@ -71,7 +71,7 @@ fn parse_export(output: &str) -> Option<Opinion> {
     Some(opinion)
 }
 
-/// Combines both opinions. On disagreement, `Err` describes the two.
+/// Combines both opinions. If they disagree, `Err` describes the two.
 pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (String, String)> {
     let nothing = *second == Opinion::default();
     let as_ours = |fs: FsType| {
@@ -81,7 +81,7 @@ pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (St
     let agrees = match &own {
         Contents::Blank(_) => nothing,
         Contents::Filesystem(superblock) => as_ours(superblock.fs_type()) || (nothing && !superblock.is_complete()),
-        // Such a disk is rejected anyway, and blkid may know a name for the data.
+        // The driver rejects such a disk anyway, and blkid may have a name for the data.
         Contents::Data { offset } if !nothing => {
             return Ok(Contents::Foreign { what: second.words(), offset: *offset });
         }

@@ -3,7 +3,7 @@
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 const IEEE: u32 = 0xedb8_8320;
 
-/// Continues a checksum over more bytes. Neither end is inverted.
+/// Continues a checksum over more bytes. Inverts neither the seed nor the result.
 pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     remainder(CASTAGNOLI, seed, bytes)
 }

@@ -13,18 +13,19 @@ pub(crate) const OFFSET: u64 = 1024;
 const LENGTH: usize = 1024;
 const MAGIC: u16 = 0xef53;
 
-/// The incompatible and read-only compatible features of ext2: file types and meta block groups; sparse superblocks,
-/// large files and tree directories.
+/// The incompatible features of ext2 (file types, meta block groups) here, and the read-only compatible ones (sparse
+/// superblocks, large files, tree directories) below.
 const EXT2_INCOMPAT: u32 = 0x2 | 0x10;
 const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
-/// Features that ext3 adds: a journal to replay.
+/// The features that ext3 adds: a journal to replay (incompatible), and a journal (compatible).
 const RECOVER: u32 = 0x4;
 const HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
-/// Offset of the flag for a copy of the journal's block list, its value, and the offset of the copy.
+/// Offset of the flag for a copy of the journal's block list in the superblock, value of the flag, and offset of the
+/// copy.
 const JOURNAL_BACKUP_TYPE: usize = 0xfd;
 const BACKUP_OF_BLOCKS: u8 = 1;
 const JOURNAL_BACKUP: usize = 0x10c;
@@ -51,7 +52,7 @@ pub struct ExtSuperblock {
 }
 
 impl ExtSuperblock {
-    /// Returns ext2, ext3 or ext4 by the features in use, with the same rules as blkid and the kernel.
+    /// Returns ext2, ext3 or ext4 according to the features in use, with the same rules as blkid and the kernel.
     pub fn fs_type(&self) -> FsType {
         let journal = self.compat & HAS_JOURNAL != 0;
         let fits = |incompat: u32| self.incompat & !incompat == 0 && self.ro_compat & !EXT2_RO_COMPAT == 0;
@@ -64,8 +65,8 @@ impl ExtSuperblock {
         }
     }
 
-    /// True if checksum and fields are valid, so the file system is complete. mke2fs writes the primary superblock
-    /// last.
+    /// True if checksum and fields are valid. Then the file system is complete, because mke2fs writes the primary
+    /// superblock last.
     pub fn is_complete(&self) -> bool {
         self.checksum_is_valid
             && self.blocks > 0
@@ -96,8 +97,8 @@ impl ExtSuperblock {
         self.blocks
     }
 
-    /// Returns the offset of the journal's superblock in bytes. `None` without a journal, or if the superblock has no
-    /// copy of its block list.
+    /// Returns the offset of the journal's superblock in bytes. `None` if there is no journal, or if the superblock has
+    /// no copy of its block list.
     pub(super) fn journal_offset(&self) -> Option<u64> {
         self.journal_block?.checked_mul(self.block_size())
     }
@@ -106,14 +107,14 @@ impl ExtSuperblock {
         self.state & STATE_ERRORS != 0
     }
 
-    /// True if resize2fs may have been interrupted. It marks the superblock as the kernel does after an error, but
-    /// counts no error.
+    /// True if resize2fs may have been interrupted. It marks the superblock like the kernel does after an error, but
+    /// without an error count.
     pub fn may_be_half_grown(&self) -> bool {
         self.has_error_state() && self.counted_errors == 0
     }
 
-    /// True if the file system must be checked before the mount: the kernel has seen errors in it, or it has no journal
-    /// and was not unmounted cleanly.
+    /// True if the file system must be checked before it is mounted: the kernel recorded errors in it, or it has no
+    /// journal and was not unmounted cleanly.
     pub fn needs_check(&self) -> bool {
         let journal = self.compat & HAS_JOURNAL != 0;
         self.has_error_state() || (!journal && self.state & STATE_VALID == 0)
@@ -124,7 +125,7 @@ pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<ExtSuperblock>> {
     Ok(area.read_within(OFFSET, LENGTH)?.and_then(|bytes| parse(&bytes)))
 }
 
-/// Parses the 1,024 bytes of a superblock, if its magic number is present.
+/// Parses the 1,024 bytes of a superblock. Returns `None` without its magic number.
 pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     if bytes.len() < LENGTH || le16(bytes, 0x38) != MAGIC {
         return None;
@@ -149,7 +150,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     })
 }
 
-/// Returns the first block of the journal from the copy of its inode's block list, which is an extent tree or plain
+/// Returns the first block of the journal. Reads it from the copy of the block list, which is an extent tree or plain
 /// block numbers.
 fn journal_block(superblock: &[u8]) -> Option<u64> {
     if superblock[JOURNAL_BACKUP_TYPE] != BACKUP_OF_BLOCKS {
@@ -169,7 +170,7 @@ fn journal_block(superblock: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns a complete superblock of 1,000 blocks with changes: offset, number of bytes, value.
+    /// Returns a complete superblock of 1,000 blocks with changes, each given by offset, number of bytes and value.
     fn with(changes: &[(usize, usize, u64)]) -> ExtSuperblock {
         let mut bytes = [0; LENGTH];
         let whole = [(0x0, 4, 500), (0x4, 4, 1000), (0x20, 4, 8192), (0x38, 2, 0xef53), (0x3a, 2, 1)];
@@ -186,7 +187,7 @@ mod tests {
         for (at, length, number) in [(0x0, 4, 0), (0x4, 4, 0), (0x20, 4, 0), (0x18, 4, 7), (0x60, 4, 8)] {
             assert!(!with(&[(at, length, number)]).is_complete(), "{at:#x} is {number}");
         }
-        // The superblock has a checksum feature, and its checksum is wrong.
+        // Sets the checksum feature, for which the checksum is wrong.
         assert!(!with(&[(0x64, 4, 0x400)]).is_complete());
         assert_eq!(parse(&[0; LENGTH]), None);
         let mut short = [0; LENGTH - 1];
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_with_errors_or_without_unmount_needs_a_check() {
+    fn ext_with_errors_or_unclean_without_journal_needs_a_check() {
         let journal = (0x5c, 4, 4);
         let state = |state| (0x3a, 2, state);
         assert!(!with(&[state(1)]).needs_check());
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_size_uses_high_half_of_blocks_only_with_64bit() {
+    fn ext_block_count_uses_its_high_half_only_with_64bit() {
         assert_eq!((with(&[]).block_size(), with(&[]).bytes()), (1024, 1_024_000));
         assert_eq!(with(&[(0x18, 4, 2)]).bytes(), 4_096_000);
         assert_eq!(with(&[(0x150, 4, 1)]).bytes(), 1_024_000);

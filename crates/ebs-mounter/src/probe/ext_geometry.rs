@@ -1,4 +1,4 @@
-//! Computes how large an ext file system can become on a device, as the kernel and resize2fs do.
+//! Computes how large an ext file system can become on a device, like the kernel and resize2fs do.
 
 use super::reach::{GrowthLimit, Reach};
 use super::read::{le16, le32};
@@ -7,9 +7,10 @@ const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const SMALL_DESCRIPTOR: u64 = 32;
 const FIRST_INODE: u64 = 128;
-/// Blocks for files that resize2fs requires in the last group, in addition to the group's own tables.
+/// Free blocks that resize2fs requires in the last group, in addition to the group's own tables.
 const LEAST_FREE: u64 = 50;
-/// The tools round a size down to pages of at most 64 KiB. A smaller difference does not count as growth.
+/// The tools round a size down to pages of at most 64 KiB. So a difference below this number of bytes does not count as
+/// growth.
 const LEAST_GROWTH: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Parses the 1,024 bytes of a superblock. Replaces impossible numbers by the nearest possible ones.
+    /// Parses the 1,024 bytes of a superblock. Replaces impossible numbers with the nearest possible ones.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let log_block = le32(bytes, 0x18).min(6);
         let has_64bit = le32(bytes, 0x60) & INCOMPAT_64BIT != 0;
@@ -69,7 +70,7 @@ impl Geometry {
     fn most_blocks(&self) -> (u64, GrowthLimit) {
         let groups = |count: u64| self.first_block.saturating_add(count.saturating_mul(self.group_blocks));
         let numbers = if self.has_64bit { u64::MAX } else { u64::from(u32::MAX) };
-        // The kernel compares in the same way (`ext4_resize_fs`). resize2fs gives up at most one group for it.
+        // The kernel compares in the same way (`ext4_resize_fs`). resize2fs loses at most one group by it.
         let inodes = groups(u64::from(u32::MAX) / self.group_inodes);
         let descriptor_blocks = self.group_blocks.saturating_sub(self.first_block);
         let descriptors = groups(descriptor_blocks.saturating_mul(self.block_bytes / self.descriptor_bytes));
@@ -81,16 +82,16 @@ impl Geometry {
         limits.into_iter().min_by_key(|(most, _)| *most).unwrap_or((numbers, GrowthLimit::BlockNumbers))
     }
 
-    /// Leaves out a last group that has no room for its own tables. resize2fs requires 50 more blocks, and the kernel
-    /// one cluster. The last group is assumed to have a copy of the superblock and the descriptors, which in fact
-    /// depends on its number.
+    /// Omits a last group that has no room for its own tables. resize2fs requires 50 more blocks, and the kernel one
+    /// cluster. Assumes that the last group has a copy of the superblock and the descriptors, which in fact depends on
+    /// its number.
     fn without_a_small_last_group(&self, blocks: u64) -> u64 {
         let in_groups = blocks.saturating_sub(self.first_block);
         let rest = in_groups % self.group_blocks;
         if rest != 0 && rest < self.least_last_group(in_groups) { blocks - rest } else { blocks }
     }
 
-    /// Returns the minimum number of blocks of a last group, if all groups together have `in_groups` blocks.
+    /// Returns the minimum size in blocks of a last group, if all groups together have `in_groups` blocks.
     fn least_last_group(&self, in_groups: u64) -> u64 {
         let groups = in_groups.div_ceil(self.group_blocks);
         let bitmaps = 2;
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn file_system_reaches_the_end_of_a_device_of_whole_groups() {
+    fn file_system_fills_a_device_of_whole_block_groups() {
         for device in [GIB, 10 * GIB, 16 * TIB, 63 * TIB] {
             let reach = usual().reach(device);
             assert_eq!((reach.bytes, reach.blocks, reach.limit), (device, None, None), "{device}");
@@ -144,16 +145,16 @@ mod tests {
         let least = 512 + 2 + 1 + 1024 + 1 + 50;
         assert_eq!(usual().reach(GIB + (least - 1) * 4 * KIB).bytes, GIB);
         assert_eq!(usual().reach(GIB + least * 4 * KIB).bytes, GIB + least * 4 * KIB);
-        // If the first block is not 0, the groups begin there.
+        // The groups begin at the first block, even if that is not block 0.
         let shifted = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, ..usual() };
         assert_eq!(shifted.reach(GIB).bytes, GIB);
         assert_eq!(shifted.reach(GIB + KIB).bytes, GIB + KIB);
         assert_eq!(shifted.reach(GIB + 2 * KIB).bytes, GIB + KIB);
     }
 
-    /// With clusters of 1 MiB a group is 32 GiB, and the last one is left out only if it has just a few MiB.
+    /// With clusters of 1 MiB a group is 32 GiB. The last one is omitted only if it has just a few MiB.
     #[test]
-    fn large_last_group_may_be_incomplete() {
+    fn incomplete_last_group_is_used_if_its_tables_fit() {
         let clusters =
             Geometry { cluster_blocks: 256, group_blocks: 32_768 * 256, reserved_descriptor_blocks: 0, ..usual() };
         assert_eq!(clusters.reach(17 * GIB).bytes, 17 * GIB);
@@ -170,16 +171,16 @@ mod tests {
         assert_eq!((reach.bytes, reach.blocks), (most * 4 * KIB, Some(most)));
         assert_eq!(reach.limit, Some(GrowthLimit::BlockNumbers));
         assert_eq!(usual().reach(17 * TIB).limit, None);
-        // One block less than 16 TiB does not count as a limit.
+        // A loss of one block out of 16 TiB does not count as a limit.
         let whole = without_64bit().reach(16 * TIB);
         assert_eq!((whole.bytes, whole.blocks, whole.limit), (most * 4 * KIB, Some(most), None));
         let below = without_64bit().reach(16 * TIB - 4 * KIB);
         assert_eq!((below.bytes, below.blocks, below.limit), (most * 4 * KIB, None, None));
     }
 
-    /// On the largest EC2 volume, 2^32 - 1 inodes are not enough for the last group of 8,192 inodes.
+    /// On the largest EC2 volume, the last group of 8,192 inodes would exceed 2^32 - 1 inodes.
     #[test]
-    fn inode_limit_ends_a_file_system_before_64_tib() {
+    fn inode_limit_keeps_a_file_system_below_64_tib() {
         let reach = usual().reach(64 * TIB);
         assert_eq!((reach.bytes, reach.blocks), (64 * TIB - 128 * MIB, Some(524_287 * 32_768)));
         assert_eq!(reach.limit, None, "one group less than the device is the maximum");
@@ -191,7 +192,7 @@ mod tests {
 
     /// With blocks of 1 KiB, 8,191 blocks of 16 descriptors each describe less than 1 TiB.
     #[test]
-    fn descriptor_limit_ends_a_file_system_of_small_blocks() {
+    fn descriptor_limit_applies_to_file_systems_of_small_blocks() {
         let small = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, group_inodes: 2048, ..usual() };
         let reach = small.reach(2 * TIB);
         assert_eq!((reach.bytes, reach.limit), ((1 + 8191 * 16 * 8192) * KIB, Some(GrowthLimit::Descriptors)));
@@ -229,7 +230,7 @@ mod tests {
             ..usual()
         };
         assert_eq!(Geometry::parse(&bytes), wanted);
-        // Without the features, and in the first revision, the same bytes have another meaning.
+        // In the first revision, or without the features, these bytes have another meaning.
         for at in [0x4c, 0x60, 0x64] {
             bytes[at..at + 4].copy_from_slice(&[0; 4]);
         }

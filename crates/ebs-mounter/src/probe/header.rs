@@ -1,7 +1,8 @@
-//! Decides whether a signature belongs to a real header or is only file data. On a disk without a file system of ours
-//! any signature counts. If there is also a complete superblock, the same place may contain file data or leftovers of a
-//! previous use of the disk. There a signature counts only if the header around it is consistent (as for blkid): with
-//! its own position, its checksum or its fields.
+//! Decides whether a signature belongs to a real header or is only file data.
+//!
+//! On a disk without a file system of ours, every signature counts. Next to a complete superblock, the bytes of a
+//! signature may be file data or leftovers of a previous use of the disk. There a signature counts only if the header
+//! around it is consistent, as for blkid: if its own position, its checksum or its fields are right.
 
 use std::io;
 
@@ -11,11 +12,11 @@ use super::signatures::FoundSignature;
 
 const SECTOR: u64 = 512;
 const GPT_HEADER: usize = 92;
-/// Minimum number of uberblocks of a pool that was ever used. blkid requires the same number.
+/// Minimum number of uberblocks in a pool that was ever used. blkid requires the same number.
 const ZFS_UBERBLOCKS: usize = 4;
 const ZFS_UBERBLOCK: usize = 1024;
 
-/// True if the header around a signature is consistent, or if its kind has nothing to compare.
+/// True if the header around a signature is consistent, or if its kind has nothing to check.
 pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<bool> {
     let at = sign.offset;
     Ok(match sign.what {
@@ -44,7 +45,7 @@ pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<boo
         "a DOS partition table" => within(area, 0, 512)?.is_some_and(|sector| is_dos(&sector)),
         "a ZFS pool member" => {
             let magic = within(area, at, 8)?;
-            // From the first uberblock that was found to the end of the label's array.
+            // Check from the first uberblock that was found to the end of the label's array.
             let left = 128 * ZFS_UBERBLOCK - usize::try_from(at % (128 * 1024)).map_err(io::Error::other)?;
             let blocks = within(area, at, left)?.unwrap_or_default();
             let same = blocks.chunks(ZFS_UBERBLOCK).filter(|block| magic.as_ref().is_some_and(|m| block[..8] == m[..]));
@@ -58,7 +59,7 @@ fn within(area: &Area<'_>, offset: u64, length: usize) -> io::Result<Option<Vec<
     area.read_within(offset, length)
 }
 
-/// Checks the header's own position, in sectors of either size, and its checksum.
+/// Checks the header's own position, for both sector sizes, and its checksum.
 fn is_gpt(header: &[u8], at: u64) -> bool {
     let place = le64(header, 24);
     let mut counted = header[..GPT_HEADER].to_vec();
@@ -87,7 +88,7 @@ fn has_sector_size(sector: &[u8]) -> bool {
     matches!(le16(sector, 11), 512 | 1024 | 2048 | 4096) && sector[13].is_power_of_two()
 }
 
-/// Checks four entries whose first byte is 0 or 0x80. At least one must have a type, a start and a length.
+/// Checks that the first byte of all four entries is 0 or 0x80, and that an entry has a type, a start and a length.
 fn is_dos(sector: &[u8]) -> bool {
     let mut entries = sector[446..510].chunks(16);
     let is_entry = |entry: &[u8]| entry[4] != 0 && le32(entry, 8) != 0 && le32(entry, 12) != 0;
@@ -134,7 +135,7 @@ mod tests {
         blocks
     }
 
-    /// For each header: kind, offset, bytes, and the offsets of the bytes that make it valid.
+    /// Returns for each header its kind, offset, bytes, and the offsets of the bytes that make it valid.
     fn headers() -> Vec<(&'static str, u64, Vec<u8>, Vec<usize>)> {
         let entry = [0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
         let boot = |name: &[u8], at| sector(&[(at, name), (11, &512_u16.to_le_bytes()), (13, &[8])]);
@@ -201,7 +202,7 @@ mod tests {
     fn inconsistent_header_or_partition_is_ignored() {
         let valid = |what, offset, bytes| is_valid_in(vec![(offset, bytes)], what, offset);
         assert!(valid("a GPT partition table", 512, gpt(512)));
-        // On a disk with sectors of 4 KiB, the header is in the second sector.
+        // With sectors of 4 KiB, the header is in the second sector.
         assert!(valid("a GPT partition table", 4096, gpt(512)));
         assert!(!valid("a GPT partition table", 512, gpt(1024)));
         let dos = |entry: [u8; 16]| {
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_and_bcache_are_checked_and_kinds_without_fields_count() {
+    fn swap_and_bcache_headers_are_checked_and_others_count() {
         let valid = |what, offset, bytes| is_valid_in(bytes, what, offset);
         let swap = |version: u8, pages: u8| vec![(1024, vec![version, 0, 0, 0, pages, 0, 0, 0])];
         assert!(valid("swap space", 4086, swap(1, 9)));

@@ -1,8 +1,8 @@
-//! Reads the error that the journal of an ext file system has recorded.
+//! Reads the error that the journal of an ext file system records.
 //!
 //! When the kernel aborts a journal, it writes an error number into the journal's own superblock. It marks the
-//! superblock of the file system only later, if that is still writable, and at the latest at the next mount. e2fsck
-//! reads the number too.
+//! superblock of the file system later, if that is still writable, and at the latest at the next mount. e2fsck reads
+//! the number too.
 
 use std::io;
 
@@ -13,8 +13,8 @@ const LENGTH: usize = 0x24;
 const MAGIC: u32 = 0xc03b_3998;
 const SUPERBLOCKS: [u32; 2] = [3, 4];
 
-/// True if the journal has recorded an error. False also if the position of the journal is unknown; then the error
-/// appears at the mount.
+/// True if the journal records an error. False if the position of the journal is unknown; then the mount reveals the
+/// error.
 pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
     let Some(at) = superblock.journal_offset() else { return Ok(false) };
     let Some(bytes) = area.read_within(at, LENGTH)? else { return Ok(false) };
@@ -29,7 +29,8 @@ mod tests {
 
     const BLOCK: u64 = 700;
 
-    /// Returns whether an error is found in a journal superblock with these big-endian numbers (offset and value).
+    /// Returns whether the driver finds an error in a journal superblock with these big-endian numbers, each given by
+    /// offset and value.
     fn error_in(numbers: &[(usize, u32)]) -> bool {
         let mut superblock = vec![0; 1024];
         superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn error_is_found_in_a_journal_and_nowhere_else() {
+    fn error_is_found_only_in_a_journal_superblock() {
         let eio = (0x20, (-5_i32).cast_unsigned());
         for version in SUPERBLOCKS {
             assert!(error_in(&[(0, MAGIC), (4, version), eio]));

@@ -1,5 +1,5 @@
-//! Computes the odds that the proof overlooks data, from the places that it reads, and writes them into the
-//! documentation. Set `EBS_WRITE_DOCS=1` in the environment of the test to write them.
+//! Computes the odds that the blank proof overlooks data, from the places that it reads. With `EBS_WRITE_DOCS=1` in its
+//! environment, the test writes them into the documentation.
 
 use ebs_testkit::doc_table;
 
@@ -21,7 +21,7 @@ const PIECES: [(u64, &str); 7] = [
     (4 * GIB, "4 GiB"),
     (16 * GIB, "16 GiB"),
 ];
-/// One in so many pages contains data.
+/// One in this many pages contains data.
 const SHARES: [u32; 4] = [1_000_000, 100_000, 10_000, 1_000];
 
 /// Returns the ranges of a disk that the proof reads, in order and without overlaps.
@@ -40,7 +40,7 @@ fn read(size: u64) -> Vec<(u64, u64)> {
     merged
 }
 
-/// Returns the share of all page-aligned positions at which a piece of data is completely overlooked.
+/// Returns the probability that the proof overlooks a whole piece of data at a random page-aligned position.
 fn overlooked(size: u64, piece: u64) -> f64 {
     let read = read(size);
     let gaps = read.windows(2).map(|pair| pair[1].0 - pair[0].1);
@@ -48,7 +48,7 @@ fn overlooked(size: u64, piece: u64) -> f64 {
     ratio(begins, size / PAGE - piece / PAGE + 1)
 }
 
-/// Returns the odds that no page with data is read, if one in `one_of` pages contains data at random.
+/// Returns the probability that the proof reads no page with data, if a random one in `one_of` pages contains data.
 fn overlooked_when_spread(size: u64, one_of: u32) -> f64 {
     let pages: u64 = read(size).iter().map(|(from, to)| (to - from) / PAGE).sum();
     let pages = u32::try_from(pages).expect("not so many pages");
@@ -114,7 +114,7 @@ fn documentation_has_the_computed_odds() {
     doc_table::check("docs/differences.md", &[("odds", of_one_piece())]);
 }
 
-/// A shorter piece may fall between two places that are read.
+/// A shorter piece may lie between two places that the proof reads.
 #[test]
 fn data_longer_than_any_gap_is_never_overlooked() {
     for (size, _) in DISKS {
@@ -123,6 +123,6 @@ fn data_longer_than_any_gap_is_never_overlooked() {
         assert!(overlooked(size, largest) > 0.0 && overlooked(size, largest + PAGE) <= 0.0, "{size}");
         assert!(largest <= size / 512, "{size}: {largest}");
     }
-    // A page of a disk whose pages are nearly all read.
+    // A single page, on a disk of which the proof reads nearly all pages.
     assert!(overlooked(40 * MIB, PAGE) < 0.2);
 }

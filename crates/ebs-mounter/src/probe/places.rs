@@ -1,7 +1,7 @@
-//! The positions of backup superblocks of a file system on the whole device, and the sampled pages.
+//! The positions of a file system's backup superblocks on the whole device, and the sampled pages.
 //!
-//! Wiping the first MiB removes the primary superblock, and then only the backups distinguish a wiped file system from
-//! a blank disk. One backup is enough, so if a geometry has many, only some are read. Reading all would take tens of
+//! Wiping the first MiB removes the primary superblock, so that only the backups distinguish a wiped file system from a
+//! blank disk. One backup is enough: if a geometry has many, the proof reads only some. Reading all would take tens of
 //! thousands of reads, an hour on a cold disk.
 
 use std::collections::BTreeSet;
@@ -13,37 +13,37 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 const TIB: u64 = 1024 * GIB;
-/// Bytes that are read at a position, unless its range is known exactly.
+/// Bytes to read at a position whose range is not known exactly.
 pub(super) const PAGE: u64 = 4096;
 pub(super) const STRETCHES: u64 = 1024;
 
-/// Bytes of the smallest ext group: as many blocks of 1 KiB as one such block has bits. With larger blocks, and with
-/// clusters (bigalloc), a group is a power of two times larger.
+/// Bytes in the smallest ext group: as many blocks of 1 KiB as such a block has bits. With larger blocks or with
+/// clusters (bigalloc), a group is larger by a power of two.
 const EXT_GROUP: u64 = 8 * KIB * KIB;
-/// With blocks of 8 KiB and more, a group has 65,528 blocks times a power of two (8 fewer than 65,536).
+/// With blocks of 8 KiB and more, the size of a group is a power of two times 65,528 blocks (8 fewer than 65,536).
 const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
-/// mkfs.xfs makes no smaller group, and no group of the maximum or more.
+/// mkfs.xfs makes only groups of at least the minimum and below the maximum.
 const XFS_MIN_GROUP: u64 = 16 * MIB;
 const XFS_MAX_GROUP: u64 = TIB;
-/// The block size of xfs unless a StorageClass sets another, and the maximum.
+/// The block size of xfs unless a StorageClass sets another one, and the maximum block size.
 const XFS_BLOCK: u64 = 4 * KIB;
 const XFS_MAX_BLOCK: u64 = 64 * KIB;
-/// If mkfs.xfs makes one group for each CPU, no group is smaller than this.
+/// Minimum size of a group if mkfs.xfs makes one group for each CPU.
 const XFS_GROUP_FOR_A_CPU: u64 = 4 * GIB;
 const XFS_MULTIPLES: u64 = 1024;
-/// Every number of groups up to this, and the numbers of CPUs of larger EC2 instances.
+/// Covers every number of groups up to this, and the numbers of CPUs of larger EC2 instances.
 const XFS_COUNTS: u64 = 256;
 const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 
-/// Up to this many GiB, every previous size is covered; beyond it, only multiples of the following sizes.
+/// Covers every earlier size up to this many GiB, and beyond it only multiples of the sizes below.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, for the numbers of CPUs of EC2 instances other than
-/// the following number.
+/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, for all CPU counts of EC2 instances except the one
+/// below.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
-/// Returns all ranges to read, as whole pages within the device.
+/// Returns all ranges to read, rounded to whole pages within the device.
 pub(super) fn copies_of_superblocks(size: u64) -> BTreeSet<(u64, u64)> {
     let places = ext(size).chain(btrfs()).chain(xfs(size)).chain(grown_xfs(size));
     places.filter_map(|place| whole_pages(&place, size)).collect()
@@ -58,8 +58,8 @@ fn page(at: u64) -> Range<u64> {
     at..at + 1
 }
 
-/// The groups 1 and the powers of 3, 5 and 7, for every group size. (With blocks of 1 KiB the first block belongs to no
-/// group, so the copy is one block later, in the same page.)
+/// Returns the positions of ext backups: group 1 and the groups that are powers of 3, 5 and 7, for every group size.
+/// With blocks of 1 KiB the first block belongs to no group, so the backup is one block later, but in the same page.
 fn ext(size: u64) -> impl Iterator<Item = Range<u64>> {
     let doubled = move |first: u64| {
         std::iter::successors(Some(first), |group| group.checked_mul(2)).take_while(move |group| *group < size)
@@ -78,8 +78,9 @@ fn btrfs() -> impl Iterator<Item = Range<u64>> {
     [64 * MIB, 64 * MIB + 64 * KIB, 256 * GIB].into_iter().map(page)
 }
 
-/// Heads of allocation groups. mkfs.xfs makes four groups. Since version 6.8 it makes one for each CPU, unless they
-/// would be smaller than 4 GiB. It also accepts a number of groups, and it may make groups of nearly 1 TiB.
+/// Returns the heads of xfs allocation groups. mkfs.xfs makes four groups. Since version 6.8 it makes one for each CPU,
+/// unless they would be smaller than 4 GiB. It can also be given a number of groups, and it can make groups of nearly 1
+/// TiB.
 fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
     let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);
@@ -89,9 +90,9 @@ fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     counts.into_iter().flat_map(move |count| of_so_many_groups(size, count)).chain(multiples).chain(largest)
 }
 
-/// The end of an xfs before it grew. The first group that growth adds begins there, whatever the group size. EBS
-/// volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder unused, less than one
-/// block for each CPU. So the range before the end is read too.
+/// Returns the possible ends of an xfs before it grew. The first group that growth adds begins there, whatever the
+/// group size. EBS volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder unused,
+/// less than one block for each CPU, so the range before the end is read too.
 fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let each = 1..=XFS_ENDS.min(size / GIB);
     let round = XFS_ROUND_ENDS.into_iter().flat_map(move |step| (1..=size / GIB / step).map(move |count| count * step));
@@ -104,9 +105,9 @@ fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Of equal groups, the second, one in the middle and the last. mkfs.xfs rounds a group to whole blocks (down if it
-/// chose the number, up if the number was given) and to the stripes of the disk. Near the start, one range covers all
-/// these cases. Further on, only the usual block size is covered.
+/// Returns the heads of the second, a middle and the last of `count` equal groups. mkfs.xfs rounds the size of a group
+/// to whole blocks (down if it chose the number, up if the number was given) and to the stripes of the disk. Near the
+/// start, one range covers all these cases. Further on, the ranges cover only the usual block size.
 fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> {
     let near = size / count;
     let around = near.saturating_sub(2 * XFS_MAX_BLOCK)..near + 2 * XFS_MAX_BLOCK;
@@ -119,10 +120,10 @@ fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> 
 }
 
 /// Returns one page in each of 1,024 equal stretches of the device, at positions that the seed determines. A second
-/// probe of the same volume reads the same pages, so data that the first one had to fetch arrives at once.
+/// probe of the same volume reads the same pages, so data that EBS had to fetch for the first one arrives at once.
 pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> {
     let pages = size / PAGE;
-    // Each bound is rounded on its own, because stretches of rounded length would leave out the end of the device.
+    // Round each bound separately: stretches of a rounded length would miss the end of the device.
     let start = move |number: u64| {
         let place = u128::from(number) * u128::from(pages) / u128::from(STRETCHES);
         u64::try_from(place).unwrap_or(pages)
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn ext_superblock_copies_are_read_for_every_group_size() {
-        // Block size, cluster size, disk size. The superblock contains the end of the first group, as dumpe2fs prints
-        // it.
+        // Each row is a block size, a cluster size and a disk size. The superblock contains the end of the first group,
+        // as dumpe2fs prints it.
         for (block, cluster, size) in [
             (1024, 0, 1 << 30),
             (2048, 0, 1 << 30),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn previous_end_of_grown_xfs_is_read_for_every_size_and_cpus() {
+    fn old_end_of_a_grown_xfs_is_read_for_any_size_and_cpu_count() {
         let places: Vec<_> = copies_of_superblocks(4 * TIB).into_iter().collect();
         let is_read = |at: u64| {
             let next = places.partition_point(|(from, _)| *from <= at);
@@ -220,10 +221,10 @@ mod tests {
         }
     }
 
-    /// The limits are 4,000 ranges up to a TiB and 11,000 on any disk.
+    /// The limits are 4,000 ranges up to 1 TiB and 11,000 on any disk.
     #[test]
     fn xfs_groups_of_largest_machines_and_disks_are_read() {
-        // xfsprogs 6.12 on a disk without moving parts: the output of mkfs.xfs for this number of CPUs.
+        // Group sizes that mkfs.xfs of xfsprogs 6.12 prints for this number of CPUs on a solid-state disk.
         for (size, group) in [
             (100 * GIB, 100 * GIB / 25),
             (500 * GIB, 500 * GIB / 96 / XFS_BLOCK * XFS_BLOCK),
@@ -252,7 +253,7 @@ mod tests {
 
     /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
     #[test]
-    fn ranges_of_the_proof_are_the_same_in_every_build() {
+    fn proof_reads_the_same_ranges_in_every_build() {
         let line = |size: u64| {
             let places = copies_of_superblocks(size);
             let bytes: u64 = places.iter().map(|(from, to)| to - from).sum();

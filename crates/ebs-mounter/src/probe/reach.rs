@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// mkfs.xfs and xfs_growfs leave a smaller allocation group of XFS unused. In bytes.
+/// mkfs.xfs and xfs_growfs leave space for a smaller XFS allocation group unused. In bytes.
 const LEAST_XFS_GROUP: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,15 +28,15 @@ impl fmt::Display for GrowthLimit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// The size in bytes that the tools certainly reach.
+    /// The size in bytes that the tools are certain to reach.
     pub(crate) bytes: u64,
     /// The tools leave less than this number of bytes unused.
     pub(crate) least_growth: u64,
-    /// A rest of the device smaller than one group of the file system may stay unused without an error. In bytes.
+    /// Bytes in one group of the file system. Unused space below this size is not an error.
     pub(crate) group_bytes: u64,
     /// The number of blocks to request from resize2fs, or `None` to let it use the whole device.
     pub(crate) blocks: Option<u64>,
-    /// The limit that leaves more than one block group of the device unused.
+    /// The limit because of which more than one block group of the device stays unused.
     pub(crate) limit: Option<GrowthLimit>,
 }
 

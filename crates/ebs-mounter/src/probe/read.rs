@@ -37,7 +37,7 @@ impl<'a> Area<'a> {
         Ok(buffer)
     }
 
-    /// As [`Area::read`], but returns `None` if the area is too short.
+    /// Reads like [`Area::read`], but returns `None` if the area is too short.
     pub(crate) fn read_within(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
         let ends = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
         if ends.is_none_or(|end| end > self.size) {

@@ -11,7 +11,7 @@ enum At {
     Start(u64),
     /// Bytes back from the end.
     End(u64),
-    /// Bytes back from the end, after rounding the end down to a multiple of the second number.
+    /// Bytes back from the end, after it is rounded down to a multiple of the second number.
     RoundedEnd(u64, u64),
 }
 
@@ -72,7 +72,7 @@ const SIGNATURES: &[Signature] = &[
     Signature("JFS", At::Start(32 * KIB), b"JFS1"),
 ];
 
-/// ZFS has four labels, two at each end. Each has 128 uberblocks from 128 KiB on, in either byte order.
+/// ZFS has four labels, two at each end. Each contains 128 uberblocks from offset 128 KiB on, in either byte order.
 const ZFS_LABEL: u64 = 256 * KIB;
 const ZFS_UBERBLOCKS: u64 = 128 * KIB;
 const ZFS_UBERBLOCK: usize = 1024;
@@ -100,7 +100,7 @@ fn place(at: At, size: u64) -> Option<u64> {
     }
 }
 
-/// Finds a DOS partition table by its mark and an entry with a type. Many boot sectors have the mark without an entry.
+/// Finds a DOS partition table: its mark and an entry with a type. Many boot sectors have the mark without an entry.
 fn partition_table(area: &Area<'_>) -> io::Result<Option<FoundSignature>> {
     let Some(sector) = area.read_within(0, 512)? else { return Ok(None) };
     let marked = sector[510..] == [0x55, 0xaa];
@@ -131,7 +131,7 @@ mod tests {
     use super::super::tests::Written;
     use super::*;
 
-    /// Not a multiple of the numbers to which RAID positions are rounded, and large enough for each position.
+    /// Not a multiple of the units to which RAID positions are rounded, and large enough for each position.
     const SIZE: u64 = (300 << 30) + 12_800;
 
     #[test]
@@ -144,9 +144,9 @@ mod tests {
             assert_eq!(found(offset + 1, sign), [], "{what} beside {offset}");
             lines.push_str(&format!("{what} {offset} {sign:?}\n"));
         }
-        // Signatures are never removed and never move. A new one changes this number.
+        // Signatures are never removed and never move. Adding one changes these numbers.
         assert_eq!((SIGNATURES.len(), super::super::places::seed(&lines)), (41, 0x965e_bea1_431b_45c0), "{lines}");
-        // Before the last multiple of 64 KiB or 4 KiB, and before the end.
+        // Positions before the last multiple of 64 KiB or 4 KiB, and before the end.
         let from_the_end = [
             (At::RoundedEnd(64 * KIB, 64 * KIB), 65_536 + 12_800),
             (At::RoundedEnd(8 * KIB, 4 * KIB), 8192 + 512),

@@ -45,7 +45,7 @@ impl ReadAt for Written {
     }
 }
 
-/// Copies bytes at offset `at` into a buffer that was read at `offset`, as far as they overlap.
+/// Copies bytes that belong at offset `at` into a buffer that was read from `offset`, as far as they overlap.
 fn lay_over(buffer: &mut [u8], offset: u64, at: u64, bytes: &[u8]) {
     let index = |place: u64, from: u64| usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
     let (into, from) = (index(at, offset), index(offset, at));
@@ -128,7 +128,7 @@ fn small_device_is_read_completely() {
 #[test]
 fn data_in_the_middle_of_a_device_is_found() {
     assert!(matches!(contents_of(&Zeros), Contents::Blank(proof) if proof.device_bytes() == SIZE));
-    // One stretch in which a page is sampled.
+    // The bounds of one stretch in which a page is sampled.
     let (start, stretch) = (700 << 20, SIZE / places::STRETCHES);
     let contents = contents_of(&Written(vec![(start, vec![0x5a; 1 << 20])]));
     assert!(matches!(contents, Contents::Data { offset } if (start..start + stretch).contains(&offset)), "{contents}");
@@ -206,7 +206,7 @@ fn ext_types_are_distinguished_and_checksum_is_checked() {
         assert!(superblock.is_complete());
         assert_eq!((superblock.fs_type(), superblock.bytes()), (fs_type, 64 << 20));
         assert_eq!(superblock.reach(64 << 20).bytes, 64 << 20);
-        // Changes a byte of the label. The checksum of ext4 covers it, and the other two have no checksum.
+        // Changes a byte of the label, which the checksum of ext4 covers. ext2 and ext3 have no checksum.
         image.write_all_at(b"x", 1024 + 0x78).unwrap();
         let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();
         let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };

@@ -7,9 +7,9 @@ use super::reach::Reach;
 use super::read::{Area, be16, be32, be64, le32};
 
 const MAGIC: &[u8] = b"XFSB";
-/// Maximum size of a sector, and so of the superblock.
+/// Maximum size of a sector, and thus of the superblock, in bytes.
 const MAX_SECTOR: usize = 32 * 1024;
-/// Offset of the checksum of a version 5 superblock. It is little-endian, unlike the other fields.
+/// Offset of the checksum of a version 5 superblock. Unlike the other fields, it is little-endian.
 const CHECKSUM: usize = 224;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct XfsSuperblock {
 }
 
 impl XfsSuperblock {
-    /// True if no mkfs was interrupted and fields and checksum are valid.
+    /// True if fields and checksum are valid and no mkfs was interrupted.
     pub fn is_complete(&self) -> bool {
         !self.in_progress
             && self.checksum_is_valid
@@ -51,7 +51,7 @@ pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<XfsSuperblock>> {
     Ok(Some(parse(&first, whole.as_deref())))
 }
 
-/// Parses the first 512 bytes and, if the sector size is valid, the whole sector.
+/// Parses the first 512 bytes and, if its size is valid, the whole sector.
 fn parse(first: &[u8], whole: Option<&[u8]>) -> XfsSuperblock {
     let version = be16(first, 100) & 0xf;
     let checksum_is_valid = match whole {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_size_is_its_blocks_and_its_reach_is_the_device() {
+    fn xfs_size_is_its_block_count_and_it_can_fill_its_device() {
         assert_eq!(with(&[]).bytes(), 0x2_0000 * 4096);
         let reach = with(&[]).reach(1 << 40);
         assert_eq!((reach.bytes, reach.least_growth, reach.limit), (1 << 40, 16 << 20, None));

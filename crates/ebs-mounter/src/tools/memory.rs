@@ -1,8 +1,8 @@
-//! Limits the damage if a tool runs out of memory: only this tool ends, and neither the driver nor other tools.
+//! Limits the damage when a tool runs out of memory: only that tool ends, and neither the driver nor other tools do.
 //!
 //! Children share the memory limit of the driver's container. At the limit, the kernel kills the process with the
-//! highest score, which is a child. But if the cgroup is an OOM group, the kernel kills all its processes. The kubelet
-//! configures containers on cgroup v2 this way since Kubernetes 1.28.
+//! highest score, which is a child. But if the cgroup is an OOM group, the kernel kills all its processes. Since
+//! Kubernetes 1.28, the kubelet configures containers on cgroup v2 this way.
 
 use std::fs;
 use std::io;
@@ -15,12 +15,12 @@ const MAX_OOM_SCORE: &str = "1000";
 const E2FSCK_CONF_NAME: &str = "e2fsck.conf";
 /// Makes e2fsck store each of its maps as a bit array (1 in libext2fs) instead of a tree with a node for each extent.
 const E2FSCK_CONF: &str = "[bitmaps]\n\tall = 1\n";
-/// Up to this number of blocks (1 TiB with 4 KiB blocks) an array has at most 32 MiB.
+/// Up to this number of blocks (1 TiB with 4 KiB blocks), a bit array has at most 32 MiB.
 const MAX_BLOCKS_AS_BITS: u64 = 1 << 28;
 
 /// How e2fsck stores its maps of blocks and inodes. A tree uses about 85 bytes for each extent of the file system:
 /// little for a few large files, but more than a container's memory for millions of small ones. An array uses one bit
-/// for each block, whatever the files.
+/// for each block, whatever the files are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockMaps {
     Bits,
@@ -34,7 +34,8 @@ impl BlockMaps {
     }
 }
 
-/// Returns the path of the e2fsck.conf that makes e2fsck use arrays. If it could not be written, e2fsck uses trees.
+/// Returns the path of the e2fsck.conf that makes e2fsck use bit arrays. If the driver could not write it, e2fsck uses
+/// trees.
 pub(crate) fn e2fsck_conf_in(state_dir: &Path) -> PathBuf {
     state_dir.join(E2FSCK_CONF_NAME)
 }
@@ -44,32 +45,32 @@ pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     if fs::read(&path).is_ok_and(|there| there == E2FSCK_CONF.as_bytes()) {
         return Ok(());
     }
-    // A check that starts meanwhile reads either the whole file or no file.
+    // A check that starts at the same time then reads either the whole file or no file.
     let new = path.with_extension("conf-new");
     fs::write(&new, E2FSCK_CONF)?;
     fs::rename(new, path)
 }
 
-/// Makes the kernel kill a child first if memory runs short. A process may always raise the score of its own children.
-/// A child that has ended is ignored.
+/// Makes the kernel kill this child first when memory runs out. A process needs no privilege to raise the score of its
+/// children. Ignores a child that has ended.
 pub(crate) fn raise_oom_score(child: u32) {
     let path = format!("/proc/{child}/oom_score_adj");
     match fs::write(&path, MAX_OOM_SCORE) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH) => {
             tracing::warn!(
                 path, %error,
-                "raising the tool's oom_score_adj failed: the kernel may kill the driver first when memory runs out"
+                "failed to raise the tool's oom_score_adj: the kernel may kill the driver first when memory runs out"
             );
         }
         _ => {}
     }
 }
 
-/// The container of this process, as the kernel treats it when memory runs short.
+/// The container of this process, as far as its memory limit is concerned.
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
     cgroups: PathBuf,
-    /// The warning that the setting cannot be changed has been logged.
+    /// Whether the warning that the setting cannot be changed was already logged.
     has_warned: Arc<AtomicBool>,
 }
 
@@ -78,8 +79,8 @@ impl Container {
         Self { cgroups, has_warned: Arc::default() }
     }
 
-    /// Configures the kernel to kill only the process that it selects. Called before each tool, because the kubelet may
-    /// set `memory.oom.group` again when it changes the limits of a running container.
+    /// Makes the kernel kill only the process that it selects. Called before each tool, because the kubelet may set
+    /// `memory.oom.group` again when it changes the limits of a running container.
     pub(crate) fn clear_oom_group(&self) {
         match self.clear_group() {
             Ok(true) => {
@@ -91,7 +92,7 @@ impl Container {
             Err(error) if !self.has_warned.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(
                     %error,
-                    "setting the container's memory.oom.group to 0 failed: a tool that runs out of memory kills the \
+                    "failed to set the container's memory.oom.group to 0: a tool that runs out of memory kills the \
                      driver too"
                 );
             }
@@ -106,16 +107,16 @@ impl Container {
         match fs::read_to_string(&group) {
             Ok(text) if text.trim() == "1" => fs::write(&group, "0").map(|()| true),
             Ok(_) => Ok(false),
-            // cgroup v1, the root cgroup, or Linux before 4.19: the kernel kills one process.
+            // cgroup v1, the root cgroup, or Linux before 4.19, where the kernel always kills a single process.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Returns the cgroup v2 directory of a process from its list of cgroups. In a container the file system may begin at
-/// the container's own cgroup, while the list counts from the machine's root. The right directory is the one that lists
-/// the process.
+/// Returns the cgroup v2 directory of a process, given the process's list of cgroups. In a container, the root of the
+/// cgroup file system may be the container's own cgroup, while the list counts from the root of the machine. The right
+/// directory is the one that contains the process.
 fn own_cgroup(cgroups: &Path, list: &str, process: u32) -> Option<PathBuf> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let holds = |directory: &PathBuf| {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_bit_arrays_up_to_1_tib() {
+    fn e2fsck_uses_bit_arrays_up_to_1_tib() {
         assert_eq!(BlockMaps::for_blocks(0), BlockMaps::Bits);
         assert_eq!(BlockMaps::for_blocks((1 << 40) / 4096), BlockMaps::Bits);
         assert_eq!(BlockMaps::for_blocks((1 << 40) / 4096 + 1), BlockMaps::Trees);
@@ -156,11 +157,11 @@ mod tests {
         let at = |path: &str| root.path().join(path);
         let list = "8:pids:/x\n0::/kubepods/pod1/driver\n";
         assert_eq!(own_cgroup(root.path(), list, 7), None, "no cgroup lists it");
-        // The file system begins at the container's cgroup.
+        // The root of the file system is the container's cgroup.
         fs::write(at("cgroup.procs"), "7\n12\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(root.path().to_owned()));
         assert_eq!(own_cgroup(root.path(), list, 1), None);
-        // The file system begins at the machine's root.
+        // The root of the file system is the machine's root cgroup.
         fs::create_dir_all(at("kubepods/pod1/driver")).unwrap();
         fs::write(at("kubepods/pod1/driver/cgroup.procs"), "7\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(at("kubepods/pod1/driver")));

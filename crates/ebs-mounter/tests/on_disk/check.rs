@@ -6,8 +6,8 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 
 use crate::disk::{Disk, MIB, TIB, output_of};
 
-/// The kernel kills a check of a large file system for its memory: the driver checks again with the maps that need less.
-/// It repeats neither a check that ended by itself nor one that had these maps.
+/// When the kernel kills the check of a large file system for its memory use, the driver checks again with maps that
+/// need less. It repeats neither a check that ended on its own nor one that already used these maps.
 #[test]
 fn killed_check_of_a_large_file_system_runs_with_less_memory() {
     in_mount_namespace(|| async {

@@ -1,4 +1,4 @@
-//! Tests the identification of a volume's device, on real block devices under fake names.
+//! Tests how the driver identifies the device of a volume, with real block devices under fake names.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use ebs_testkit::loop_device::unused_volume_id;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
 use rustix::io::Errno;
 
-/// Directories in place of /dev and /sys, with disks that lead to real loop devices.
+/// Directories in place of /dev and /sys. Their disks lead to real loop devices.
 pub(crate) struct Machine {
     root: tempfile::TempDir,
 }
@@ -26,7 +26,7 @@ impl Machine {
         for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices/sda", "state"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
         }
-        // A machine boots from a disk.
+        // Every machine has a disk from which it boots.
         symlink("../../devices/sda", root.path().join("sys/dev/block/8:0")).unwrap();
         Self { root }
     }
@@ -41,7 +41,7 @@ impl Machine {
         self.root.path().canonicalize().unwrap().join(name)
     }
 
-    /// Adds an NVMe disk of this name and serial number. Its node is the loop device's.
+    /// Adds an NVMe disk with this name and serial number. Its device node leads to the loop device.
     pub(crate) async fn add_nvme(&self, name: &str, serial: Option<&str>, disk: &Disk) {
         let place = self.path("sys/devices").join(name);
         std::fs::create_dir_all(place.join("device")).unwrap();
@@ -208,7 +208,7 @@ async fn only_a_multipath_map_over_the_volume_is_the_volume() {
 }
 
 #[tokio::test]
-async fn disk_below_another_mapped_device_is_found_itself() {
+async fn disk_below_a_mapping_other_than_multipath_is_used() {
     let (machine, disk, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_mapped("dm-0", "CRYPT-LUKS2-1-data", &["nvme1n1"], &map).await;
@@ -245,7 +245,7 @@ async fn disk_without_statistics_is_named_in_the_error() {
 }
 
 #[tokio::test]
-async fn name_from_ec2_is_the_identity_only_on_xen() {
+async fn device_name_from_ec2_identifies_a_disk_only_on_xen() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     let place = machine.path("sys/devices/xvdba");
     std::fs::create_dir_all(&place).unwrap();
@@ -258,7 +258,7 @@ async fn name_from_ec2_is_the_identity_only_on_xen() {
     assert_eq!(device.path(), machine.path("dev/xvdba"));
     assert_eq!(xen.identify(device.number()).await.unwrap(), Some(Identity::Silent));
     assert!(xen.find(&query(&disk.volume)).await.is_err(), "only the name identifies it");
-    // A mounted device is identified in the same way, and so is a device before its mount.
+    // The driver identifies a mounted device, and a device before its mount, in the same way.
     assert_eq!(xen.open_mounted(&disk.volume, device.number()).await.unwrap().path(), device.path());
     let elsewhere = machine.mounter();
     let error = elsewhere.open_mounted(&disk.volume, device.number()).await.unwrap_err();
@@ -271,7 +271,7 @@ async fn name_from_ec2_is_the_identity_only_on_xen() {
 }
 
 #[tokio::test]
-async fn partition_is_found_by_number_below_the_right_disk() {
+async fn partition_is_found_by_its_number_on_the_volume() {
     let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let place = machine.path("sys/devices/nvme1n1/nvme1n1p2");

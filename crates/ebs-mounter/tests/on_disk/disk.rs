@@ -1,4 +1,4 @@
-//! A volume that is a loop device, and a mounter that uses it as an EBS volume.
+//! A loop device as a volume, and a mounter that uses it like an EBS volume.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn with_disk(test: impl AsyncFnOnce(&Disk) + Send + 'static) {
     in_mount_namespace(move || async move { test(&Disk::new(64 * MIB)).await });
 }
 
-/// As [`with_disk`], with a mounted ext4.
+/// Runs a test like [`with_disk`], with a mounted ext4.
 pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath) + Send + 'static) {
     with_disk(async move |disk| {
         let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
@@ -31,7 +31,7 @@ pub(crate) struct Disk {
     pub(crate) volume: VolumeId,
     pub(crate) device: LoopDevice,
     pub(crate) mounter: Mounter,
-    /// The state directory and the mount points.
+    /// Contains the state directory and the mount points.
     pub(crate) place: tempfile::TempDir,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Unmounts everything at a path, as unstage does.
+/// Unmounts everything at a path, like NodeUnstageVolume.
 pub(crate) async fn unmount_all(mounter: &Mounter, at: &NodePath) -> Result<Unmounted, UnmountError> {
     let mut done = Unmounted::default();
     while let Some(entry) = MountTable::read().await.unwrap().topmost(at.as_path()) {

@@ -1,4 +1,4 @@
-//! Tests which devices are formatted, and above all which are not, on real block devices.
+//! Tests on real block devices which devices the driver formats, and above all which it does not.
 
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -8,7 +8,7 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 
 const DUMPE2FS: &str = "/usr/sbin/dumpe2fs";
-/// Behaves like an mkfs.xfs that knows no optional feature.
+/// Behaves like an mkfs.xfs without any optional feature.
 const KNOWS: &str = "/bin/sh -c 'echo unknown option; exit 1'";
 
 /// Returns the words after a label in the output of dumpe2fs.
@@ -44,7 +44,8 @@ async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
 
 #[tokio::test]
 async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
-    // finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes, bigtime, large extent counters.
+    // The bits are finobt, rmapbt, reflink and inobtcount, and then ftype, sparse inodes, bigtime and large extent
+    // counters.
     for (legacy_xfs, ro_compat, incompat) in [(false, "0xf", "0x2b"), (true, "0x3", "0x3")] {
         let disk = Disk::new(600 * MIB);
         let options = FormatOptions { legacy_xfs, ..FormatOptions::default() };
@@ -60,7 +61,7 @@ fn xfs_bits(disk: &Disk) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Leaves a record like an mkfs that was killed. Use it only in the test's own mount namespace.
+/// Leaves a record like an mkfs that was killed. For use in the test's own mount namespace only.
 async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
     // The driver first queries the features of mkfs.xfs.
@@ -78,7 +79,7 @@ fn has_record(disk: &Disk) -> bool {
     disk.place.path().join(format!("format-{}", disk.volume)).exists()
 }
 
-/// Does the same as node/stage.rs of the driver when it is called again.
+/// Repeats the format like a second NodeStageVolume call (node/stage.rs of the driver).
 async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatError>> {
     let (device, record, contents) = (disk.find().await, disk.record(fs_type).await, disk.contents().await);
     let left = disk.mounter.interrupted_format(&device).await;
@@ -96,7 +97,7 @@ fn mkfs_that_cannot_be_started_leaves_no_record() {
     });
 }
 
-/// A child of another thread can share the exclusive descriptor of the check before mkfs for a moment.
+/// A child that another thread starts can share the exclusive descriptor of the check before mkfs for a moment.
 #[test]
 fn mkfs_is_repeated_when_it_finds_the_disk_in_use() {
     with_disk(async |disk| {
@@ -120,7 +121,7 @@ fn redo_does_not_start_if_its_record_was_removed() {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
         let permit = record.permit_redo(&record, &disk.contents().await).expect("permission to format again");
-        // As a concurrent raw publish does.
+        // A concurrent raw publish does the same.
         disk.mounter.forget_format(&disk.volume).await.unwrap();
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");
@@ -129,7 +130,7 @@ fn redo_does_not_start_if_its_record_was_removed() {
     });
 }
 
-/// Holds the disk like a mount or a tool that works on it.
+/// Holds the disk like a mount, or like a tool that uses it.
 fn held(disk: &Disk) -> std::fs::File {
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
@@ -147,7 +148,7 @@ fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
             drop(holder);
             interrupted(&disk, fs_type).await;
             disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-            // The mkfs of a killed driver continues without it.
+            // Simulates the mkfs of a killed driver, which is still running.
             let holder = held(&disk);
             let outcome = format_again(&disk, fs_type).await;
             assert!(matches!(outcome, Some(Err(FormatError::Held { .. }))), "{outcome:?}");
@@ -173,7 +174,7 @@ fn record_of_a_format_that_never_ran_mkfs_permits_no_format() {
 #[test]
 fn record_and_its_removal_survive_a_power_cut() {
     in_mount_namespace(|| async {
-        // To simulate a power cut of the state directory, its file system loses its unwritten log.
+        // To simulate a power cut, the file system of the state directory loses its unwritten log.
         let below = Disk::new(600 * MIB);
         let (device, at) = below.mounted(FsType::Xfs, "below", &[]).await;
         let directory = at.as_path().display();
@@ -220,7 +221,7 @@ fn redo_never_overwrites_a_complete_file_system() {
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
         let permit = record.permit_redo(&record, &contents).expect("permission to format again");
-        // Another program has completed a file system since.
+        // Another program has since made a complete file system.
         output_of("/usr/sbin/mke2fs", &["-q", "-F", "-L", "precious", disk.device.path().to_str().unwrap()]);
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::NoLongerBlank { .. })), "{outcome:?}");

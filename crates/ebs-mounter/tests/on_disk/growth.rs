@@ -1,4 +1,4 @@
-//! Tests growth on real block devices, each test in its own mount namespace.
+//! Tests growth on real block devices. Each test runs in its own mount namespace.
 
 use crate::disk::{Disk, MIB, TIB, output_of, plain, unmount_all};
 use ebs_mounter::{
@@ -26,7 +26,7 @@ fn sizes(growth: Option<Growth>) -> Option<(u64, u64)> {
     growth.map(|growth| (growth.from, growth.to))
 }
 
-/// Replaces a tool by a script that records its arguments and succeeds.
+/// Replaces a tool with a script that records its arguments and succeeds.
 fn noted(disk: &Disk, tool: &str) -> ReplacedTool {
     let notes = disk.place.path().join("noted");
     ReplacedTool::by_script(tool, &format!("echo \"{tool} $*\" >> {}", notes.display())).unwrap()
@@ -37,10 +37,10 @@ fn notes(disk: &Disk) -> Vec<String> {
     text.lines().map(|line| line.replace(disk.device.path().to_str().unwrap(), "DEVICE")).collect()
 }
 
-/// The kernel reports the size of a mounted xfs. statfs(2) excludes the log, and returns the limit of a project quota
-/// if there is one.
+/// The kernel reports the size of a mounted xfs. statfs(2) would exclude the log, and would return the limit of a
+/// project quota if there is one.
 #[test]
-fn mounted_file_system_is_measured_only_as_its_own_type() {
+fn headroom_of_a_mount_requires_its_actual_type() {
     in_mount_namespace(|| async {
         for (fs_type, other, bytes) in [(FsType::Ext4, FsType::Xfs, 64 * MIB), (FsType::Xfs, FsType::Ext4, 600 * MIB)] {
             let disk = Disk::new(bytes);
@@ -105,7 +105,7 @@ fn headroom_equals_the_size_that_resize2fs_reaches() {
             let made = ext_of(&disk).await.bytes();
             match growth {
                 Some(growth) => assert_eq!((growth.from, growth.to), (from, made), "{to}"),
-                // The driver ignores such a small size, and resize2fs leaves it unused too.
+                // The driver ignores so small a difference, and resize2fs leaves it unused too.
                 None => assert_eq!((made, to), (from, GIB + 5 * MIB)),
             }
             assert!(headroom(&disk, &device).await.is_used_up(), "{to}");
@@ -113,8 +113,8 @@ fn headroom_equals_the_size_that_resize2fs_reaches() {
     });
 }
 
-/// Without 64-bit block numbers the file system grows to 2^32 - 1 blocks of a larger device. resize2fs fails without
-/// this number.
+/// Without 64-bit block numbers, the file system grows to 2^32 - 1 blocks of a larger device. resize2fs fails unless it
+/// gets this number.
 #[test]
 fn file_system_grows_to_the_limit_of_its_block_numbers() {
     in_mount_namespace(|| async {

@@ -1,5 +1,5 @@
-//! Tests the mounter on real block devices. Needs root, e2fsprogs, xfsprogs and util-linux, and touches only its own
-//! loop devices.
+//! Tests the mounter on real block devices. Needs root, e2fsprogs, xfsprogs and util-linux. Touches only its own loop
+//! devices.
 
 #[cfg(test)]
 mod check;

@@ -1,5 +1,5 @@
-//! Tests events between two steps of the mounter. A serial number in sysfs that blocks its reader stops the mounter at
-//! the right moment.
+//! Tests changes that happen between two steps of the mounter. A serial number in sysfs that blocks its reader pauses
+//! the mounter at the right moment.
 
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -27,7 +27,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A sysfs file that blocks its reader.
+/// A sysfs file that blocks its reader until the test answers.
 struct Question(PathBuf);
 
 impl Question {
@@ -56,7 +56,7 @@ fn serial_of(machine: &Machine, name: &str) -> PathBuf {
     machine.path("sys/devices").join(name).join("device/serial")
 }
 
-/// The kernel may give a number to another disk between the identification and the open. So the identity is read again
+/// The kernel may give a number to another disk between identification and open, so the driver reads the identity again
 /// after the open.
 #[tokio::test]
 async fn number_reused_by_another_disk_is_rejected_after_open() {
@@ -73,7 +73,7 @@ async fn number_reused_by_another_disk_is_rejected_after_open() {
     assert!(matches!(opened, Err(DeviceError::Foreign { .. })), "{opened:?}");
 }
 
-/// The node of a partition may lead to a partition of another disk, if udev has not removed it yet.
+/// The device node of a partition may lead to another disk's partition if udev has not removed it yet.
 #[tokio::test]
 async fn partition_node_of_another_disk_counts_as_missing() {
     let (machine, disk, other) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
@@ -89,7 +89,7 @@ async fn partition_node_of_another_disk_counts_as_missing() {
 }
 
 #[tokio::test]
-async fn record_permits_no_format_before_the_last_check() {
+async fn record_is_marked_started_only_after_the_last_check() {
     let (machine, disk) = Machine::with_nvme(64 * MIB).await;
     let mounter = machine.mounter();
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
@@ -105,13 +105,13 @@ async fn record_permits_no_format_before_the_last_check() {
     };
     let spec = plain(FsType::Ext4);
     let (outcome, ()) = tokio::join!(mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof)), look);
-    // The disk has reported no identity.
+    // The disk reported no identity.
     outcome.unwrap_err();
     assert!(!kept.exists());
 }
 
 #[test]
-fn format_is_flushed_before_it_succeeds() {
+fn new_file_system_is_flushed_before_format_returns() {
     in_mount_namespace(|| async {
         static WRITTEN: [u8; 16 * 4096] = [0x77; 16 * 4096];
         let disk = Disk::new(64 * MIB);
@@ -127,7 +127,7 @@ fn format_is_flushed_before_it_succeeds() {
     });
 }
 
-/// An mkfs that reports its start, and waits to be killed or released.
+/// An mkfs that reports its start, and then waits until it is killed or released.
 struct WaitingMkfs {
     _replaced: ReplacedTool,
     started: PathBuf,
@@ -162,8 +162,8 @@ impl WaitingMkfs {
     }
 }
 
-/// mkfs opens its disk by name. With the driver's descriptor the name stays valid, even if the driver is killed,
-/// because the kernel reuses a name only after the old disk is closed.
+/// mkfs opens its disk by name. The name stays valid because mkfs holds the driver's descriptor, even if the driver is
+/// killed: the kernel reuses a name only after the old disk is closed.
 #[test]
 fn mkfs_holds_its_disk_from_its_start() {
     in_mount_namespace(|| async {
@@ -184,10 +184,10 @@ fn mkfs_holds_its_disk_from_its_start() {
     });
 }
 
-/// The mkfs of a killed driver continues and may not have opened the disk yet. The next driver neither formats the disk
-/// nor removes its record.
+/// The mkfs of a killed driver keeps running, perhaps before it has opened the disk. The next driver neither formats
+/// the disk nor removes its record.
 #[test]
-fn disk_of_a_waiting_mkfs_is_not_formatted() {
+fn disk_of_a_killed_drivers_waiting_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "kill -9 $$");
@@ -216,9 +216,9 @@ fn disk_of_a_waiting_mkfs_is_not_formatted() {
     });
 }
 
-/// The last close of a disk waits until the kernel has written its cached data.
+/// Closing the last descriptor of a disk waits until the kernel has written its cached data.
 #[test]
-fn hung_disk_does_not_block_the_drop_of_its_device() {
+fn dropping_the_device_of_a_hung_disk_does_not_block() {
     in_mount_namespace(|| async {
         let below = Disk::new(64 * MIB);
         let (_, at) = below.mounted(FsType::Ext4, "below", &[]).await;
@@ -235,8 +235,8 @@ fn hung_disk_does_not_block_the_drop_of_its_device() {
     });
 }
 
-/// Thaws a file system. Its process starts before any write can hang. A later process would have copies of all open
-/// files until it runs its program, and could be the last to close the disk.
+/// Thaws a file system. Its process starts before any write can hang. A process that starts later would hold copies of
+/// all open files until its exec, and could be the last to close the disk.
 struct Thaw {
     process: Process,
     go: PathBuf,

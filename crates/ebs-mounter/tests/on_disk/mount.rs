@@ -1,4 +1,4 @@
-//! Tests mounts, binds, growth and unmounts on real block devices, each test in its own mount namespace.
+//! Tests mounts, binds, growth and unmounts on real block devices. Each test runs in its own mount namespace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn security_context_is_ignored_without_a_security_module() {
     with_disk(async |disk| {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
-            // With the module the kernel accepts the flag, and the mount succeeds in both cases.
+            // With a security module the kernel accepts the flag, so that the mount succeeds in both cases.
             disk.mounted(FsType::Ext4, "staging", &[context]).await;
         } else {
             let (_, at) = disk.mounted(FsType::Ext4, "staging", &[context, "discard"]).await;
@@ -66,7 +66,7 @@ fn unknown_flag_leaves_nothing_mounted() {
 }
 
 #[test]
-fn contents_changed_since_the_probe_are_not_mounted() {
+fn device_with_contents_changed_since_probe_is_not_mounted() {
     with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let (device, at, options) = (disk.find().await, disk.at("staging"), MountOptions::default());
@@ -76,7 +76,7 @@ fn contents_changed_since_the_probe_are_not_mounted() {
             assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
         };
         refused(FsType::Ext3).await;
-        // The label, which the kernel ignores and the checksum covers.
+        // A byte of the label, which the kernel ignores but the checksum covers.
         disk.device.write_at(b"x", 1024 + 0x78).unwrap();
         refused(FsType::Ext4).await;
         disk.device.write_at(&[0; 2048], 0).unwrap();
@@ -111,14 +111,14 @@ fn mount_that_replaced_the_given_one_is_not_unmounted() {
     });
 }
 
-/// A program that the driver is starting has copies of the driver's open files until it runs.
+/// A program that the driver starts holds copies of the driver's open files until its exec.
 #[test]
-fn mount_in_use_for_a_moment_is_unmounted_once_it_is_free() {
+fn briefly_busy_mount_is_unmounted_once_it_is_free() {
     with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let seen = entry_at(at).await.unwrap();
         let (outcome, ()) = tokio::join!(disk.mounter.unmount_top(at, &seen, false), async {
-            // Long enough for the first try, which begins at once.
+            // Long enough for the first try, which starts at once.
             tokio::time::sleep(Duration::from_millis(300)).await;
             drop(open);
         });
@@ -131,7 +131,7 @@ fn mount_in_use_for_a_moment_is_unmounted_once_it_is_free() {
 fn only_a_mount_with_a_vanished_device_is_detached_lazily() {
     with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        // A sysfs without the device, as after a surprise detach.
+        // A sysfs without the device, as after an unexpected detachment.
         let sys = sysfs_of_another_disk();
         let mounter = mounter_with(disk, sys.path()).unwrap();
         assert_eq!(mounter.identify(device.number()).await.unwrap(), None);
@@ -154,12 +154,12 @@ fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
 }
 
 #[test]
-fn nothing_has_vanished_without_block_devices_in_sysfs() {
+fn sysfs_without_block_devices_proves_no_device_vanished() {
     with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let sys = sysfs_of_another_disk();
         let mounter = mounter_with(disk, sys.path()).unwrap();
-        // First the list is empty, then it does not exist. Neither proves anything about a device.
+        // The list is first empty and then missing. Neither proves anything about a device.
         for gone in ["dev/block/8:0", "dev/block"] {
             std::fs::remove_dir(sys.path().join(gone)).unwrap();
             let outcome = unmount_all(&mounter, at).await;
@@ -188,7 +188,7 @@ fn file_system_is_checked_only_if_its_superblock_requires_it() {
         let clean = disk.format(&plain(FsType::Ext2)).await;
         let device = disk.find().await;
         disk.mounter.check_if_needed(&device, &clean).await.unwrap();
-        // "Errors detected", as the kernel marks it. ext2 has no checksum.
+        // The "errors detected" state that the kernel sets. An ext2 superblock has no checksum.
         disk.device.write_at(&[2, 0], 1024 + 0x3a).unwrap();
         let Contents::Filesystem(marked) = disk.contents().await else { panic!("no file system") };
         disk.mounter.check_if_needed(&device, &marked).await.unwrap();

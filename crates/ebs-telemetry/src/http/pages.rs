@@ -13,7 +13,7 @@ use tower_http::compression::CompressionLayer;
 use crate::rate::RateLimit;
 use crate::{Metrics, Readiness};
 
-/// Limit of `/metrics` for all clients together: the burst, and the requests per second.
+/// The rate limit of `/metrics` for all clients together: the burst, and the requests per second.
 pub(super) const METRICS_BURST: u32 = 10;
 pub(super) const METRICS_PER_SECOND: u32 = 5;
 
@@ -27,8 +27,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Returns the routes. `/metrics` is rate limited and compressed. The health pages are not, so that scrapes never
-    /// block a probe of the kubelet. The number of connections bounds the cost of probes.
+    /// Returns the routes. `/metrics` is rate limited and compressed. The health pages are not limited, so that scrapes
+    /// never block a probe of the kubelet. The number of connections already bounds the cost of probes.
     pub(super) fn router(self) -> Router {
         let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
         let metrics = get(async move |state| metrics(&limit, state).await);

@@ -66,7 +66,8 @@ async fn page_is_compressed_only_for_client_that_accepts_gzip() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_request_over_rate_limit_gets_429() {
-    // The test uses no connections: on a busy machine, the time between two of them may allow the next request.
+    // The test calls the router without connections: on a busy machine, opening one could take long enough that the
+    // next request is allowed.
     let app = pages().router();
     let status = async |path: &str| {
         let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();

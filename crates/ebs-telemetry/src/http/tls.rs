@@ -1,4 +1,4 @@
-//! The certificate of the pages, and its renewal while the driver runs.
+//! The certificate of the pages. The driver reloads it when it is renewed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,25 @@ use crate::Metrics;
 /// The ALPN name of HTTP/2.
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
-/// Interval at which the files are checked without clients.
+/// How often the files are checked if no clients connect.
 const WATCH: Duration = Duration::from_secs(10);
-/// Minimum interval between checks of the files that clients trigger.
+/// The shortest time between two checks that clients trigger.
 const FRESH: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(3);
-/// Timeout of reading the files at the start, which fails without them. It is long because a busy machine should start
-/// late rather than not at all.
+/// The time limit for reading the files at the start, which fails without them. It is long, because on a busy machine
+/// the driver should rather start late than not at all.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 /// The paths of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// PEM: the certificate, followed by the certificates of its issuers.
+    /// The PEM file with the certificate, followed by its issuers' certificates.
     pub certificate: PathBuf,
-    /// PEM: its private key.
+    /// The PEM file with the private key.
     pub key: PathBuf,
 }
 
-/// A certificate that the driver cannot serve.
+/// Why the driver cannot serve a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("read {}", path.display())]
@@ -55,7 +55,7 @@ pub enum TlsError {
     Stuck { path: PathBuf, within: Duration },
 }
 
-/// The contents of both files. It holds the private key, so it is never printed.
+/// The contents of both files. They include the private key, so they are never printed.
 #[derive(PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -78,10 +78,10 @@ pub struct Tls {
 #[derive(Debug)]
 struct State {
     served: Arc<ServerConfig>,
-    /// The contents of the files from which it was loaded.
+    /// The contents of the files from which the served certificate was loaded.
     contents: Contents,
     looked: Instant,
-    /// The reason why the current files cannot be served, if they cannot.
+    /// Why the current files cannot be served, if they cannot.
     trouble: Option<String>,
 }
 
@@ -110,9 +110,9 @@ impl Tls {
         }
     }
 
-    /// Reloads the files if they have changed. An invalid pair is not adopted. The next check tries again, because the
-    /// second file of a pair may be written later. It compares the contents: they are short, and a file that Kubernetes
-    /// or Windows replaces need not have another time.
+    /// Reloads the files if they have changed. Keeps the previous certificate if the new pair is invalid, and retries
+    /// at the next check, because the second file of a pair may be written later. Compares the contents, not the times:
+    /// the files are short, and Kubernetes or Windows can replace a file without a different time.
     async fn look(&self, metrics: &Metrics) {
         self.state().looked = Instant::now();
         let read = read(&self.files, READ_WITHIN).await;
@@ -121,7 +121,7 @@ impl Tls {
         let adopted = match read {
             Ok(contents) if contents == state.contents => {
                 if state.trouble.is_some() {
-                    tracing::info!(%certificate, "files of the metrics certificate are unchanged again");
+                    tracing::info!(%certificate, "files of the metrics certificate match the served certificate again");
                 }
                 Ok(())
             }
@@ -144,7 +144,7 @@ impl Tls {
     }
 }
 
-/// Handshakes of TLS, which note the state of the certificate.
+/// Performs TLS handshakes, and records in a metric whether the certificate is current.
 pub(super) struct WithMetrics {
     pub(super) tls: Arc<Tls>,
     pub(super) metrics: Arc<Metrics>,

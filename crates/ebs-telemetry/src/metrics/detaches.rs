@@ -1,4 +1,4 @@
-//! Slow detachments, queried on each scrape.
+//! Slow detachments, which are read at each scrape.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Source, table};
 
-/// Minimum age of a detachment with a series.
+/// A detachment has a series once it has been pending for this long.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
 
 /// A pending detachment.
@@ -15,13 +15,13 @@ const WORTH_TELLING: Duration = Duration::from_secs(60);
 pub struct PendingDetach {
     pub volume_id: String,
     pub instance_id: String,
-    /// The attachment state that EC2 reported last: `detaching`, `busy` …
+    /// The attachment state that EC2 listed last, such as `detaching` or `busy`.
     pub attachment_state: String,
-    /// Start of the wait.
+    /// When the driver began to wait.
     pub since: Instant,
 }
 
-/// Shows the detachments, and the number and duration of the queries.
+/// Returns the metrics of the detachments, and of the number and duration of the queries.
 pub(super) struct DetachCollector {
     pub(super) source: Source<PendingDetach>,
     scrapes: Numbers,

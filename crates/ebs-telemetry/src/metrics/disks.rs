@@ -1,4 +1,4 @@
-//! Statistics of this node's volumes, read on each scrape.
+//! Statistics of this node's volumes, which are read at each scrape.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -10,53 +10,53 @@ use tokio::time::Instant;
 
 use super::table;
 
-/// How long a result is reused, so that two concurrent scrapes read the disks once.
+/// How long a result is reused. Two concurrent scrapes then read the disks only once.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Statistics of a volume since its attachment.
+/// A volume's statistics since its attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskStatistics {
     pub volume_id: String,
     pub reads: DiskTransfers,
     pub writes: DiskTransfers,
-    /// Time over the limits of the volume.
+    /// How long the load exceeded the volume's own limits.
     pub volume_exceeded: DiskExceeded,
-    /// Time over the limits of the instance for all its volumes.
+    /// How long the load exceeded the instance's limits, which all its volumes share.
     pub instance_exceeded: DiskExceeded,
-    /// Operations in the queue now.
+    /// The number of operations that are queued now.
     pub queue_length: u64,
 }
 
-/// Operations in one direction.
+/// The read or write operations of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskTransfers {
     pub operations: u64,
     pub bytes: u64,
-    /// Total time of the operations.
+    /// The total duration of the operations in microseconds.
     pub microseconds: u64,
-    /// Operations by latency: the upper bound in microseconds, or `None` without one, and the number of operations
-    /// between the previous bound and this one.
+    /// The number of operations by latency. Each entry has its upper bound in microseconds, or `None` for no bound, and
+    /// the number of operations between the previous bound and this one.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
-/// How long the load was higher than allowed.
+/// For how many microseconds the load was higher than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskExceeded {
     pub iops_microseconds: u64,
     pub throughput_microseconds: u64,
 }
 
-/// The result of reading all volumes of the node.
+/// The statistics of all volumes of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskReport {
     pub instance_id: String,
-    /// Contains each volume once.
+    /// The statistics of each volume, once.
     pub disks: Vec<DiskStatistics>,
-    /// Number of volumes, or searches for volumes, that failed.
+    /// The number of failed reads of volumes and failed searches for volumes.
     pub errors: u64,
 }
 
-/// Reads the statistics of the volumes.
+/// Reads the statistics of the node's volumes.
 pub trait Disks: Send + Sync + 'static {
     /// Returns the statistics of all volumes within a few seconds, even if single disks hang.
     ///
@@ -64,7 +64,7 @@ pub trait Disks: Send + Sync + 'static {
     fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>>;
 }
 
-/// Shows the statistics, and the number and duration of the reads.
+/// Returns the metrics of the volumes, and of the number and duration of the reads.
 pub(super) struct DiskCollector {
     pub(super) source: OnceLock<Box<dyn Disks>>,
     /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
@@ -85,7 +85,7 @@ impl DiskCollector {
         }
     }
 
-    /// Cancellation: nothing is shown, and the next scrape reads again.
+    /// Returns the metrics. Cancellation: if the future is dropped, the next scrape reads the disks again.
     pub(super) async fn families(&self) -> Vec<Family> {
         let Some(source) = self.source.get() else { return Vec::new() };
         let began = Instant::now();
@@ -110,7 +110,7 @@ impl DiskCollector {
     }
 }
 
-/// Converts microseconds to the seconds of the page.
+/// Converts microseconds to seconds, the unit of the page.
 fn seconds(microseconds: u64) -> f64 {
     float(microseconds) / 1e6
 }
@@ -144,8 +144,8 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
     ]
 }
 
-/// The log page has no sum of latencies for its histogram. The total time of all operations is that sum: it covers the
-/// same operations of the same volume.
+/// Converts the latencies to a histogram. The device's log page has no sum for it. The total time of all operations is
+/// that sum, because it covers the same operations of the same volume.
 fn latency(transfers: &DiskTransfers) -> Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();

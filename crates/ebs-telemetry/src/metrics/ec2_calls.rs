@@ -1,8 +1,8 @@
-//! Calls to EC2: durations of successful calls, and counts of failed and throttled calls.
+//! Calls to EC2: how long successful calls took, and the number of failed and throttled calls.
 //!
-//! The names are the reference driver's, for existing dashboards. `--deprecated-metrics` adds copies under the names of
-//! the in-tree cloud provider. The labels differ among the three and stay so. `aws_ebs_csi_api_requests_total` is the
-//! consistent series.
+//! The names are the reference driver's, so that existing dashboards work. `--deprecated-metrics` adds copies under the
+//! names of the in-tree cloud provider. The labels of these metrics are inconsistent, and remain so for compatibility.
+//! `aws_ebs_csi_api_requests_total` has consistent labels.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,15 +12,15 @@ use component_base::metrics::{Family, Histograms, Numbers};
 
 use super::table;
 
-/// Label for texts that are not AWS error codes, and for codes beyond [`MOST_CODES`].
+/// The label for texts that are not AWS error codes, and for codes beyond [`MOST_CODES`].
 const OTHER: &str = "other";
-/// Maximum length of a label in characters. The longest codes of EC2 have about 50.
+/// The longest text that becomes a label, in characters. EC2's longest codes have about 50.
 const LONGEST_CODE: usize = 64;
-/// Maximum number of different codes as labels. A driver meets a few dozen, but a proxy that answers in AWS's place
+/// The most different codes that become labels. A driver sees a few dozen, but a proxy that answers in AWS's place
 /// could invent any number.
 const MOST_CODES: usize = 200;
 
-/// The end of a call.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd<'a> {
     /// The call succeeded.
@@ -29,7 +29,7 @@ pub enum CallEnd<'a> {
     Throttled,
     /// EC2 rejected the call with this code.
     Refused(&'a str),
-    /// EC2 did not answer. The text names the known cause.
+    /// EC2 did not answer. The text names the cause, if known.
     NoAnswer(&'a str),
 }
 
@@ -52,14 +52,14 @@ impl Codes {
     }
 }
 
-/// Matches texts like `InvalidVolume.NotFound`.
+/// Returns true for texts of the form `InvalidVolume.NotFound`.
 fn is_shaped_like_a_code(text: &str) -> bool {
     text.len() <= LONGEST_CODE
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// The series of EC2 calls.
+/// The metrics of EC2 calls.
 #[derive(Debug)]
 pub(super) struct Ec2Calls {
     all: Numbers,
@@ -72,7 +72,8 @@ pub(super) struct Ec2Calls {
 }
 
 impl Ec2Calls {
-    /// Creates the series. Durations of expected actions start at zero, so that their rates are defined from the start.
+    /// Creates the metrics. The durations of expected actions exist from the start, at zero, so that their rates are
+    /// defined.
     pub(super) fn new(expected_actions: &[&str], with_deprecated: bool) -> Self {
         let seconds = Histograms::new(&table::EC2_SECONDS);
         for action in expected_actions {

@@ -1,4 +1,4 @@
-//! The periodic health check of EC2: whether it responds and accepts the driver.
+//! The periodic health check of EC2: whether EC2 responds and accepts the driver's credentials.
 
 use component_base::metrics::{Family, Numbers};
 
@@ -7,7 +7,7 @@ use super::table;
 /// Why a health check failed. The names are gRPC codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HealthFailure {
-    /// EC2 is unreachable or throttles.
+    /// EC2 is unreachable, or throttles the calls.
     Unavailable,
     /// EC2 did not answer in time.
     DeadlineExceeded,
@@ -21,7 +21,7 @@ pub enum HealthFailure {
 
 #[derive(Debug)]
 pub(super) struct HealthChecks {
-    /// 1 if the last health check succeeded, otherwise 0. It is 0 until the first check.
+    /// 1 if the last health check succeeded. 0 if it failed, and before the first check.
     success: Numbers,
     failures: Numbers,
 }

@@ -1,4 +1,4 @@
-//! Running operations, queried on each scrape.
+//! Running operations, which are read at each scrape.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use component_base::metrics::{Family, Sample, float};
 
 use super::table;
 
-/// Returns the number of operations of each kind, and the age of the oldest.
+/// Returns the number of running operations of each kind, and the age of the oldest.
 pub(super) fn families(running: Vec<(&'static str, Duration)>) -> [Family; 2] {
     let mut kinds: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
     for (kind, age) in running {

@@ -1,4 +1,4 @@
-//! The number of bugs that have ended a request or a task.
+//! Counts the bugs that end a request or a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use component_base::metrics::{Family, Sample, float};
 use super::Metrics;
 use super::table;
 
-/// Counts without a lock, because the panicking thread may hold one.
+/// The number of panics. It is counted without a lock, because the panicking thread may hold one.
 #[derive(Debug, Default)]
 pub(super) struct Panics(AtomicU64);
 
@@ -22,7 +22,7 @@ impl Panics {
     }
 }
 
-/// Counts every panic of the process from now on, in addition to the existing hook. Call it once per process.
+/// Counts every panic of the process from now on. Keeps the existing panic hook. Call it once per process.
 pub fn count_panics(metrics: &Arc<Metrics>) {
     let (metrics, before) = (Arc::clone(metrics), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
@@ -47,7 +47,7 @@ mod tests {
         }));
         count_panics(&metrics);
         assert!(std::panic::catch_unwind(|| panic!("on purpose")).is_err());
-        // Another test of this process may panic, too.
+        // Another test of this process may cause a panic, too.
         assert!(metrics.panics.0.load(Ordering::SeqCst) >= 1);
         assert!(told.load(Ordering::SeqCst) >= 1);
     }

@@ -1,6 +1,6 @@
-//! Declares every metric of the driver once, with the text of `docs/metrics.md`.
+//! Declares every metric of the driver once. `docs/metrics.md` contains the same texts.
 //!
-//! A test compares the page with this table, so that undeclared metrics cannot appear.
+//! A test compares the page with this table, so that no undeclared metric can appear.
 //!
 //! Decision: `docs/decisions/0027-keep-the-reference-drivers-metrics.md`.
 
@@ -8,14 +8,14 @@ use component_base::metrics::Desc;
 
 /// Prometheus' own default bounds, in seconds.
 const DEFAULT_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The reference's bounds for the time to read detachments, in seconds.
+/// The reference driver's bounds for the time to read detachments, in seconds.
 const EC2_COLLECTOR_BOUNDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The reference's bounds for the time to read the disks, in seconds.
+/// The reference driver's bounds for the time to read the disks, in seconds.
 const DISK_COLLECTOR_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// From reading the mount table to the longest wait for EC2, in seconds.
+/// Bounds in seconds that range from reading the mount table to the longest wait for EC2.
 const RPC_BOUNDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
-/// Declares metrics: for each, its type, name and labels, where it is shown, whose name it is, and its help.
+/// Declares metrics. Each has a type, a name, labels, where it is shown, where its name comes from, and a help text.
 macro_rules! declare {
     ($($id:ident = $kind:ident$(($bounds:expr))? $name:literal $labels:tt $shown:ident $origin:ident, $help:literal;)*) => {
         $(pub(super) static $id: Desc = Desc::$kind($name, $($bounds,)? $help).by(&$labels);)*
@@ -64,7 +64,7 @@ declare! {
     SPARE_CALLS = counter "aws_ebs_csi_spare_calls_total" ["request"] Controller Ours,
         "Extra calls to EC2 with spare rate limit tokens, each in place of a longer wait";
     ENDED_BY_TIME = counter "aws_ebs_csi_waits_ended_by_time_total" ["request"] Controller Ours,
-        "Waits that ended by time because EC2 listed another attach time than it had returned";
+        "Waits that ended only because enough time had passed, as EC2 listed another attach time than it had returned";
     HEALTH_SUCCESS = gauge "aws_ebs_csi_ec2_health_check_success" [] Controller Ours,
         "1 if EC2 answered the last health check and accepted the credentials, 0 if not or before the first check";
     HEALTH_FAILURES = counter "aws_ebs_csi_ec2_health_check_failures_total" ["reason"] Controller Ours,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::table::TABLE;
 use super::*;
 
-/// A metric of the table.
+/// A row of the table: one metric.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) desc: &'static Desc,
@@ -16,24 +16,24 @@ pub(super) struct Row {
     pub(super) origin: Origin,
 }
 
-/// The drivers that have the metric.
+/// Which drivers show the metric.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shown {
-    /// In every mode.
+    /// Drivers in every mode.
     Everywhere,
-    /// In modes with a controller service.
+    /// Drivers with a controller service.
     Controller,
-    /// Modes with a controller service, with `--deprecated-metrics` only.
+    /// Drivers with a controller service, only with `--deprecated-metrics`.
     Deprecated,
-    /// In modes with a node service.
+    /// Drivers with a node service.
     Node,
-    /// With metrics over TLS.
+    /// Drivers that serve metrics over TLS.
     Tls,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The reference driver. Type, labels and buckets are the same and never change.
+    /// The reference driver. Type, labels and buckets are the same and must never change.
     Reference,
     Ours,
 }
@@ -44,8 +44,8 @@ fn lines(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
 }
 
-/// A proxy's page may contain any text. Texts that are not AWS error codes do not become labels, and invented codes
-/// create a bounded number of series.
+/// A proxy's page may contain any text. Texts that are not AWS error codes do not become labels, and the number of
+/// series for invented codes is limited.
 #[test]
 fn number_of_error_code_labels_is_bounded() {
     let metrics = Metrics::default();
@@ -74,8 +74,8 @@ fn number_of_error_code_labels_is_bounded() {
     assert!(page.contains(r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 2"#));
 }
 
-/// Failed RPCs count, too. Calls to EC2 count by outcome, and successful, rejected and throttled ones each in a series of
-/// their own, but calls without an answer in none of these. Each deprecated name has the value of its successor.
+/// Failed RPCs count, too. EC2 calls count by outcome. Successful, rejected and throttled calls also have series of
+/// their own, which calls without an answer do not change. Each deprecated metric has the value of its successor.
 #[test]
 fn rpcs_and_calls_feed_exactly_their_series() {
     let config = MetricsConfig { with_deprecated: true, ..MetricsConfig::default() };
@@ -119,7 +119,7 @@ fn rpcs_and_calls_feed_exactly_their_series() {
     }
 }
 
-/// Counters appear with their first use.
+/// Counters appear when they are first incremented.
 #[test]
 fn durations_of_expected_actions_start_at_zero() {
     let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
@@ -131,9 +131,9 @@ fn durations_of_expected_actions_start_at_zero() {
     assert!(!page.contains("aws_ebs_csi_api_request_errors_total{"), "{page}");
 }
 
-/// A driver without health checks shows neither.
+/// A driver without health checks shows neither metric.
 #[test]
-fn last_health_check_shows_and_failures_count_by_reason() {
+fn last_health_check_is_shown_and_failures_are_counted() {
     let metrics = Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() });
     let success = |metrics: &Metrics| lines(&metrics.page(), "aws_ebs_csi_ec2_health_check_success ");
     assert_eq!(success(&metrics), ["aws_ebs_csi_ec2_health_check_success 0"], "nobody has asked yet");
@@ -165,7 +165,7 @@ fn pending() -> PendingDetach {
 /// A detachment has a series once it has been pending for more than 60 s, until it ends: a counter under the
 /// reference's name, and a gauge. Each query of the detachments is counted and timed.
 #[tokio::test(start_paused = true)]
-async fn detachment_shows_from_60_s_until_its_end() {
+async fn detachment_is_shown_from_60_s_until_its_end() {
     let waiting = Arc::new(Mutex::new(vec![pending()]));
     let metrics = Metrics::default();
     let source = Arc::clone(&waiting);
@@ -200,7 +200,7 @@ fn running() -> Vec<(&'static str, Duration)> {
 }
 
 #[test]
-fn running_operations_show_count_and_age_of_oldest() {
+fn running_operations_are_shown_with_age_of_oldest() {
     let metrics = Metrics::default();
     metrics.set_operations(running);
     let page = metrics.page();
@@ -313,7 +313,7 @@ fn reference_metrics_keep_names_types_and_labels() {
     );
 }
 
-/// Returns the unit in the name, or an empty text for plain numbers.
+/// Returns the unit that the name ends with, or an empty text for plain numbers.
 fn unit(name: &str) -> &'static str {
     let bare = name.strip_suffix("_total").unwrap_or(name);
     ["seconds", "bytes"].into_iter().find(|unit| bare.ends_with(unit)).unwrap_or("")
@@ -351,7 +351,7 @@ fn table() -> String {
     table
 }
 
-/// `EBS_WRITE_DOCS=1` rewrites the table.
+/// With `EBS_WRITE_DOCS=1`, the test rewrites the table instead.
 #[test]
 fn documented_metrics_match_the_code() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
@@ -376,7 +376,7 @@ fn not_grown() -> NotGrownVolume {
 }
 
 #[test]
-fn not_grown_volume_shows_gauge_of_missing_bytes() {
+fn volume_that_has_not_grown_has_gauge_of_missing_bytes() {
     let metrics = Metrics::default();
     metrics.set_volumes(Vec::new, || vec![not_grown()]);
     let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;

@@ -1,4 +1,4 @@
-//! Unhealthy volumes of this node, queried on each scrape.
+//! Unhealthy volumes of this node, which are read at each scrape.
 
 use component_base::metrics::{Family, Sample, float};
 
@@ -18,11 +18,11 @@ pub struct UnhealthyVolume {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotGrownVolume {
     pub volume_id: String,
-    /// Bytes of the disk that the file system does not use.
+    /// The number of bytes of the disk that the file system does not use.
     pub missing: u64,
 }
 
-/// Returns a 1 for each unhealthy volume, and the missing bytes of each volume that has not grown.
+/// Returns the value 1 for each unhealthy volume, and the missing bytes of each volume that has not grown.
 pub(super) fn families(unhealthy: &[UnhealthyVolume], not_grown: &[NotGrownVolume]) -> [Family; 2] {
     let ill = |volume: &UnhealthyVolume| Sample::number(&[volume.reason, volume.status, &volume.volume_id], 1.0);
     let unhealthy = unhealthy.iter().map(ill).collect();

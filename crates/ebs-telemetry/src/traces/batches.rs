@@ -1,4 +1,4 @@
-//! The queue of finished spans for the collector.
+//! Queues finished spans and sends them to the collector in batches.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,21 +15,21 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Limits of the queue (`OTEL_BSP_*`).
+/// The limits of the queue, from the variables `OTEL_BSP_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Maximum number of spans in the queue.
+    /// The most spans in the queue.
     pub(super) queue: usize,
-    /// Maximum number of spans in a message.
+    /// The most spans in a message.
     pub(super) batch: usize,
-    /// Maximum wait until a message is full.
+    /// The longest time for which an incomplete message waits for more spans.
     pub(super) delay: Duration,
-    /// Timeout of a message, including its retries.
+    /// The time limit for sending a message, including its retries.
     pub(super) export: Duration,
 }
 
-/// Counts of finished spans: accepted by the collector, lost because it did not accept them, and lost because the queue
-/// was full.
+/// How many finished spans the collector accepted, how many it did not accept, and how many were dropped because the
+/// queue was full.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) exported: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct Counts {
     pub(super) dropped: AtomicU64,
 }
 
-/// Accepts finished spans and never waits.
+/// Accepts finished spans into the queue, without ever waiting.
 #[derive(Debug)]
 pub(super) struct Batches {
     /// `None` after the shutdown.
@@ -45,7 +45,7 @@ pub(super) struct Batches {
     counts: Arc<Counts>,
 }
 
-/// The receiving end.
+/// The receiving end of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     sending: JoinSet<()>,
@@ -82,7 +82,7 @@ impl SpanProcessor for Batches {
         }
     }
 
-    /// Does not wait: [`Queue::finish`] flushes.
+    /// Returns at once: [`Queue::finish`] sends the remaining spans.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
@@ -113,7 +113,7 @@ struct Sender<E> {
     exporter: E,
     limits: Limits,
     counts: Arc<Counts>,
-    /// The last message failed. The failure has been logged and is not logged again.
+    /// True if the last message failed and this has been logged, so that the next failure is not logged.
     failing: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Trace data in the fields of a `tracing` span.
+//! Reads trace data from the fields of a `tracing` span.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 /// The field that marks a span for export.
 pub(super) const KIND: &str = "otel.kind";
 
-/// Maximum length of a text attribute, in bytes: a request may contain names of any length.
+/// The longest text attribute in bytes. A request may contain names of any length.
 const MAX_TEXT: usize = 1_024;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Said {
     pub(super) attributes: Vec<KeyValue>,
     pub(super) failure: Option<String>,
     pub(super) ended: bool,
-    /// The headers of the caller's trace context.
+    /// The trace context headers of the caller.
     caller: HashMap<String, String>,
 }
 
@@ -50,7 +50,7 @@ impl Said {
     }
 }
 
-/// Fields without a dot belong to the log.
+/// Returns false for fields without a dot, which belong to the log only.
 fn concerns(field: &Field) -> bool {
     field.name().contains('.')
 }
@@ -88,7 +88,7 @@ impl Visit for Said {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has no unsigned numbers. Larger ones do not occur.
+        // OTLP has no unsigned numbers. Numbers above the signed maximum do not occur.
         self.record_i64(field, i64::try_from(value).unwrap_or(i64::MAX));
     }
 

@@ -1,4 +1,4 @@
-//! Converts spans of `tracing` to spans of OpenTelemetry.
+//! Converts `tracing` spans to OpenTelemetry spans.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,13 +13,13 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::fields::Said;
 
-/// Creates an OpenTelemetry span for each span that it sees, once a tracer is set.
+/// Creates an OpenTelemetry span for each span that it receives, once a tracer is set.
 #[derive(Debug)]
 pub(crate) struct Spans {
     tracer: Arc<OnceLock<SdkTracer>>,
 }
 
-/// Stored in a span of `tracing`, so that children find their parent even after it has ended.
+/// What is stored in a `tracing` span. Children find their parent in it even after the parent has ended.
 struct Exported {
     span: opentelemetry_sdk::trace::Span,
     context: SpanContext,
@@ -59,13 +59,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        // Dropping it ends the span.
+        // Dropping the exported span ends it.
         let exported = context.span(&id).and_then(|span| span.extensions_mut().remove::<Exported>());
         drop(exported);
     }
 }
 
-/// Returns the nearest exported ancestor.
+/// Returns the nearest ancestor that is exported.
 fn around<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<SpanContext> {
     span.parent()?.scope().find_map(|outer| outer.extensions().get::<Exported>().map(|it| it.context.clone()))
 }

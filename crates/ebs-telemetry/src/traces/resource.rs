@@ -1,4 +1,5 @@
-//! The resource attributes of this process. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take precedence.
+//! The resource attributes that describe this process. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take
+//! precedence.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 
-/// Omits unknown attributes, and the arguments of the process because they may contain secrets.
+/// Returns the known attributes. Omits the process's arguments, because they may contain secrets.
 pub(super) fn detect(version: &str) -> Resource {
     let mut attributes = vec![
         KeyValue::new("service.name", super::SCOPE),
@@ -32,7 +33,7 @@ pub(super) fn detect(version: &str) -> Resource {
     }
 }
 
-/// Returns the name of the architecture in OpenTelemetry.
+/// Returns OpenTelemetry's name of the architecture.
 fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -41,7 +42,7 @@ fn arch() -> &'static str {
     }
 }
 
-/// Returns the id of this process' container: 64 hexadecimal digits in the path of a file that the container runtime
+/// Returns the id of this process's container: 64 hexadecimal digits in the path of a file that the container runtime
 /// mounts, such as `/etc/hostname`.
 fn container(mounts: &str) -> Option<&str> {
     let is_id = |part: &&str| part.len() == 64 && part.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! The `OTEL_*` variables that the libraries do not read, or read without sufficient checks.
+//! Handles the `OTEL_*` variables that the libraries do not read, or do not check sufficiently.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig};
 
 use super::batches::Limits;
 
-/// In order of precedence.
+/// The variables with the endpoint, in order of precedence.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// A PEM file of the authorities for the collector's certificate, in order of precedence. Default: the system's
-/// authorities.
+/// The variables with a PEM file of the authorities that sign the collector's certificate, in order of precedence. By
+/// default, the system's authorities are used.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
-/// OpenTelemetry variables without effect: the name, the value that matches the behaviour, and the behaviour.
+/// OpenTelemetry variables that have no effect. Each row has the name, the value that matches the behaviour, and the
+/// behaviour.
 const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),
@@ -27,7 +28,7 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "the driver presents no client certificate to collectors"),
 ];
 
-/// An invalid endpoint of the collector.
+/// Reports that the collector's endpoint is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("parse {variable}: {reason}")]
 pub struct BadTraceEndpoint {
@@ -35,7 +36,7 @@ pub struct BadTraceEndpoint {
     reason: &'static str,
 }
 
-/// An unusable file of authorities.
+/// Reports that a file of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("load {variable}={path:?}: {reason}")]
 pub struct BadAuthorities {
@@ -48,7 +49,7 @@ pub(super) fn disabled(variable: impl Fn(&str) -> Option<String>) -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Checks the endpoint first, because the library would repeat it in its errors, including a password.
+/// Checks the endpoint before the library does, because the library's errors would repeat it with its password.
 pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Result<(), BadTraceEndpoint> {
     let Some((name, url)) = ENDPOINTS.into_iter().find_map(|name| Some((name, variable(name)?))) else { return Ok(()) };
     let refuse = |reason| Err(BadTraceEndpoint { variable: name, reason });
@@ -80,7 +81,7 @@ pub(super) fn with_tls<B: WithTonicConfig>(
     Ok(builder.with_tls_config(tls))
 }
 
-/// Returns a warning for each variable that is set and has no effect.
+/// Returns a warning for each variable that is set but has no effect.
 pub(super) fn without_effect(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let notes = WITHOUT_EFFECT.into_iter().filter_map(|(name, usual, what)| {
         let value = variable(name)?;
@@ -89,7 +90,7 @@ pub(super) fn without_effect(variable: impl Fn(&str) -> Option<String>) -> Vec<S
     notes.collect()
 }
 
-/// Returns the limits of `OTEL_BSP_*`. A value that is not a positive number is ignored.
+/// Returns the limits from `OTEL_BSP_*`. Ignores values that are not positive numbers.
 pub(super) fn limits(variable: impl Fn(&str) -> Option<String>) -> Limits {
     let number = |name, usual: u32| {
         let given = variable(name).and_then(|value| value.trim().parse::<u32>().ok()).filter(|value| *value > 0);
@@ -106,7 +107,7 @@ pub(super) fn limits(variable: impl Fn(&str) -> Option<String>) -> Limits {
     }
 }
 
-/// Upper bound of the queue, which bounds memory: a span takes about 1 KiB.
+/// The largest allowed queue. It limits the memory: a span takes about 1 KiB.
 const MOST_QUEUED: usize = 65_536;
 
 #[cfg(test)]
@@ -117,7 +118,7 @@ mod tests {
         move |name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     }
 
-    /// The check runs before any library can repeat the endpoint.
+    /// The driver checks the endpoint before any library can repeat it in an error.
     #[test]
     fn endpoint_with_password_is_rejected_without_its_text() {
         for name in ENDPOINTS {
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ineffective_variable_with_other_value_is_named() {
+    fn warning_names_the_variable_without_effect() {
         assert!(without_effect(set(&[])).is_empty());
         for (name, usual, _) in WITHOUT_EFFECT {
             assert!(usual.is_empty() || without_effect(set(&[(name, usual)])).is_empty(), "{name}");

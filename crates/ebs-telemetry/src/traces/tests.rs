@@ -1,4 +1,4 @@
-//! Tests with an exporter that keeps, rejects or hangs in place of the collector's client.
+//! Tests with an exporter that keeps, rejects or delays spans, in place of the collector's client.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::logging::{self, LogConfig};
 
 const LIMITS: Limits = Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
 
-/// The behaviour of the exporter.
+/// What the exporter does with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Keep,
@@ -24,7 +24,7 @@ enum Does {
     Hang,
 }
 
-/// Replaces a collector.
+/// An exporter that keeps spans, in place of a collector.
 #[derive(Debug, Clone)]
 struct Kept {
     does: Arc<Mutex<Does>>,
@@ -43,7 +43,7 @@ impl opentelemetry_sdk::trace::SpanExporter for Kept {
     }
 }
 
-/// Traces that end in `kept`, and the log.
+/// A trace setup whose spans end in `kept`, with its log.
 struct Setting {
     kept: Kept,
     export: TraceExport,
@@ -64,7 +64,7 @@ impl Setting {
         Self { kept, export: TraceExport { provider, queue }, log, _default: default }
     }
 
-    /// Returns the spans of the collector, the counts of exported, refused and dropped spans, and the log.
+    /// Returns the collector's spans, the numbers of exported, refused and dropped spans, and the log.
     async fn finish(self) -> (Vec<SpanData>, [u64; 3], String) {
         let counts = Arc::clone(&self.export.queue.counts);
         self.export.finish(Duration::from_secs(5)).await;
@@ -104,7 +104,7 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
     span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|it| it.value.to_string())
 }
 
-/// A call to AWS is a child of its RPC even after the RPC was answered. The RPC's span ends with the answer.
+/// A call to AWS is a child of its RPC even if the RPC was answered earlier. The RPC's span ends with the answer.
 #[tokio::test(start_paused = true)]
 async fn rpc_joins_its_caller_trace_and_late_calls_join_rpc() {
     let setting = Setting::new(Does::Keep);
@@ -153,9 +153,9 @@ async fn trace_attributes_are_not_logged() {
     assert!(log.ends_with("] \"line\" rpc=\"CreateVolume\"\n"), "{log}");
 }
 
-/// Spans that do not fit into the queue are counted and lost, and the shutdown is bounded.
+/// Spans that do not fit into the queue are counted and dropped, and the shutdown takes a limited time.
 #[tokio::test(start_paused = true)]
-async fn hanging_collector_blocks_nothing() {
+async fn hanging_collector_does_not_block_spans_or_shutdown() {
     let setting = Setting::new(Does::Hang);
     let start = Instant::now();
     for _ in 0..100 {
@@ -188,9 +188,9 @@ async fn collector_failure_and_recovery_are_logged_once() {
     assert_eq!(log.matches("accepts spans again").count(), 1, "{log}");
 }
 
-/// Spans are sent in batches, and none waits longer than the delay.
+/// The exporter sends spans in batches, and no span waits longer than the delay.
 #[tokio::test(start_paused = true)]
-async fn finish_sends_queued_spans() {
+async fn finish_exports_queued_spans() {
     let setting = Setting::new(Does::Keep);
     for _ in 0..7 {
         drop(rpc(None));

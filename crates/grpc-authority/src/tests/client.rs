@@ -7,33 +7,33 @@ use crate::huffman;
 /// A name and a value.
 pub(crate) type Field = (String, String);
 
-/// The encoding of a request's fields.
+/// How a client encodes the fields of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Style {
     pub(crate) coded: bool,
-    /// Fields are added to the dynamic table, and later referenced there.
+    /// Whether fields are added to the dynamic table and later referenced there.
     pub(crate) indexed: bool,
-    /// Names are written out, even names of the static table.
+    /// Whether names are written out, even if the static table has them.
     pub(crate) names_written: bool,
-    /// Fields that are not added to the table are marked as "never indexed".
+    /// Whether fields that are not added to the table are marked as "never indexed".
     pub(crate) never: bool,
-    /// The dynamic table is first resized to this.
+    /// The size to which the dynamic table is resized first, if any.
     pub(crate) table: Option<usize>,
 }
 
-/// The distribution of a block over frames.
+/// How a header block is split into frames.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Frames {
     pub(crate) padding: Option<u8>,
     pub(crate) priority: bool,
-    /// Lengths of the fragments. The rest of the block is in the last frame.
+    /// The lengths of the fragments. The last frame has the rest of the block.
     pub(crate) fragments: Vec<usize>,
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const TABLE: usize = 4096;
 
-/// The entries of the static table for requests.
+/// The entries of the static table that requests use.
 const STATIC: [(usize, &str, &str); 6] = [
     (1, ":authority", ""),
     (3, ":method", "POST"),
@@ -65,13 +65,13 @@ impl Client {
         self.bytes.extend(payload);
     }
 
-    /// Sends a request without a body. Returns its stream.
+    /// Sends a request without a body. Returns the number of its stream.
     pub(crate) fn request(&mut self, fields: &[Field], style: &Style, frames: &Frames) -> u32 {
         let block = self.block(fields, style);
         self.headers(&block, true, frames)
     }
 
-    /// Sends a request with a body. Returns its stream.
+    /// Sends a request with a body. Returns the number of its stream.
     pub(crate) fn request_with_body(&mut self, fields: &[Field], style: &Style, body: &[u8]) -> u32 {
         let block = self.block(fields, style);
         let stream = self.headers(&block, false, &Frames::default());
@@ -79,7 +79,7 @@ impl Client {
         stream
     }
 
-    /// Sends a header block as given. Returns its stream.
+    /// Sends a header block as given. Returns the number of its stream.
     pub(crate) fn headers(&mut self, block: &[u8], is_end: bool, frames: &Frames) -> u32 {
         let stream = self.next_stream;
         self.next_stream += 2;

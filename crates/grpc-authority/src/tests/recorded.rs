@@ -1,23 +1,23 @@
-//! Recorded bytes of unmodified clients, which were sent to a server that accepted them.
+//! Recorded bytes that unmodified clients sent to a server which accepted them.
 
 use super::{Answer, answers};
 
-/// The client, its stream, the number of its calls, and the name that the server receives.
+/// The client, its stream, the number of its calls, and the authority that the server receives.
 type Recording = (&'static str, &'static [u8], usize, Option<&'static str>);
 
 const RECORDINGS: [Recording; 4] = [
-    // Target `\\.\pipe\csi-proxy-disk-v1`: percent-encoded and Huffman-coded.
+    // The target is `\\.\pipe\csi-proxy-disk-v1`, percent-encoded and Huffman-coded.
     (
         "grpc-go 1.83, a pipe",
         include_bytes!("recorded/grpc-go-1.83-pipe.bin"),
         6,
         Some("-5C-5C.-5Cpipe-5Ccsi-proxy-disk-v1"),
     ),
-    // Target `/csi/csi.sock`, sent as it is.
+    // The target is `/csi/csi.sock`, sent as it is.
     ("grpc-go 1.20, a path", include_bytes!("recorded/grpc-go-1.20-path.bin"), 6, Some("-csi-csi.sock")),
-    // No target: an empty authority.
+    // The client has no target and sends an empty authority.
     ("grpc-go 1.83, nothing", include_bytes!("recorded/grpc-go-1.83-empty.bin"), 6, None),
-    // Target `unix:///tmp/srv/rec.sock`: percent-encoded, in plain text, its name written out.
+    // The target is `unix:///tmp/srv/rec.sock`, percent-encoded in plain text. The name of the field is written out.
     ("grpcio 1.85, a path", include_bytes!("recorded/grpcio-1.85-path.bin"), 3, Some("tmp-2Fsrv-2Frec.sock")),
 ];
 

@@ -1,4 +1,4 @@
-//! The server in the tests: `h2`, unmodified.
+//! The server in the tests is `h2`, unmodified.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 
 use crate::LenientStream;
 
-/// The result of a request.
+/// What the server does with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Served {
         authority: Option<String>,
         path: String,
-        /// The other fields, in their order.
+        /// The fields other than the authority, in order.
         fields: Vec<(String, String)>,
     },
-    /// With the error code of HTTP/2.
+    /// The server reset the stream with this HTTP/2 error code.
     Reset(u32),
-    /// The connection was closed with this code.
+    /// The server closed the connection with this error code.
     Closed(u32),
 }
 
 const BOUND: Duration = Duration::from_secs(120);
-/// Larger than any stream of a test, so that neither side ever waits.
+/// The size of the pipe. It is larger than any stream of a test, so that neither side ever waits.
 const PIPE: usize = 16 << 20;
 
-/// Returns the results of the requests on the first `count` streams when a client sends these bytes, with or without
-/// this crate in front of the server.
+/// Sends a client's bytes to the server, with or without this crate in front of it. Returns the results of the requests
+/// on the first `count` streams.
 pub(crate) fn answers(stream: &[u8], count: usize, is_lenient: bool) -> Vec<Answer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
@@ -68,7 +68,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, served: &mut BTreeM
     std::future::pending().await
 }
 
-/// Reads the server's bytes until it has answered this number of requests. Returns the rejected ones.
+/// Reads the server's bytes until it has answered this many requests. Returns the rejected requests.
 async fn told(mut client: DuplexStream, count: usize) -> BTreeMap<u32, Answer> {
     let (mut refused, mut answered) = (BTreeMap::new(), 0);
     let last = u32::try_from(2 * count).expect("few") - 1;
@@ -86,7 +86,7 @@ async fn told(mut client: DuplexStream, count: usize) -> BTreeMap<u32, Answer> {
                 answered += 1;
                 refused.insert(stream, Answer::Reset(code(0)));
             }
-            // A graceful GOAWAY, after the last served stream, is not an answer.
+            // A graceful GOAWAY, after the last served stream, does not answer a request.
             7 if code(4) != 0 => {
                 refused.insert(last + 2, Answer::Closed(code(4)));
                 break;

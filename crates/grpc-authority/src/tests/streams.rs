@@ -1,4 +1,4 @@
-//! Streams of the configurable client.
+//! Tests streams of the configurable client.
 
 use super::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
 use crate::rewriter::{MAX_HELD, Rewriter};
@@ -24,7 +24,7 @@ fn authority_up_to_16_kib_is_served() {
         let frames = Frames { fragments: vec![16_000; 1000], ..Frames::default() };
         let first = fields("/csi/csi.sock", &[]);
         client.request(&first, &Style::default(), &Frames::default());
-        // A frame then ends before the authority and not within it.
+        // In this case, a frame ends before the authority, not within it.
         let block = client.block(&fields(&authority, &[]), &Style::default());
         let before = block.len() - length;
         let fragments = if length <= MAX_HELD { vec![before] } else { frames.fragments };
@@ -44,7 +44,8 @@ fn authority_up_to_16_kib_is_served() {
 fn unfixable_authority_fails_only_its_own_request() {
     let good = fields("/csi/csi.sock", &[]);
     let style = Style { indexed: true, ..Style::default() };
-    // The name is the index of the entry that the first request has added to the dynamic table: 62 and one more.
+    // The name is the index of the entry that the first request has added to the dynamic table, whose indexes begin at
+    // 62.
     let by_dynamic_name = [&[0x83, 0x86, 0x84, 0x7f, 0x00, 0x04][..], b"/csi"].concat();
     let wasteful = {
         let coded = crate::huffman::encode(br"\\\");
@@ -115,7 +116,7 @@ fn bytes_that_are_not_http2_pass_unchanged() {
 }
 
 #[test]
-fn bytes_wait_only_for_end_of_possible_authority() {
+fn bytes_wait_only_until_a_possible_authority_ends() {
     let begun = [0x83, 0x41, 0x09, b'/'];
     let mut waits = Client::new();
     waits.frame(1, 0, 1, &begun);

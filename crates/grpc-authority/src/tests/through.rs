@@ -1,4 +1,4 @@
-//! The byte stream without rewriting.
+//! Tests the byte stream without rewriting.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use super::streams::fields;
 use super::{Client, Frames, Style, whole};
 use crate::LenientStream;
 
-/// Returns this number of bytes per read, then the end of the stream.
+/// A stream that returns this many bytes per read, and then its end.
 struct Slow<'a> {
     rest: &'a [u8],
     step: usize,
@@ -36,7 +36,7 @@ fn stream() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn sizes_of_reads_do_not_change_the_bytes() {
+async fn read_sizes_do_not_change_the_bytes() {
     let sent = stream();
     for step in [1, 2, 7, 64, 1 << 13] {
         for room in [1, 3, 50, 1 << 13] {
@@ -55,7 +55,7 @@ async fn sizes_of_reads_do_not_change_the_bytes() {
 }
 
 #[tokio::test]
-async fn stream_that_ends_within_authority_returns_all_bytes() {
+async fn all_bytes_pass_when_the_stream_ends_in_an_authority() {
     let mut client = Client::new();
     client.request(&fields("/csi/csi.sock", &[]), &Style::default(), &Frames::default());
     let cut = client.bytes.len() - 4;

@@ -64,7 +64,7 @@ actions! {
             device: Option<String> = "Device";
             force: bool = "Force";
         }
-        /// Absent values stay unchanged.
+        /// An absent value leaves the property unchanged.
         parameters ModifyVolume -> SimModification {
             volume_id: String = "VolumeId" required name;
             size: Option<i64> = "Size";
@@ -87,7 +87,7 @@ actions! {
         }
         describe DescribeSnapshots -> Page<SimSnapshot> {
             snapshot_ids: Vec<String> = "SnapshotId" name;
-            /// `self`, `amazon` and account ids.
+            /// Accepts `self`, `amazon` and account ids.
             owner_ids: Vec<String> = "Owner";
             restorable_by: Vec<String> = "RestorableBy";
         }
@@ -95,7 +95,7 @@ actions! {
             resources: Vec<String> = "ResourceId" required name;
             tags: Vec<Tag> = "Tag" required name;
         }
-        /// Without tags, all tags of the resources are removed.
+        /// Without tags, the call removes all tags of the resources.
         parameters DeleteTags {
             resources: Vec<String> = "ResourceId" required name;
             tags: Vec<TagToDelete> = "Tag";
@@ -113,7 +113,7 @@ actions! {
             all_availability_zones: bool = "AllAvailabilityZones";
             filters: Vec<Filter> = "Filter" name;
         }
-        /// Parameters without meaning for the simulator (key pair, subnet, user data) are ignored.
+        /// The simulator ignores parameters that it cannot model (key pair, subnet, user data).
         parameters RunInstances first unused_of_launch -> Vec<SimInstance> {
             client_token: Option<String> = "ClientToken" name;
             image_id: Option<String> = "ImageId";
@@ -122,7 +122,7 @@ actions! {
             max_count: Option<i64> = "MaxCount";
             availability_zone: Option<String> = "Placement.AvailabilityZone";
             availability_zone_id: Option<String> = "Placement.AvailabilityZoneId";
-            /// Number of interfaces. An empty list means one.
+            /// Number of network interfaces. An empty list means one.
             network_interfaces: u32 = "NetworkInterface";
             block_device_mappings: Vec<BlockDeviceMapping> = "BlockDeviceMapping";
             disable_api_termination: bool = "DisableApiTermination";
@@ -151,13 +151,13 @@ actions! {
         describe DescribeFastSnapshotRestores -> Page<SimFastRestore> {}
         parameters LockSnapshot -> SimSnapshotLock {
             snapshot_id: String = "SnapshotId" required name;
-            /// `governance` or `compliance`.
+            /// One of `governance` and `compliance`.
             lock_mode: Option<String> = "LockMode" required;
             /// Hours.
             cool_off_period: Option<i64> = "CoolOffPeriod";
             /// Days.
             lock_duration: Option<i64> = "LockDuration";
-            /// Absolute time in RFC 3339 format, `2030-01-31T10:00:00Z`.
+            /// Absolute time in RFC 3339 format, such as `2030-01-31T10:00:00Z`.
             expiration_date: Option<String> = "ExpirationDate";
         }
         parameters UnlockSnapshot -> String {
@@ -174,7 +174,7 @@ actions! {
 }
 
 impl Call {
-    /// Returns whether a pattern matches one of its names.
+    /// Returns whether the pattern matches a name in the call.
     pub(crate) fn names(&self, pattern: &str) -> bool {
         let mut found = false;
         self.each_name(&mut |name| found |= pattern::matches(pattern, name));
@@ -183,7 +183,8 @@ impl Call {
 }
 
 impl Reply {
-    /// Returns the ids of the volumes that the call created. A repeated call returns the ids of the first call.
+    /// Returns the ids of the volumes that the call created. A repeated call returns the ids that the first call
+    /// returned.
     pub(crate) fn new_volumes(&self) -> Vec<String> {
         match self {
             Self::CreateVolume(volume) => vec![volume.id.clone()],
@@ -197,7 +198,7 @@ impl Reply {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNodeVolume {
     pub cluster_arn: String,
-    /// An instance id.
+    /// The instance id of the node.
     pub node_id: String,
     pub volume_id: String,
 }
@@ -209,7 +210,7 @@ impl Named for ClusterNodeVolume {
     }
 }
 
-/// Whether AWS manages a resource has no effect here.
+/// Ignores the parameter: it makes no difference to the simulator whether AWS manages a resource.
 fn managed_too(p: &mut Params) -> Result<(), Fault> {
     p.take::<bool>("IncludeManagedResources").map(drop)
 }
@@ -223,7 +224,7 @@ fn unused_of_copy(p: &mut Params) -> Result<(), Fault> {
     p.refuse("KmsKeyId")
 }
 
-/// The location of a snapshot of a volume in a Local Zone. Elsewhere it is always the region.
+/// Accepts only snapshots in the region. EC2 can also store a snapshot of a volume in a Local Zone there.
 fn location(p: &mut Params) -> Result<(), Fault> {
     match p.text("Location").as_deref() {
         None | Some("regional") => Ok(()),
@@ -232,7 +233,7 @@ fn location(p: &mut Params) -> Result<(), Fault> {
     }
 }
 
-/// Parameters of RunInstances that have no effect on a disk and are ignored.
+/// RunInstances parameters that do not affect disks. The simulator ignores them.
 const NO_MATTER: [&str; 27] = [
     "AdditionalInfo",
     "CapacityReservationSpecification",
@@ -263,7 +264,7 @@ const NO_MATTER: [&str; 27] = [
     "UserData",
 ];
 
-/// Parameters of RunInstances that would have an effect and are not simulated.
+/// RunInstances parameters that would affect the result. The simulator does not implement them and rejects them.
 const REFUSED: [&str; 5] =
     ["ElasticGpuSpecification", "ElasticInferenceAccelerator", "LaunchTemplate", "Operator", "SecondaryInterface"];
 
@@ -275,19 +276,19 @@ fn unused_of_launch(p: &mut Params) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reserved by EC2.
+/// Ignores the parameter that EC2 reserves.
 fn unused_of_start(p: &mut Params) -> Result<(), Fault> {
     p.ignore("AdditionalInfo");
     Ok(())
 }
 
-/// Stopping keeps disks, not memory.
+/// Rejects hibernation: a stopped instance keeps its disks, but the simulator has no memory to keep.
 fn unused_of_stop(p: &mut Params) -> Result<(), Fault> {
     force(p)?;
     if p.take("Hibernate")? { Err(not_simulated("Hibernate=true")) } else { Ok(()) }
 }
 
-/// There is no system to shut down.
+/// Ignores both flags: the simulated instance has no operating system to shut down.
 fn force(p: &mut Params) -> Result<(), Fault> {
     p.take::<bool>("Force")?;
     p.take::<bool>("SkipOsShutdown").map(drop)

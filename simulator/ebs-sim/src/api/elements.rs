@@ -7,9 +7,9 @@ use super::table::{element, field};
 use super::{Fault, missing};
 
 element!(Filter {
-    /// `volume-id`, `tag:KEY`.
+    /// A name such as `volume-id` or `tag:KEY`.
     name: String = "Name" required;
-    /// Any of these; `*` and `?` are wildcards, `\` escapes.
+    /// A resource matches if one of these values matches. `*` and `?` are wildcards, and `\` escapes them.
     values: Vec<String> = "Value";
 });
 
@@ -19,14 +19,14 @@ impl Named for Filter {
     }
 }
 
-/// A tag as the client sent it. A missing value is empty.
+/// A tag as the client sent it. A missing value becomes an empty one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub key: String,
     pub value: String,
 }
 
-/// A tag to delete. With a value, it is removed only if it has this value.
+/// A tag to delete. If it has a value, only a tag with this value is deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagToDelete {
     pub key: String,
@@ -36,7 +36,7 @@ pub struct TagToDelete {
 impl Element for TagToDelete {
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
         let name = format!("{prefix}.Key");
-        // Unlike other texts, an empty key is passed on, and the state rejects it.
+        // Accept an empty key, unlike other empty texts: the state rejects it.
         let key = p.text(&name).ok_or_else(|| missing(&name))?;
         Ok(Some(Self { key, value: p.text(&format!("{prefix}.Value")) }))
     }
@@ -56,9 +56,9 @@ impl Named for Tag {
 }
 
 element!(TagSpecification {
-    /// `volume`, `snapshot` …
+    /// A type such as `volume` or `snapshot`.
     resource_type: String = "ResourceType";
-    /// Duplicates included.
+    /// The tags as sent, including duplicates.
     tags: Vec<Tag> = "Tag";
 });
 
@@ -72,7 +72,7 @@ element!(
     /// A disk of an instance to be launched.
     BlockDeviceMapping first unused_of_disk {
         device_name: String = "DeviceName" required;
-        /// The image's disk of that name is left out.
+        /// Launches the instance without the image's disk of that name.
         no_device: bool = "NoDevice" present;
         delete_on_termination: Option<bool> = "Ebs.DeleteOnTermination";
         snapshot_id: Option<String> = "Ebs.SnapshotId";

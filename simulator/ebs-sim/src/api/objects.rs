@@ -1,4 +1,4 @@
-//! The objects that EC2 describes, as plain data with everything that their XML shows.
+//! The objects that EC2 describes, as plain data with everything that EC2's XML shows.
 
 use std::time::SystemTime;
 
@@ -9,51 +9,51 @@ use serde::{Deserialize, Serialize};
 pub struct SimVolume {
     /// `vol-…`
     pub id: String,
-    /// `creating`, `available`, `in-use`, `deleting`, `deleted`, `error`.
+    /// One of `creating`, `available`, `in-use`, `deleting`, `deleted` and `error`.
     pub state: String,
-    /// Size, which is the target size as soon as a modification is accepted.
+    /// Size in GiB. It is the target size as soon as EC2 accepts a modification.
     pub size_gib: u32,
     pub volume_type: String,
-    /// IOPS, where the type has them.
+    /// IOPS, for volume types that have them.
     pub iops: Option<u32>,
-    /// MiB/s, gp3 only.
+    /// Throughput in MiB/s; gp3 only.
     pub throughput: Option<u32>,
     pub zone: String,
     pub zone_id: String,
     pub encrypted: bool,
-    /// ARN of the key, when encrypted.
+    /// ARN of the key, if the object is encrypted.
     pub kms_key_id: Option<String>,
-    /// The snapshot from which it was created. Without one, EC2 shows an empty element.
+    /// The snapshot from which the volume was created. Without one, EC2 shows an empty element.
     pub snapshot_id: Option<String>,
     pub source_volume_id: Option<String>,
-    /// MiB/s of initialisation, when asked for.
+    /// Initialization rate in MiB/s, if the client requested one.
     pub volume_initialization_rate: Option<u32>,
-    /// Several instances may attach it.
+    /// Whether several instances may attach the volume.
     pub multi_attach: bool,
     pub outpost_arn: Option<String>,
     pub fast_restored: bool,
     pub created: SystemTime,
     pub tags: Tags,
-    /// Attachments, in any state.
+    /// The attachments, in any state.
     pub attachments: Vec<SimAttachment>,
 }
 
-/// An attachment, as a volume lists it and as attach and detach answer.
+/// An attachment, as DescribeVolumes, AttachVolume and DetachVolume return it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimAttachment {
     pub volume_id: String,
-    /// The instance; empty when it is attached to a node of a SageMaker cluster.
+    /// The instance id. It is empty when a SageMaker cluster node has the volume.
     pub instance_id: String,
-    /// The device name, `/dev/xvdaa`.
+    /// The device name, such as `/dev/xvdaa`.
     pub device: String,
-    /// `attaching`, `attached`, `detaching`, `detached`, `busy`.
+    /// One of `attaching`, `attached`, `detaching`, `detached` and `busy`.
     pub state: String,
     pub attach_time: SystemTime,
     pub delete_on_termination: bool,
     pub ebs_card_index: Option<u32>,
-    /// ARN of the node of a SageMaker cluster that has it; the instance is empty then.
+    /// ARN of the SageMaker cluster node that has the volume. `instance_id` is empty then.
     pub associated_resource: Option<String>,
-    /// Not EC2's: the loop device (`/dev/loop3`) behind it on this machine, for `/state` only.
+    /// The loop device on this machine, such as `/dev/loop3`. EC2 has no such field; only `/state` shows it.
     pub loop_device: Option<String>,
 }
 
@@ -63,22 +63,22 @@ pub struct SimVolumeStatus {
     pub zone: String,
     pub zone_id: String,
     pub outpost_arn: Option<String>,
-    /// `ok`, `impaired`, `insufficient-data`.
+    /// One of `ok`, `impaired` and `insufficient-data`.
     pub status: String,
-    /// `io-enabled`, `io-performance`, `initialization-state`.
+    /// Details with the names `io-enabled`, `io-performance` and `initialization-state`.
     pub details: Vec<SimStatusDetail>,
-    /// How much of it is initialized from its snapshot or source. `None`: it was created blank.
+    /// How much of the volume is initialized from its snapshot or source. `None` if it was created blank.
     pub initialization: Option<SimInitialization>,
 }
 
 /// `initializationStatusDetails` of DescribeVolumeStatus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimInitialization {
-    /// `default`, `provisioned-rate`, `volume-copy`.
+    /// One of `default`, `provisioned-rate` and `volume-copy`.
     pub initialization_type: String,
     /// Percent.
     pub progress: u32,
-    /// Seconds; only for a provisioned rate.
+    /// Estimated seconds; present only with a provisioned rate.
     pub estimated_seconds: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ pub struct SimStatusDetail {
     pub status: String,
 }
 
-/// What a modification changes.
+/// The properties that a modification changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimProperties {
     pub size_gib: u32,
@@ -103,7 +103,7 @@ pub struct SimProperties {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimModification {
     pub volume_id: String,
-    /// `modifying`, `optimizing`, `completed`, `failed`.
+    /// One of `modifying`, `optimizing`, `completed` and `failed`.
     pub state: String,
     pub status_message: Option<String>,
     pub original: SimProperties,
@@ -120,29 +120,29 @@ pub struct SimSnapshot {
     pub id: String,
     pub volume_id: String,
     pub size_gib: u32,
-    /// `pending`, `completed`, `error`.
+    /// One of `pending`, `completed` and `error`.
     pub state: String,
-    /// EC2's word on an error.
+    /// EC2's explanation of the `error` state.
     pub status_message: Option<String>,
-    /// Percent; EC2 writes `100%`.
+    /// Progress in percent. EC2 writes it as `100%`.
     pub progress: u32,
     pub start_time: SystemTime,
     pub completion_time: Option<SystemTime>,
     pub owner_id: String,
-    /// Description, maybe empty.
+    /// The description, which may be empty.
     pub description: String,
     pub encrypted: bool,
-    /// ARN of the key, when encrypted.
+    /// ARN of the key, if the object is encrypted.
     pub kms_key_id: Option<String>,
     pub outpost_arn: Option<String>,
     pub tags: Tags,
 }
 
-/// A row of DescribeTags.
+/// An entry of DescribeTags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimTag {
     pub resource_id: String,
-    /// `volume`, `snapshot`, `instance`.
+    /// One of `volume`, `snapshot` and `instance`.
     pub resource_type: String,
     pub key: String,
     pub value: String,
@@ -159,7 +159,8 @@ pub struct SimNetworkInterface {
 pub struct SimInstance {
     /// `i-…`
     pub id: String,
-    /// `pending` (0), `running` (16), `shutting-down` (32), `terminated` (48), `stopping` (64), `stopped` (80).
+    /// One of `pending` (0), `running` (16), `shutting-down` (32), `terminated` (48), `stopping` (64) and `stopped`
+    /// (80).
     pub state: String,
     /// EC2's number for the state.
     pub state_code: u16,
@@ -171,17 +172,17 @@ pub struct SimInstance {
     pub image_id: String,
     pub private_dns_name: String,
     pub launch_time: SystemTime,
-    /// `nitro` or `xen`.
+    /// Either `nitro` or `xen`.
     pub hypervisor: String,
     pub root_device: String,
-    /// Block-device mapping, attachments in any state, root included.
+    /// Block device mapping: attachments in any state, including the root volume.
     pub devices: Vec<SimAttachment>,
-    /// ARN of its Outpost.
+    /// ARN of the Outpost on which the instance runs.
     pub outpost_arn: Option<String>,
     /// Network interfaces, at least one.
     pub network_interfaces: Vec<SimNetworkInterface>,
     pub tags: Tags,
-    /// Not EC2's: attachments of this instance appear as devices on this machine.
+    /// Whether attachments of this instance appear as devices on this machine. EC2 has no such field.
     pub local: bool,
 }
 
@@ -189,7 +190,7 @@ pub struct SimInstance {
 pub struct SimInstanceType {
     /// `m5.large`
     pub name: String,
-    /// `nitro` or `xen`.
+    /// Either `nitro` or `xen`.
     pub hypervisor: String,
     /// `EbsInfo.MaximumEbsCards`, at least 1.
     pub maximum_ebs_cards: u32,
@@ -204,16 +205,16 @@ pub struct SimInstanceType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimZone {
     pub name: String,
-    /// Id, the same in all accounts.
+    /// The zone id, which is the same in all accounts.
     pub id: String,
     pub region: String,
-    /// `availability-zone`, `local-zone`, `wavelength-zone`.
+    /// One of `availability-zone`, `local-zone` and `wavelength-zone`.
     pub zone_type: String,
-    /// `available`, `unavailable`, `impaired`, `information`.
+    /// One of `available`, `unavailable`, `impaired` and `information`.
     pub state: String,
-    /// `opt-in-not-required`, `opted-in`, `not-opted-in`.
+    /// One of `opt-in-not-required`, `opted-in` and `not-opted-in`.
     pub opt_in_status: String,
-    /// Group, the region itself for availability zones.
+    /// Zone group. For availability zones it is the region.
     pub group_name: String,
     pub network_border_group: String,
 }
@@ -228,28 +229,28 @@ pub struct SimStateChange {
     pub current_code: u16,
 }
 
-/// Fast restores of a snapshot in a zone.
+/// Fast snapshot restore of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimFastRestore {
     pub snapshot_id: String,
     pub zone: String,
     pub zone_id: String,
-    /// `enabling`, `optimizing`, `enabled`, `disabling`, `disabled`.
+    /// One of `enabling`, `optimizing`, `enabled`, `disabling` and `disabled`.
     pub state: String,
-    /// EC2's word on the last change, `Client.UserInitiated - Lifecycle state transition`.
+    /// EC2's reason for the last change, such as `Client.UserInitiated - Lifecycle state transition`.
     pub reason: String,
     pub owner_id: String,
     pub enabling_time: SystemTime,
-    /// Absent before.
+    /// Absent until fast restore has reached this state.
     pub optimizing_time: Option<SystemTime>,
-    /// Absent before.
+    /// Absent until fast restore has reached this state.
     pub enabled_time: Option<SystemTime>,
-    /// Absent unless it was disabled.
+    /// Absent unless a client disabled it.
     pub disabling_time: Option<SystemTime>,
     pub disabled_time: Option<SystemTime>,
 }
 
-/// Why fast restores could not be enabled or disabled in a zone.
+/// Why EC2 could not enable or disable fast snapshot restore in a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimFastRestoreError {
     pub zone: String,
@@ -260,9 +261,9 @@ pub struct SimFastRestoreError {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SimFastRestores {
-    /// By snapshot and zone.
+    /// The snapshots and zones for which the call succeeded.
     pub successful: Vec<SimFastRestore>,
-    /// Snapshots with the zones in which it failed.
+    /// The snapshots and zones for which the call failed.
     pub unsuccessful: Vec<(String, Vec<SimFastRestoreError>)>,
 }
 
@@ -271,29 +272,29 @@ pub struct SimFastRestores {
 pub struct SimSnapshotLock {
     pub snapshot_id: String,
     pub owner_id: String,
-    /// `governance`, `compliance`, `compliance-cooloff`, `expired`.
+    /// One of `governance`, `compliance`, `compliance-cooloff` and `expired`.
     pub state: String,
     /// Days.
     pub duration_days: u32,
-    /// Hours, for a lock that has or had a cooling-off period.
+    /// Length of the cooling-off period in hours. A lock keeps it after the period has ended.
     pub cool_off_hours: Option<u32>,
     /// When the cooling-off period ends.
     pub cool_off_expires: Option<SystemTime>,
     pub created: SystemTime,
-    /// From when the duration counts.
+    /// The start of the lock duration.
     pub duration_start: SystemTime,
     /// When the lock ends.
     pub expires: SystemTime,
 }
 
-/// All objects. The control API's `/state` reports them without the locks.
+/// All objects of the account. The control API's `/state` reports them without the locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateView {
-    /// Volumes by id, including volumes that are being deleted. Attachments have their loop device.
+    /// Volumes by id, including volumes that are being deleted. Their attachments show their loop devices.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
-    /// Locks of snapshots, also expired ones.
+    /// Locks of snapshots, including expired locks.
     pub locks: Vec<SimSnapshotLock>,
-    /// Instances, with the machine's own first.
+    /// Instances. This machine's own instance is first.
     pub instances: Vec<SimInstance>,
 }

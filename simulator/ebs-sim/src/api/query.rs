@@ -1,4 +1,4 @@
-//! The parameters of a Query request, each of which is taken exactly once.
+//! The parameters of a Query request. The decoder takes each parameter exactly once.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{Fault, invalid_value, missing, not_simulated};
 
-/// Flat parameters, `Filter.1.Value.2=x`. Parameters that no code takes are unknown.
+/// Flat parameters such as `Filter.1.Value.2=x`. A parameter that the decoder does not take is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -31,7 +31,7 @@ impl Params {
         Ok(Self(all))
     }
 
-    /// Drops parameters that do not belong to the call.
+    /// Drops each parameter whose name satisfies `unwanted`.
     pub(crate) fn drop_where(&mut self, unwanted: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| !unwanted(name));
     }
@@ -53,7 +53,7 @@ impl Params {
         self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
 
-    /// Returns the numbers that follow `name.`, ascending, each once.
+    /// Returns the numbers that follow `name.`, in ascending order and each once.
     pub(crate) fn indices(&self, name: &str) -> Vec<u32> {
         let prefix = format!("{name}.");
         let mut indices: Vec<u32> = self
@@ -101,7 +101,8 @@ impl Params {
 
 #[cfg(test)]
 impl super::Call {
-    /// Decodes a line like `DeleteVolume VolumeId=vol-1`. A later value replaces an earlier one, and `!Name` removes it.
+    /// Decodes a line such as `DeleteVolume VolumeId=vol-1`. A later value of a parameter replaces an earlier one, and
+    /// `!Name` removes the parameter.
     pub(crate) fn line(line: &str) -> Result<Self, Fault> {
         let (action, words) = line.split_once(' ').unwrap_or((line, ""));
         let mut params = Params(BTreeMap::new());
@@ -132,9 +133,9 @@ pub(crate) trait Parameter: Sized {
     }
 }
 
-/// An element of a list at `prefix`, which is the list's name and a number.
+/// An element of a list. Its `prefix` is the list's name and a number.
 pub(crate) trait Element: Sized {
-    /// `None`: parameters with that prefix do not form an element.
+    /// Takes the element, or returns `None` if the parameters with that prefix do not form one.
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault>;
 }
 
@@ -180,7 +181,7 @@ impl Parameter for bool {
     }
 }
 
-/// A 32-bit integer on the wire.
+/// The value is a 32-bit integer on the wire.
 impl Parameter for Option<i64> {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         let Some(text) = p.text(name) else { return Ok(None) };
@@ -189,7 +190,7 @@ impl Parameter for Option<i64> {
     }
 }
 
-/// The number of elements of a list, independent of their content.
+/// The number of elements of a list, whatever they contain.
 impl Parameter for u32 {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         let count = p.indices(name).len();
@@ -198,7 +199,7 @@ impl Parameter for u32 {
     }
 }
 
-/// In the order of their numbers.
+/// The elements are in the order of their numbers.
 impl<T: Element> Parameter for Vec<T> {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         let indices = p.indices(name).into_iter();
@@ -276,7 +277,7 @@ mod tests {
     }
 
     proptest! {
-        /// No list has more entries than the form has parameters.
+        /// A list has at most as many entries as the form has parameters.
         #[test]
         fn any_form_is_parsed_or_rejected_without_panic(form in ".{0,200}") {
             if let Ok(mut p) = Params::parse(&form) {
@@ -288,7 +289,7 @@ mod tests {
             }
         }
 
-        /// The characters of the values do not matter.
+        /// The values may contain any characters.
         #[test]
         fn list_round_trips(ids in proptest::collection::vec(".{1,20}", 0..5)) {
             let pair = |(at, id): (usize, &String)| {

@@ -1,7 +1,7 @@
 //! Macros for the table of actions. One row generates the parameters of an action, their decoding from a request, the
 //! variants of `Call` and `Reply`, and the action's names.
 
-/// One field: its decoding from a request, and whether it is a name.
+/// Expands to the code that decodes one field, and to the code that visits it if it is a name.
 macro_rules! field {
     (take $p:ident, $wire:expr, required $($role:ident)*) => {
         $p.required($wire)?
@@ -21,7 +21,7 @@ macro_rules! field {
     (each $field:expr, $each:ident, $($role:ident)*) => {};
 }
 
-/// Parameters in a list under `name.1`, `name.2` ….
+/// Defines an element of a list. Its parameters are below `name.1`, `name.2` ….
 macro_rules! element {
     ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
         $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
@@ -41,7 +41,7 @@ macro_rules! element {
     };
 }
 
-/// The parameters of an action. Every action also has `DryRun`.
+/// Defines the parameters of an action. Every action also has `DryRun`.
 macro_rules! parameters {
     ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
         $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
@@ -50,7 +50,7 @@ macro_rules! parameters {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[$about])* pub $field: $type,)*
-            /// The client only checks whether the call would work. The flag is not stored or compared.
+            /// Whether the client only checks if the call would work. The flag is neither stored nor compared.
             #[serde(skip)]
             pub dry_run: bool,
         }
@@ -70,7 +70,7 @@ macro_rules! parameters {
     };
 }
 
-/// A describe action, which also has filters and pages.
+/// Defines a describe action, which also has filters and pages.
 macro_rules! describe {
     ($name:ident $(first $first:ident)? { $($own:tt)* }) => {
         parameters!($name $(first $first)? {
@@ -82,7 +82,8 @@ macro_rules! describe {
     };
 }
 
-/// The table of actions. EC2's have parameters, a reply and wire names. SageMaker's use the given parameters.
+/// The table of actions. EC2's actions have parameters, a reply and wire names. SageMaker's actions use existing
+/// parameter types.
 macro_rules! actions {
     (
         ec2 { $(
@@ -107,10 +108,10 @@ macro_rules! actions {
         }
 
         impl Call {
-            /// The name of every action.
+            /// The names of all actions.
             pub(super) const ACTIONS: &[&str] = &[$(stringify!($ec2),)* $(stringify!($node),)*];
 
-            /// The action's name on the wire.
+            /// Returns the action's name on the wire.
             pub fn action(&self) -> &'static str {
                 match self {
                     $(Self::$ec2(_) => stringify!($ec2),)*
@@ -118,7 +119,7 @@ macro_rules! actions {
                 }
             }
 
-            /// The action's name in policies, `ec2:CreateVolume`.
+            /// Returns the action's name in policies, such as `ec2:CreateVolume`.
             pub(crate) fn permission(&self) -> &'static str {
                 match self {
                     $(Self::$ec2(_) => concat!("ec2:", stringify!($ec2)),)*
@@ -126,7 +127,7 @@ macro_rules! actions {
                 }
             }
 
-            /// Returns whether the client only checks whether the call would work.
+            /// Returns whether the client only checks if the call would work.
             pub fn dry_run(&self) -> bool {
                 match self {
                     $(Self::$ec2(call) => call.dry_run,)*
@@ -134,7 +135,7 @@ macro_rules! actions {
                 }
             }
 
-            /// Passes each name in the call: ids, its client token, values of its filters and tags.
+            /// Passes each name in the call to `each`: ids, the client token, and the values of filters and tags.
             pub(crate) fn each_name(&self, each: &mut dyn FnMut(&str)) {
                 match self {
                     $(Self::$ec2(call) => call.each_name(each),)*

@@ -8,27 +8,27 @@ use crate::api::pattern;
 
 use super::Key;
 
-/// Suffix of an action for its calls without filters and pages.
+/// The suffix of an action name that means its calls without filters and pages.
 pub(super) const UNFILTERED: &str = ":unfiltered";
 
-/// Size and refill of a bucket.
+/// The capacity and refill rate of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Maximum burst; 0 allows no calls.
+    /// Maximum burst in calls; 0 allows no calls.
     pub capacity: u32,
     /// Calls added each second, up to `capacity`.
     pub per_second: u32,
 }
 
-/// The rates of all buckets: EC2's own, except those named here.
+/// The rates of all buckets. A bucket that is not named here has EC2's default rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// False: no bucket throttles.
+    /// Whether the buckets throttle calls.
     pub enabled: bool,
-    /// By action (`CreateVolume`) or prefix (`Describe*`), with `:unfiltered` for describes without filters and pages.
-    /// An exact name overrides a prefix, and a longer prefix overrides a shorter one.
+    /// Rates by action (`CreateVolume`) or prefix (`Describe*`), with the suffix `:unfiltered` for describes without
+    /// filters and pages. An exact name overrides a prefix, and a longer prefix overrides a shorter one.
     #[serde(default)]
     pub rates: BTreeMap<String, Rate>,
 }

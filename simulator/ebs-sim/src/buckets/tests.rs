@@ -1,4 +1,4 @@
-//! Tests of the buckets on an artificial clock.
+//! Tests of the buckets with fixed times.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn each_action_has_its_documented_bucket() {
     }
 }
 
-/// The error is RequestLimitExceeded with HTTP 503. The call takes no token and does nothing.
+/// The error is RequestLimitExceeded with HTTP 503. The call takes no token and is not executed.
 #[test]
 fn empty_bucket_returns_error_of_ec2() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -83,7 +83,7 @@ fn disabled_limits_throttle_nothing() {
     assert_eq!(buckets.levels(at(0.0), |_| 1.0), []);
 }
 
-/// Limits can be replaced by action or prefix. A name that matches no action is rejected.
+/// Limits apply by action or by prefix. A name that matches no action is rejected.
 #[test]
 fn most_specific_name_sets_the_rate() {
     let rate = |capacity| Rate { capacity, per_second: 1 };

@@ -45,7 +45,7 @@ fn listening_for_other_machines_causes_warning() {
     assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
 }
 
-/// Files are parsed before anything starts. Errors name flag, file and field.
+/// The program parses all files before it starts anything. Errors name the flag, the file and the field.
 #[test]
 fn files_are_parsed_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();

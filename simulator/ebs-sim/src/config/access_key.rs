@@ -1,15 +1,15 @@
-//! The key that requests must be signed with.
+//! The key with which clients must sign requests.
 
 use std::fmt;
 
 /// An access key and its secret, which is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
-    /// The key's id, which is sent in clear text.
+    /// The id of the key. Requests contain it in clear text.
     pub id: String,
-    /// The secret, which is only used to sign.
+    /// The secret. Clients only sign with it.
     pub secret: String,
-    /// The session token that every request must also have, as with temporary credentials.
+    /// The session token that every request must also contain, as with temporary credentials.
     pub session_token: Option<String>,
 }
 

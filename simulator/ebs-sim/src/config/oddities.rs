@@ -1,26 +1,26 @@
-//! Behaviour that was observed in EC2 in some places or at some times. The simulator shows it only on request.
+//! Behaviour that EC2 shows only in some places or at some times. The simulator shows it only on request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum lag of descriptions of instances: EC2's guide mentions minutes.
+/// Maximum lag of instance descriptions. EC2's guide mentions minutes.
 pub(crate) const MAX_INSTANCES_LAG: Duration = Duration::from_mins(5);
 
-/// All are off by default.
+/// Optional behaviour. All of it is off by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oddities {
-    /// Zones that reject an io2 volume over any limit (size, IOPS, or their ratio) with the same sentence.
+    /// Zones that reject an io2 volume over any limit (size, IOPS, or their ratio) with one common message.
     pub io2_limits_as_one: Vec<String>,
-    /// A full instance accepts another volume, which then stays `attaching`, as until 2022.
+    /// A full instance accepts another volume, which then stays `attaching`, as in EC2 until 2022.
     pub full_instances_attach_for_ever: bool,
-    /// A full last page has a token, and the next page is empty.
+    /// A full last page returns a token, and the next page is empty.
     pub tokens_after_full_pages: bool,
-    /// Mutating calls return "not found" for recently created objects that a description may not show yet. The time is
-    /// random for each object, up to the maximum lag of descriptions.
+    /// Mutating calls return "not found" for a recently created object that reads may not show yet. For each object,
+    /// this lasts for a random time, up to the maximum lag of reads.
     pub changes_meet_the_lag: bool,
-    /// Descriptions of instances may lag up to this many milliseconds, at most 5 min. Other descriptions lag by
+    /// Instance descriptions may lag by up to this many milliseconds, at most 5 min. Other descriptions lag by
     /// [`super::Consistency`].
     pub instances_max_lag_ms: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Ledger, state and fault rules.
+//! The ledger, the state and the fault rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::view;
 
 use super::{Answer, Control, bytes, done, refuse, reply};
 
-/// Parses the parameters of a query, each of which must be unique and known.
+/// Parses the parameters of a query string. Each must be unique and known.
 fn parameters<'a>(query: &'a str, known: &[&str]) -> Result<BTreeMap<&'a str, &'a str>, String> {
     let mut found = BTreeMap::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {

@@ -1,4 +1,4 @@
-//! Stale reads, stuck attachments and broken devices.
+//! Routes for stale reads, stuck attachments and broken devices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ struct Lag {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StuckAttachment {
-    /// The volume's id; `*` for all.
+    /// The volume id, or `*` for all volumes.
     volume: String,
-    /// The instance, when the volume is attached to several.
+    /// The instance id, needed when the volume is attached to several instances.
     instance: Option<String>,
 }
 

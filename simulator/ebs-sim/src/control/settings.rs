@@ -1,4 +1,4 @@
-//! Timing, limits, time and shutdown.
+//! Routes for timing, limits, time and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::wire::xml::timestamp;
 
 use super::{Answer, Control, done, json_of, refuse, reply};
 
-/// Maximum jump of the clock, ten years.
+/// Maximum jump of the clock in milliseconds: ten years.
 const MAX_LEAP_MS: u64 = 10 * 365 * 24 * 3_600_000;
 
-/// Parses limits: a keyword, or all limits.
+/// Parses limits, which are a keyword or a JSON object with all limits.
 fn given(value: Value) -> Result<Limits, String> {
     let limits: Limits = match value.as_str() {
         Some("default") => Limits::ec2(),

@@ -1,4 +1,4 @@
-//! The wall clock of the simulated EC2, driven by tokio's clock and by jumps.
+//! The wall clock of the simulated EC2. It follows tokio's clock, and can jump.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// The start time of an engine whose runs must be repeatable, 2026-01-01T00:00:00Z.
+/// The time at which the clock of a repeatable run starts: 2026-01-01T00:00:00Z.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// Two equal moments of both clocks, and the sum of all jumps since. Clones are the same clock.
+/// The start time on both clocks, and the sum of all jumps since then. Clones share the clock.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     wall: SystemTime,
@@ -18,12 +18,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts now, but not before `not_before`: a time that a client has seen is never in the future again.
+    /// Starts the clock now, but not before `not_before`, so that a time that a client has seen is never in the future.
     pub(super) fn start(not_before: Option<SystemTime>) -> Self {
         Self::at(SystemTime::now().max(not_before.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
-    /// Starts at the same moment in every run.
+    /// Starts the clock at the same time in every run.
     pub(super) fn repeatable() -> Self {
         Self::at(SystemTime::UNIX_EPOCH + EPOCH)
     }
@@ -36,7 +36,7 @@ impl Clock {
         self.wall + self.tokio.elapsed() + self.leaped()
     }
 
-    /// Returns when tokio's clock shows this time, or now for the past.
+    /// Returns the tokio time at which this clock shows `at`, or the current tokio time if `at` has passed.
     pub(super) fn instant(&self, at: SystemTime) -> Instant {
         self.tokio + at.duration_since(self.wall + self.leaped()).unwrap_or_default()
     }

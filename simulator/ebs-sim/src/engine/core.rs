@@ -1,6 +1,6 @@
-//! The state and its effects, for one caller at a time, without waiting.
+//! The state and its effects. One caller at a time uses them, and no function waits.
 //!
-//! Every input of the state is in the journal before any client sees its result.
+//! The journal contains every input of the state before any client sees its result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -31,10 +31,10 @@ pub(super) struct Work {
     pub(super) held: Option<HeldReply>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made: a box would cost more")]
+#[expect(clippy::large_enum_variant, reason = "the caller destructures it at once, so a box would cost more")]
 pub(super) enum Applied {
     Now(Result<Reply, Fault>),
-    /// The result arrives when its data are copied.
+    /// The result arrives when its data is copied.
     Later(oneshot::Receiver<Result<Reply, Fault>>),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Applied {
 #[derive(Debug, Clone)]
 pub(super) struct Core {
     guarded: Arc<Mutex<Inner>>,
-    /// Notified when there is work, or when the next due time changes.
+    /// Notified when there is new work, or when the next due time changes.
     pub(super) changed: Arc<Notify>,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Core {
 pub(super) struct Inner {
     sim: Sim,
     clock: Clock,
-    /// False: effects finish as soon as they begin.
+    /// Whether there is a data plane. Without one, effects finish as soon as they begin.
     has_plane: bool,
     store: Option<Store>,
     pub(super) work: Vec<Work>,
-    /// No more calls are accepted.
+    /// Whether the engine has stopped accepting calls.
     pub(super) ended: bool,
-    /// Everything due until then is settled.
+    /// All changes that were due by this time have been applied.
     settled_at: SystemTime,
 }
 
@@ -81,7 +81,7 @@ impl Core {
         rights.authorize(caller, call, &core.sim)
     }
 
-    /// Executes a call. `key_refused`: with a key that may not be used.
+    /// Executes a call. `key_refused` means that the call uses a key that the caller may not use.
     pub(super) fn apply(&self, call: Call, key_refused: bool, injection: FaultInjection) -> Applied {
         let mut core = self.lock();
         if core.ended {
@@ -94,7 +94,7 @@ impl Core {
         applied
     }
 
-    /// Stops accepting calls. Returns false if it had stopped already.
+    /// Stops accepting calls. Returns false if a previous call has already stopped it.
     pub(super) fn end(&self) -> bool {
         !std::mem::replace(&mut self.lock().ended, true)
     }
@@ -111,7 +111,7 @@ impl Core {
         self.lock().sim.timing()
     }
 
-    /// Keeps previous versions, for stale reads.
+    /// Keeps previous versions of objects, for stale reads.
     pub(super) fn keep_past(&self) {
         let mut core = self.lock();
         core.settle();
@@ -119,7 +119,7 @@ impl Core {
         core.sim.keep_past(now);
     }
 
-    /// Sets the default lag of reads, which is not persistent.
+    /// Sets the default lag of reads, which is not saved.
     pub(super) fn set_max_lag(&self, max_lag: Duration) {
         let mut core = self.lock();
         core.settle();
@@ -153,7 +153,7 @@ impl Core {
         Ok(())
     }
 
-    /// Returns all objects, or nothing once the engine has ended.
+    /// Returns all objects, or an empty view once the engine has ended.
     pub(super) fn view(&self) -> Option<StateView> {
         let mut core = self.lock();
         if core.ended {
@@ -231,7 +231,7 @@ impl Inner {
         }
     }
 
-    /// Returns false if there are no effects.
+    /// Starts the pending effects. Returns false if no effect is pending.
     fn start_effects(&mut self, now: SystemTime) -> bool {
         let effects = self.sim.take_effects();
         let any = !effects.is_empty();

@@ -1,4 +1,4 @@
-//! The steps before the state: token buckets, fault rules, and the duration of the call itself.
+//! The steps of a call before the state sees it: token buckets, fault rules, and the duration of the call itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use crate::faults::{Arrival, BadRule, Effect, InstalledRule, Plan, Rule, RuleId,
 use super::latency::Latency;
 use super::{Engine, EngineConfig, Shared};
 
-/// Purposes of random choices.
+/// Purposes of the random choices.
 const RULES: u64 = 1;
 const LATENCY: u64 = 2;
 const REQUEST_IDS: u64 = 3;
@@ -45,7 +45,7 @@ impl Guarded {
 }
 
 impl Gate {
-    /// Decides the fate of a call that arrives now, before the state sees it.
+    /// Decides what happens to a call that arrives now, before the state sees it.
     pub(super) fn admit(&mut self, now: SystemTime, call: &Call) -> Plan {
         let share = self.rules.share(now, call.action());
         let spent = self.latency.draw(&mut self.chance, call);
@@ -118,12 +118,12 @@ impl Engine {
         self.shared.gate.lock().buckets.limits().clone()
     }
 
-    /// Replaces the rates. The content of the buckets stays, up to the new capacity. Call [`Limits::check`] first.
+    /// Replaces the rates. Each bucket keeps its tokens, up to the new capacity. Call [`Limits::check`] first.
     pub fn set_limits(&self, limits: Limits) {
         self.shared.gate.lock().buckets.set_limits(limits);
     }
 
-    /// Returns the content of the used buckets.
+    /// Returns the levels of the buckets that have been used.
     pub fn bucket_levels(&self) -> Vec<Level> {
         let now = self.now();
         let mut gate = self.shared.gate.lock();

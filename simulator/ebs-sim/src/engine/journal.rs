@@ -26,7 +26,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// The time of the input; `None`: not at a specific time.
+    /// Returns the time of the input, or `None` for an input without a specific time.
     fn now(&self) -> Option<SystemTime> {
         match self {
             Self::Call { now, .. }
@@ -76,13 +76,13 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Creates the file, which must not exist.
+    /// Creates the file. Fails if it exists.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Self { file, lines: 0 })
     }
 
-    /// Appends one line with one write, so that a kill leaves all of it or a piece without a line end.
+    /// Appends one line with a single write. A killed simulator leaves all of it, or a part without a line end.
     pub(super) fn write(&mut self, input: &Input) -> io::Result<()> {
         let mut line = serde_json::to_vec(input).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -113,7 +113,7 @@ pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<Sys
         if let Err(why) = input.replay(sim) {
             return Ok(Err(format!("line {number} {why}")));
         }
-        // The state itself triggers the effects again.
+        // Replayed effects are not needed: the loaded state triggers them again.
         sim.take_effects();
     }
     Ok(Ok(last))

@@ -21,18 +21,18 @@ pub(crate) enum CallResponse {
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) answer: CallResponse,
-    /// EC2's own result; `None`: the request never arrived.
+    /// EC2's own result, or `None` if the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
     pub(crate) took: Duration,
     pub(crate) faults: Vec<String>,
-    /// The result of the shipped policies, when calls are audited.
+    /// How the shipped policies judge the call, if calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 
 impl Engine {
-    /// Serves one call. Once polled, the call is executed and recorded even when the returned future is dropped: a
-    /// client that disconnects does not undo it.
+    /// Serves one call. Once the returned future has been polled, the call is executed and recorded even if the caller
+    /// drops the future: a client that disconnects does not undo its call.
     pub(crate) async fn serve(
         &self,
         caller: Caller,
@@ -47,7 +47,7 @@ impl Engine {
         let engine = self.clone();
         let serving =
             self.shared.slow_calls.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
-        // Only a runtime that shuts down stops it.
+        // The task stops early only if the runtime shuts down.
         serving.await.unwrap_or_else(|_| Served {
             answer: CallResponse::Silence,
             outcome: None,
@@ -103,7 +103,7 @@ async fn depart(departure: Departure, result: Result<Reply, Fault>) -> CallRespo
     }
 }
 
-/// Waits, unless the time is zero: tokio's shortest sleep is a millisecond.
+/// Waits, unless the time is zero. tokio's shortest sleep is a millisecond.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
@@ -111,7 +111,7 @@ async fn pause(time: Duration) {
 }
 
 impl CallResponse {
-    /// Converts it to EC2's reply. A lost or unreadable reply is `None`.
+    /// Converts the value to EC2's reply. A lost or unreadable reply becomes `None`.
     pub(crate) fn into_result(self) -> Option<Result<Reply, Fault>> {
         match self {
             Self::Delivered(result) => Some(result),

@@ -24,33 +24,33 @@ const NEW_STATE: &str = "state.json.new";
 const LOCK: &str = "lock";
 const JOURNAL: &str = "journal-";
 
-/// Lines of a journal before the state is saved again.
+/// The number of journal lines after which the simulator saves the state again.
 const LINES: usize = 2_000;
 
-/// The first line of the state file; the state itself is the second.
+/// The first line of the state file. The second line is the state itself.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Header {
     /// The first journal after this state.
     journal: u64,
-    /// The time of the state; later runs start no earlier.
+    /// The time of the state. The clock of a later run starts no earlier.
     now: SystemTime,
 }
 
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
-    /// Released at the end of the process and after the last save.
+    /// The lock, which is released when the process ends or after the last save.
     lock: Arc<File>,
-    /// The current journal and its number; `None` before the first save.
+    /// The current journal and its number, or `None` before the first save.
     journal: Option<(u64, Journal)>,
     saving: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 pub(super) struct LoadedState {
-    /// The state after the previous run.
+    /// The state at the end of the previous run.
     pub(super) sim: Sim,
-    /// The last time of that run.
+    /// The last recorded time of that run.
     pub(super) now: SystemTime,
 }
 
@@ -74,7 +74,8 @@ impl Store {
         &self.dir
     }
 
-    /// Loads the state of a previous run, if any, with its journals replayed and the limits of this run.
+    /// Loads the state of a previous run, if there is one, and replays its journals. The state gets the limits of this
+    /// run.
     pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<LoadedState>, EngineError> {
         let path = self.dir.join(STATE);
         let saved = match std::fs::read(&path) {
@@ -119,13 +120,13 @@ impl Store {
         }
     }
 
-    /// Begins the next journal and saves the state before it.
+    /// Begins the next journal, and saves the state that precedes it.
     fn turn_over(&mut self, number: u64, sim: &Sim, now: SystemTime) -> io::Result<()> {
         let journal = Journal::create(&self.journal(number))?;
         self.journal = Some((number, journal));
         let (dir, sim, lock) = (self.dir.clone(), sim.clone(), Arc::clone(&self.lock));
         self.saving = Some(tokio::task::spawn_blocking(move || {
-            // Keep the lock until the save is done.
+            // Keep the lock until the state is saved.
             let _lock = lock;
             match write_state(&dir, Header { journal: number, now }, &sim) {
                 Ok(()) => remove_journals(&dir, number),
@@ -138,7 +139,7 @@ impl Store {
     /// Saves the final state and unlocks the directory.
     pub(super) async fn close(mut self, sim: Sim, now: SystemTime) {
         if let Some(saving) = self.saving.take() {
-            // The save reports its own failures.
+            // `write_state` reports its own failures.
             let _done = saving.await;
         }
         blocking(move || {
@@ -177,15 +178,16 @@ fn journals(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Removes the journals before that number: they are in the state file.
+/// Removes the journals with a lower number. The state file already includes them.
 fn remove_journals(dir: &Path, before: u64) {
     for number in journals(dir).unwrap_or_default().into_iter().filter(|number| *number < before) {
-        // A remaining journal is ignored because of its number.
+        // A later start ignores a journal that remains, because of its number.
         let _stays = std::fs::remove_file(dir.join(format!("{JOURNAL}{number}")));
     }
 }
 
-/// Writes the state file atomically: a reader, or a simulator after a kill, sees the old or the new one.
+/// Writes the state file atomically. A reader, or a simulator that starts after a kill, sees either the old or the new
+/// file.
 fn write_state(dir: &Path, header: Header, sim: &Sim) -> io::Result<()> {
     let new = dir.join(NEW_STATE);
     let mut content = serde_json::to_vec(&header).map_err(io::Error::other)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::api::SimVolume;
 
-/// 1 GiB of gp3 in the machine's zone.
+/// Creates a gp3 volume of 1 GiB in the machine's zone.
 const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3";
 
 async fn ask(engine: &Engine, line: &str) -> Result<Reply, Fault> {
@@ -51,18 +51,19 @@ async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
 async fn states_change_with_tokio_clock() {
     for seed in 0..100 {
         let engine = Engine::start(EngineConfig { seed: Some(seed), ..realistic() }).await.unwrap();
-        // The creation begins between the call and its reply.
+        // EC2 begins the creation between the call and its reply.
         let called = engine.now();
         let id = create(&engine).await.id;
         while volume(&engine, &id).await.state == "creating" {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // 2 s plus or minus a quarter, at most 200 ms until it begins, and 250 ms from its end until a read shows it.
+        // The creation takes 2 s plus or minus a quarter. It begins after at most 200 ms, and reads show its end after
+        // at most 250 ms.
         let took = engine.now().duration_since(called).unwrap();
         assert!((Duration::from_millis(1500)..Duration::from_millis(2950)).contains(&took), "seed {seed}: {took:?}");
         attach(&engine, &id).await.unwrap();
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching", "seed {seed}");
-        // 2.5 s plus at most a quarter.
+        // Wait for the longest creation: 2.5 s plus a quarter.
         tokio::time::sleep(Duration::from_millis(3_125)).await;
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached", "seed {seed}");
     }
@@ -93,7 +94,7 @@ async fn second_simulator_on_same_directory_is_rejected() {
 }
 
 #[tokio::test]
-async fn damaged_state_is_rejected_and_left_alone() {
+async fn damaged_state_is_rejected_and_not_modified() {
     let dir = tempfile::tempdir().unwrap();
     let config = in_dir(&dir);
     let file = config.state_dir.clone().unwrap().join("state.json");
@@ -155,7 +156,7 @@ async fn concurrent_callers_get_their_own_replies() {
 }
 
 #[tokio::test]
-async fn devices_directory_is_resolved_like_in_kernel() {
+async fn devices_directory_is_a_resolved_path() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(dir.path(), dir.path().join("alias")).unwrap();
     let state_dir = Some(dir.path().join("alias/state"));

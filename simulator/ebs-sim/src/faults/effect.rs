@@ -1,28 +1,28 @@
-//! The effects of rules on calls.
+//! The effects that rules have on calls.
 
 use serde::{Deserialize, Serialize};
 
-/// One effect. Times are milliseconds.
+/// One effect. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Effect {
-    /// The request is lost: nothing is done, and there is no reply.
+    /// The request is lost: the call is not executed, and there is no reply.
     LoseRequest {
         /// Time until the connection breaks.
         #[serde(default)]
         after_ms: u64,
     },
-    /// The call is executed, and its reply is lost.
+    /// The call is executed, but its reply is lost.
     LoseReply {
         /// Time until the connection breaks.
         #[serde(default)]
         after_ms: u64,
     },
-    /// The request arrives late. It is executed then, even if the client has left.
+    /// The request arrives late. The call is executed then, even if the client has disconnected.
     DelayRequest {
         /// Minimum delay.
         ms: u64,
-        /// Maximum random addition.
+        /// Maximum random time added to `ms`.
         #[serde(default)]
         spread_ms: u64,
     },
@@ -30,21 +30,21 @@ pub enum Effect {
     DelayReply {
         /// Minimum delay.
         ms: u64,
-        /// Maximum random addition.
+        /// Maximum random time added to `ms`.
         #[serde(default)]
         spread_ms: u64,
     },
-    /// `RequestLimitExceeded`; nothing is done.
+    /// The call fails with `RequestLimitExceeded` and is not executed.
     Throttle,
     Error {
-        /// EC2's code, `InternalError`.
+        /// EC2's error code, such as `InternalError`.
         code: String,
         #[serde(default = "no_message")]
         message: String,
         /// HTTP status, 400 to 599.
         #[serde(default = "internal")]
         status: u16,
-        /// The call is executed anyway.
+        /// Whether the call is executed despite the error.
         #[serde(default)]
         after_doing: bool,
     },
@@ -54,40 +54,40 @@ pub enum Effect {
     Truncate,
     /// The call is executed, and the reply is padded to this size.
     Oversize {
-        /// Bytes, at most 1 GiB.
+        /// Size in bytes, at most 1 GiB.
         bytes: u64,
     },
-    /// A read shows every object as it was this long ago.
+    /// A read shows every object as it was `lag_ms` ago.
     Stale {
-        /// At most 15 s, the longest that EC2 is known to lag.
+        /// At most 15 s, the longest known lag of EC2.
         lag_ms: u64,
     },
-    /// On AttachVolume: the attachment stays `attaching` until it is released or detached.
+    /// AttachVolume: the attachment stays `attaching` until it is released or detached.
     StuckAttaching,
-    /// On DetachVolume: the attachment stays `detaching` until it is released.
+    /// DetachVolume: the attachment stays `detaching` until it is released.
     StuckDetaching,
-    /// On DetachVolume: the attachment becomes `busy` and stays so until it is released.
+    /// DetachVolume: the attachment becomes `busy` and stays so until it is released.
     Busy,
-    /// On AttachVolume: EC2 reports `attached`, and the device appears this much later.
+    /// AttachVolume: EC2 reports `attached`, but the device appears only `ms` later.
     DeviceLate {
         /// Delay of the device.
         ms: u64,
     },
-    /// On AttachVolume: the device appears without the link for its volume id.
+    /// AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
-    /// On AttachVolume: the device disappears by itself.
+    /// AttachVolume: the device disappears by itself.
     DeviceVanish {
-        /// Time after it appeared.
+        /// Time from the appearance of the device to the fault.
         after_ms: u64,
     },
-    /// On AttachVolume: reads and writes of the device fail.
+    /// AttachVolume: reads and writes of the device fail.
     DeviceIoError {
-        /// Time after it appeared.
+        /// Time from the appearance of the device to the fault.
         after_ms: u64,
     },
-    /// Another client of the account takes this fraction of every bucket that the rule's actions use.
+    /// Another client of the account uses this fraction of every bucket from which the rule's actions take tokens.
     Eat {
-        /// 0 to 1.
+        /// The fraction, 0 to 1.
         fraction: f64,
     },
 }
@@ -101,7 +101,7 @@ fn no_message() -> String {
 }
 
 impl Effect {
-    /// Returns its kind, as in JSON.
+    /// Returns the name of the effect's kind in JSON.
     pub fn kind(&self) -> String {
         let json = serde_json::to_value(self).expect("an effect is plain data");
         json["kind"].as_str().unwrap_or_default().to_owned()
@@ -112,7 +112,7 @@ impl Effect {
         Self::Error { code: code.into(), message: no_message(), status, after_doing }
     }
 
-    /// Returns the only action to which it applies; `None`: any.
+    /// Returns the only action to which the effect applies, or `None` if it applies to any.
     pub(super) fn only_on(&self) -> Option<&'static str> {
         match self {
             Self::StuckAttaching

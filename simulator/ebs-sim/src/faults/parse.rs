@@ -15,14 +15,14 @@ pub fn rules_from_json(json: &[u8]) -> Result<Vec<Rule>, String> {
     values.into_iter().enumerate().map(|(at, value)| rule(at, value)).collect()
 }
 
-/// Parses one rule of a list; `at` is its index, from 0.
+/// Parses one rule of a list. `at` is its index, from 0.
 fn rule(at: usize, value: Value) -> Result<Rule, String> {
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     let rule = Rule::deserialize_checked(value);
     rule.map_err(|why| format!("{}: {why}", place(at, name.as_deref())))
 }
 
-/// Returns a text like `rule 2 (slow attach)`.
+/// Returns a name for error messages, such as `rule 2 (slow attach)`.
 fn place(at: usize, name: Option<&str>) -> String {
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
     format!("rule {}{name}", at + 1)
@@ -34,7 +34,8 @@ impl Rule {
         let rule: Self = match serde_json::from_value(value) {
             Ok(rule) => rule,
             Err(error) => {
-                // An error inside the effect does not name its field itself.
+                // The error for a rule does not name a field inside the effect: parse the effect alone to get that
+                // name.
                 let inside = effect.and_then(|effect| serde_json::from_value::<super::Effect>(effect).err());
                 return Err(inside.map_or_else(|| error.to_string(), |inside| format!("effect: {inside}")));
             }

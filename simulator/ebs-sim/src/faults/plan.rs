@@ -10,7 +10,7 @@ use crate::api::Fault;
 pub(crate) enum Arrival {
     #[default]
     Done,
-    /// It is lost, and the connection breaks after this time.
+    /// The message is lost, and the connection breaks after this time.
     Lost(Duration),
     Refused(Fault),
 }
@@ -19,7 +19,7 @@ pub(crate) enum Arrival {
 pub(crate) enum Departure {
     #[default]
     Delivered,
-    /// It is lost, and the connection breaks after this time.
+    /// The message is lost, and the connection breaks after this time.
     Lost(Duration),
     Replaced(Fault),
     Corrupted(Corruption),
@@ -29,7 +29,7 @@ pub(crate) enum Departure {
 pub(crate) enum Corruption {
     Garbage,
     Truncated,
-    /// Padded to this many bytes.
+    /// Valid XML, padded to this many bytes.
     Oversized(u64),
 }
 
@@ -37,26 +37,26 @@ pub(crate) enum Corruption {
 pub(crate) enum Attachment {
     StuckAttaching,
     StuckDetaching,
-    /// It becomes `busy` and stays so.
+    /// The attachment becomes `busy` and stays so.
     Busy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Device {
-    /// It appears this much later than EC2 reports.
+    /// The device appears this long after EC2 reports it as attached.
     Late(Duration),
-    /// It appears without the link for its volume id.
+    /// The device appears without the link for its volume id.
     OtherName,
-    /// It disappears this long after it appeared.
+    /// The device disappears this long after it appeared.
     Vanish(Duration),
-    /// Its reads and writes fail from this long after it appeared.
+    /// Reads and writes of the device fail, beginning this long after it appeared.
     IoError(Duration),
 }
 
-/// The effects of this call on the state and the data plane.
+/// The effects of one call on the state and the data plane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FaultInjection {
-    /// A read shows objects as they were this long ago.
+    /// The age of the objects that a read shows.
     pub(crate) lag: Option<Duration>,
     pub(crate) attachment: Option<Attachment>,
     pub(crate) device: Option<Device>,
@@ -69,12 +69,12 @@ pub(crate) struct Plan {
     pub(crate) injection: FaultInjection,
     pub(crate) after: Duration,
     pub(crate) departure: Departure,
-    /// Kinds of the effects, in the order of their rules.
+    /// The kinds of the effects, in the order of their rules.
     pub(crate) kinds: Vec<String>,
 }
 
 impl Plan {
-    /// Returns whether the call cannot be answered at once.
+    /// Returns whether the reply must wait.
     pub(crate) fn takes_time(&self) -> bool {
         let lost = |time: &Duration| !time.is_zero();
         let arrival = matches!(&self.arrival, Arrival::Lost(after) if lost(after));

@@ -1,4 +1,4 @@
-//! A rule: which calls it affects, how often, when, and how.
+//! A fault rule: which calls it affects, how often, when, and with which effect.
 
 use std::time::Duration;
 
@@ -15,28 +15,29 @@ const MAX_REPLY: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// A description, which can also be used to remove it.
+    /// A description, by which the rule can also be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Names of actions, or prefixes followed by `*`. Empty: every action to which the effect applies.
+    /// Names of actions, or prefixes followed by `*`. If empty, the rule applies to every action that the effect can
+    /// affect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
-    /// Only calls with this name: an id, a client token, a filter's or tag's value, or a prefix followed by `*`.
+    /// Only calls with this name: an id, a client token, the value of a filter or tag, or a prefix followed by `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// Probability, 0 to 1.
     #[serde(default = "certain", skip_serializing_if = "is_certain")]
     pub chance: f64,
-    /// Only the nth matching call, counted from 1.
+    /// Affects only the nth matching call, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<u64>,
     /// Maximum number of affected calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Start of the rule after it was set, in milliseconds.
+    /// When the rule becomes active, in milliseconds after it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ms: Option<u64>,
-    /// End of the rule after it was set, in milliseconds.
+    /// When the rule becomes inactive, in milliseconds after it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
     pub effect: Effect,
@@ -46,7 +47,7 @@ fn certain() -> f64 {
     1.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_certain(chance: &f64) -> bool {
     *chance >= 1.0
 }
@@ -66,7 +67,7 @@ impl BadRule {
 }
 
 impl Rule {
-    /// Creates a rule for every call to which the effect applies, from now on.
+    /// Creates a rule that is active at once and affects every call that the effect can affect.
     pub fn new(effect: Effect) -> Self {
         Self {
             name: None,
@@ -81,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// Restricts the rule to this action. May be repeated.
+    /// Restricts the rule to this action. Repeated calls add actions.
     #[must_use]
     pub fn on(mut self, action: impl Into<String>) -> Self {
         self.actions.push(action.into());
@@ -109,7 +110,7 @@ impl Rule {
         self
     }
 
-    /// Restricts the rule to this period after it was set.
+    /// Restricts the rule to a period, given as times after the rule was added.
     #[must_use]
     pub fn during(mut self, from: Duration, until: Duration) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -191,7 +192,7 @@ impl Rule {
         meant && self.effect.only_on().is_none_or(|only| pattern::matches(only, action))
     }
 
-    /// Returns whether the rule is active this long after it was set.
+    /// Returns whether the rule is active at this time after it was added.
     pub(super) fn in_force(&self, age: Duration) -> bool {
         let reached = |ms: u64| age >= Duration::from_millis(ms);
         self.from_ms.is_none_or(reached) && !self.until_ms.is_some_and(reached)

@@ -1,4 +1,4 @@
-//! The active rules and their decisions.
+//! The rules and their decisions.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,9 +20,9 @@ pub struct InstalledRule {
     pub id: RuleId,
     #[serde(flatten)]
     pub rule: Rule,
-    /// Number of matching calls.
+    /// Number of calls that matched the rule.
     pub seen: u64,
-    /// Number of affected calls.
+    /// Number of calls that the rule affected.
     pub hit: u64,
     #[serde(skip)]
     since: SystemTime,
@@ -75,7 +75,7 @@ impl RuleSet {
         self.rules.clone()
     }
 
-    /// Returns the fraction of an action's bucket that other clients leave, 0 to 1.
+    /// Returns which fraction of an action's bucket other clients leave, 0 to 1.
     pub(crate) fn share(&self, now: SystemTime, action: &str) -> f64 {
         let eaten = self.rules.iter().filter_map(|installed| match installed.rule.effect {
             Effect::Eat { fraction } if installed.in_force(now) && installed.rule.fits_action(action) => Some(fraction),
@@ -117,7 +117,7 @@ impl InstalledRule {
     }
 }
 
-/// The first rule that ends the call decides how. Delays add up.
+/// Adds an effect to the plan. Delays add up. Of the rules that end the call, the first one decides how.
 fn apply(plan: &mut Plan, effect: &Effect, chance: &mut Chance) {
     plan.kinds.push(effect.kind());
     let millis = Duration::from_millis;

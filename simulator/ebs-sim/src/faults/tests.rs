@@ -1,4 +1,4 @@
-//! Tests of rules on an artificial clock.
+//! Tests of rules with fixed times.
 
 use std::time::{Duration, SystemTime};
 
@@ -104,7 +104,7 @@ fn seed_determines_affected_calls() {
 }
 
 #[test]
-fn delays_add_up_and_first_ending_effect_wins() {
+fn delays_add_up_and_first_effect_that_ends_call_wins() {
     let rules = vec![
         Rule::new(Effect::DelayRequest { ms: 10, spread_ms: 0 }),
         Rule::new(Effect::DelayRequest { ms: 5, spread_ms: 0 }),
@@ -142,7 +142,7 @@ fn injected_faults_affect_only_applicable_calls() {
 }
 
 #[test]
-fn other_clients_reduce_their_buckets() {
+fn eat_effect_reduces_buckets_of_its_actions() {
     let eat = |fraction| Rule::new(Effect::Eat { fraction });
     let mut rules = rule_set(vec![
         eat(0.5),

@@ -9,19 +9,19 @@ use http::{HeaderValue, Response, header};
 
 use crate::faults::Corruption;
 
-/// Extension of a response: how the connection breaks instead of sending the complete response.
+/// A response extension that makes the connection break before the response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// Nothing is sent.
+    /// The connection breaks before the response.
     Silent,
-    /// The body ends here, although the header promised this many bytes.
+    /// The connection breaks at the end of the body, although the header promises this many bytes.
     Short(usize),
 }
 
-/// Neither XML nor UTF-8.
+/// A body that is neither XML nor UTF-8.
 const GARBAGE: &[u8] = b"\xff\xfe<ebs <<garbage & \x00\x01 no document of EC2";
 
-/// No response: the carrier breaks the connection.
+/// Returns a response that makes the connection break before anything is sent.
 pub(super) fn silence() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
@@ -39,7 +39,7 @@ pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<By
         }
         Corruption::Oversized(bytes) => {
             let mut padded = body.to_vec();
-            // Blanks after the document are well-formed.
+            // Blanks after the document keep it well-formed.
             padded.resize(usize::try_from(bytes).unwrap_or(usize::MAX).max(body.len()), b' ');
             Bytes::from(padded)
         }
@@ -47,14 +47,14 @@ pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<By
     Response::from_parts(parts, body)
 }
 
-/// Returns the response for hyper. A body that is too short breaks the connection after its last byte.
+/// Returns the response as hyper sends it. If the body is too short, the connection breaks after its last byte.
 pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     let Some(Broken::Short(whole)) = response.extensions().get().copied() else { return response.map(Body::from) };
     let mut response = response.map(|body| {
         let cut = stream::once(async {
             // Send the existing bytes before the connection breaks.
             tokio::task::yield_now().await;
-            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "cut by a fault rule"))
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "broken by a fault rule"))
         });
         Body::from_stream(stream::iter([Ok(body)]).chain(cut))
     });
@@ -62,10 +62,10 @@ pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     response
 }
 
-/// Breaks the connection if the response requires it.
+/// Fails if the response requires a broken connection.
 pub(super) fn or_break(response: Response<Body>) -> io::Result<Response<Body>> {
     match response.extensions().get() {
-        Some(Broken::Silent) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by a fault rule")),
+        Some(Broken::Silent) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "broken by a fault rule")),
         _ => Ok(response),
     }
 }

@@ -1,4 +1,4 @@
-//! The EC2 endpoint: each request has one response and one line in the ledger.
+//! The EC2 endpoint. Each request gets one response and one line in the ledger.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ use crate::wire::encode::encode;
 use crate::wire::sigv4::{self, Signed};
 use crate::wire::{cluster_nodes, identity};
 
-/// Maximum body size. EC2's own requests of this kind are much smaller.
+/// Maximum body size in bytes. EC2's own requests of this kind are much smaller.
 const MAX_BODY: usize = 1 << 20;
 
 const BODY_WITHIN: Duration = Duration::from_secs(30);
@@ -42,12 +42,12 @@ pub struct Ec2Service {
 }
 
 impl Ec2Service {
-    /// Creates the service over an engine, with its own ledger. It accepts any credentials.
+    /// Creates the service for an engine, with its own ledger. It accepts any credentials.
     pub fn new(engine: Engine) -> Self {
         Self::with(engine, None, Arc::new(Ledger::default()))
     }
 
-    /// Accepts only requests signed with this key.
+    /// Makes the service accept only requests that are signed with this key.
     pub fn with_access_key(self, key: AccessKey) -> Self {
         Self { access_key: Some(key), ..self }
     }
@@ -56,7 +56,7 @@ impl Ec2Service {
         Self { engine, access_key, ledger }
     }
 
-    /// Returns the calls from number `since` on.
+    /// Returns the recorded calls from number `since` on.
     pub fn ledger(&self, since: u64) -> LedgerPage {
         self.ledger.since(since)
     }
@@ -123,7 +123,7 @@ impl Ec2Service {
 
 enum ServiceRequest {
     Call(Box<Call>),
-    /// STS's GetCallerIdentity.
+    /// GetCallerIdentity of STS.
     Identity,
 }
 
@@ -151,7 +151,7 @@ fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
         return Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed."));
     }
     if !matches!(parts.uri.path(), "" | "/") {
-        return Err(Fault::with_status(404, "InvalidRequest", "There is nothing but / here."));
+        return Err(Fault::with_status(404, "InvalidRequest", "The only valid path is /."));
     }
     if body.len() > MAX_BODY { Err(too_large()) } else { Ok(()) }
 }
@@ -178,7 +178,7 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
     }
 }
 
-/// Returns the response: complete, unreadable, or empty.
+/// Returns the response, which a fault rule may have made empty or unreadable.
 fn carry(dialect: Dialect, answer: CallResponse, request_id: &str) -> Response<Bytes> {
     match answer {
         CallResponse::Delivered(result) => respond(dialect, &result, request_id),

@@ -1,4 +1,4 @@
-//! The part of a ledger line that comes from the request.
+//! The part of a ledger entry that comes from the request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use crate::ledger::LedgerEntry;
 use crate::wire::cluster_nodes;
 use crate::wire::decode::signs;
 
-/// A request without its signature.
+/// An entry without the signature of its request.
 pub(super) struct Line(LedgerEntry);
 
 impl Line {
@@ -56,12 +56,12 @@ impl Line {
         line
     }
 
-    /// Returns the line of a request that needs no engine.
+    /// Returns the entry of a successful request that needs no engine.
     pub(super) fn entry(self, arrived: SystemTime) -> LedgerEntry {
         self.with(arrived, Duration::ZERO, "ok")
     }
 
-    /// Returns the line of a call that was rejected before it started.
+    /// Returns the entry of a call that was rejected before it was executed.
     pub(super) fn refused(self, arrived: SystemTime, fault: &Fault) -> LedgerEntry {
         self.with(arrived, Duration::ZERO, &fault.code)
     }
@@ -77,7 +77,8 @@ pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
     Ok(format!("{query}&{body}"))
 }
 
-/// Returns the id of the access key that signed the request: the first part of its credential, in header or query.
+/// Returns the id of the access key that signed the request. It is the first part of the credential, in the header or
+/// the query string.
 fn access_key(parts: &Parts, parameters: &BTreeMap<String, String>) -> Option<String> {
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let in_header = header.and_then(|header| header.split_once("Credential=")).map(|(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! A listening socket and its connections, which all end at shutdown.
+//! A listening socket and its connections. All of them end at shutdown.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::broken;
 
-/// Time that running requests have to finish after the stop.
+/// How long running requests may continue after shutdown begins.
 const GRACE: Duration = Duration::from_secs(5);
 
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub struct OpenError {
     source: std::io::Error,
 }
 
-/// An open port that is not served yet.
+/// An open port. Nothing accepts its connections yet.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
@@ -44,7 +44,7 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Returns the URL for clients on this machine, `http://127.0.0.1:4711`.
+    /// Returns the URL for clients on this machine, such as `http://127.0.0.1:4711`.
     pub(crate) fn url(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -54,7 +54,7 @@ impl Listener {
         format!("http://{address}")
     }
 
-    /// Serves until the stop. Then lets running requests finish, for at most a few seconds.
+    /// Serves until `stop` is cancelled. Then gives running requests a few seconds to finish.
     pub(crate) async fn serve(self, app: Router, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
@@ -62,7 +62,8 @@ impl Listener {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, _)) => { connections.spawn(serve_one(stream, app.clone(), stop.clone())); }
-                    // Out of file descriptors, most likely: wait for connections to end instead of spinning.
+                    // The process has most likely no more file descriptors. Pause until connections end, instead of
+                    // spinning.
                     Err(error) => {
                         tracing::warn!(%error, "failed to accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -10,16 +10,16 @@ use crate::api::{AttachVolume, Call, CopyVolumes, CreateSnapshot, CreateVolume, 
 use super::key::Key;
 use super::pattern::Lookup;
 
-/// The information of the simulated account on which permissions depend.
+/// The facts about the simulated account on which permissions depend.
 pub(crate) trait AccountFacts {
     fn region(&self) -> &str;
     fn account(&self) -> &str;
-    /// Returns the facts of a volume, snapshot or instance; `None`: the id does not exist.
+    /// Returns the facts about a volume, snapshot or instance, or `None` if the id does not exist.
     fn facts(&self, id: &str) -> Option<Facts<'_>>;
     /// Returns the ARN of a named key, or `None` for the account's default key, which needs no permissions.
     fn customer_key(&self, given: &str) -> Option<String>;
-    /// Returns the ARN of the customer's key with which the account encrypts a new volume without an explicit key;
-    /// `asked`: the request asks for encryption.
+    /// Returns the ARN of the customer key with which the account encrypts a new volume without an explicit key.
+    /// `asked` means that the request asks for encryption.
     fn default_customer_key(&self, asked: bool) -> Option<String>;
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) volume_type: Option<&'a str>,
     pub(crate) zone: Option<&'a str>,
     pub(crate) encrypted: bool,
-    /// ARN of the customer's key with which it is encrypted.
+    /// ARN of the customer key that encrypts the resource.
     pub(crate) customer_key: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourceTags {
-    /// It does not exist yet, or its kind has no tags here.
+    /// The resource does not exist yet, or its kind has no tags here.
     None,
     Of(Tags),
     /// The id does not exist.
@@ -57,7 +57,7 @@ pub(super) struct Check {
 pub(super) enum KeyValues {
     Absent,
     Values(Vec<String>),
-    /// A tag of a resource that does not exist.
+    /// The key is a tag of a resource that does not exist.
     NoSuchResource,
 }
 
@@ -99,7 +99,7 @@ impl Check {
         self
     }
 
-    /// Returns the value of a key in the request. `lookup` returns the caller's own tags.
+    /// Returns the values of a condition key in the request. `lookup` returns the caller's own tags.
     pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> KeyValues {
         match (key, &self.resource_tags) {
             (Key::ResourceTag(_), ResourceTags::NoSuchResource) => KeyValues::NoSuchResource,
@@ -109,7 +109,7 @@ impl Check {
         }
     }
 
-    /// Returns the value of a key that has at most one.
+    /// Returns the value of a condition key that has at most one.
     pub(super) fn variable(&self, key: &Key, caller: &Tags) -> Option<String> {
         match key {
             Key::RequestTag(tag) => tag_of(&self.request_tags, tag),
@@ -125,7 +125,7 @@ impl Check {
     }
 }
 
-/// Names of condition keys, including the tag's key in them, are not case-sensitive.
+/// Names of condition keys are not case-sensitive, including the tag key in them.
 fn tag_of(tags: &Tags, key: &str) -> Option<String> {
     let same = || tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
     tags.get(key).or_else(same).cloned()
@@ -150,7 +150,7 @@ pub(super) fn checks(call: &Call, known: &impl AccountFacts) -> Vec<Check> {
         Call::AttachClusterNodeVolume(c) | Call::DetachClusterNodeVolume(c) => {
             vec![ask.at(Check::new(call.permission(), c.cluster_arn.clone()))]
         }
-        // A describe has no resource. All other calls have a check for each resource that they name.
+        // A describe has no resource. Every other call has a check for each resource that it names.
         _ if call.action().starts_with("Describe") => vec![Check::plain(call.permission())],
         _ => ask.each_named(call),
     }
@@ -204,7 +204,8 @@ impl<K: AccountFacts> Asker<'_, K> {
         checks
     }
 
-    /// Checks the parts of an instance that the simulator knows, and the subnet and group that every instance has.
+    /// Returns the checks for the parts of an instance that the simulator models, and for the subnet and group that
+    /// every instance has.
     fn launch(&self, call: &RunInstances) -> Vec<Check> {
         let region = self.known.region();
         let image = format!("arn:aws:ec2:{region}::image/{}", call.image_id.as_deref().unwrap_or("*"));
@@ -240,7 +241,7 @@ impl<K: AccountFacts> Asker<'_, K> {
         let kind = match id.split_once('-').map(|(kind, _)| kind) {
             Some("snap") => "snapshot",
             Some("i") => "instance",
-            // An invalid id counts as a volume: EC2 rejects it later.
+            // Treat an invalid id as a volume: EC2 rejects it later.
             _ => "volume",
         };
         let mut check = self.at(Check::new(action, self.arn(kind, id)));
@@ -262,7 +263,8 @@ impl<K: AccountFacts> Asker<'_, K> {
         check.with("ec2:VolumeType", volume_type.unwrap_or("gp2")).with("ec2:Encrypted", encrypted.to_string())
     }
 
-    /// Checks the creation of a resource with its tags, and the permission to tag it if it has tags.
+    /// Returns a check for the creation of a resource with its tags, and if it has tags, one for the permission to tag
+    /// it.
     fn tagged(
         &self,
         new: Check,
@@ -279,12 +281,12 @@ impl<K: AccountFacts> Asker<'_, K> {
         vec![new.with_request_tags(&pairs(&tags)), tagging.with_request_tags(&pairs(&tags))]
     }
 
-    /// Returns the customer's key of a new volume, if it is not its source's.
+    /// Returns the customer key of a new volume, unless the volume inherits the key of its source.
     fn key_of(&self, given: Option<&str>, asked: bool) -> Option<String> {
         given.map_or_else(|| self.known.default_customer_key(asked), |key| self.known.customer_key(key))
     }
 
-    /// Checks the permissions for customer keys of a new volume: for its own key, and for its source's.
+    /// Returns the checks for the customer keys of a new volume: its own key, and the key of its source.
     fn keys_of_creation(&self, own: Option<String>, source: Option<&str>) -> Vec<Check> {
         let of_source = source.and_then(|id| self.known.facts(id)).and_then(|facts| facts.customer_key);
         let of_volume = own.or_else(|| of_source.clone());

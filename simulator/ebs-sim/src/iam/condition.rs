@@ -1,4 +1,4 @@
-//! Conditions: an operator, a key and the values of the policy.
+//! Conditions: an operator, a key, and the values in the policy.
 
 use super::check::{Check, KeyValues};
 use super::key::Key;
@@ -18,7 +18,7 @@ enum Operator {
     Null,
 }
 
-/// The quantifier of a key that may have several values.
+/// How a condition treats a key with several values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantifier {
     /// `ForAnyValue:`
@@ -27,7 +27,7 @@ enum Quantifier {
     All,
 }
 
-/// A key of an operator in a statement's conditions.
+/// One condition of a statement: an operator and one of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Condition {
     quantifier: Option<Quantifier>,
@@ -42,7 +42,7 @@ pub(super) struct Condition {
 pub(super) enum Met {
     Yes,
     No,
-    /// The resource does not exist: EC2 reports this without checking its tags.
+    /// The resource does not exist. EC2 reports this without checking its tags.
     NoSuchResource,
 }
 
@@ -103,8 +103,8 @@ impl Condition {
         }
     }
 
-    /// Returns whether one of the policy's values matches. Returns `None` when a variable in one has no value: then the
-    /// condition does not hold, negated or not.
+    /// Returns whether one of the values in the policy matches. Returns `None` when a variable in one of them has no
+    /// value: then the condition does not hold, even if it is negated.
     fn fits_one(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
         let mut fits = false;
         for value in &self.values {

@@ -1,4 +1,4 @@
-//! Decides checks by policies.
+//! Decides checks with policies.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use super::key::Key;
 pub struct Denial {
     /// `ec2:CreateVolume`
     pub action: String,
-    /// ARN of the resource, or `*` for actions without one.
+    /// ARN of the resource, or `*` for actions without a resource.
     pub resource: String,
-    /// A statement denies it. Otherwise no statement allows it.
+    /// Whether a statement denies the check. Otherwise no statement allows it.
     pub explicit: bool,
-    /// Statements that nearly allow it, each with its unmet condition, or the statement that denies it.
+    /// The statement that denies the check, or each statement that nearly allows it, with its unmet condition.
     pub why: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Decides whether the policies together allow the check: no statement denies it and one allows it.
+/// Decides whether the policies together allow the check: no statement denies it, and at least one allows it.
 pub(super) fn decide<'a>(
     policies: impl Iterator<Item = &'a Policy> + Clone,
     check: &Check,
@@ -48,7 +48,7 @@ pub(super) fn decide<'a>(
             let why = vec![format!("{} of {} denies it", statement.name, policy.name)];
             return Err(Denial { explicit: true, why, ..denial(check) });
         }
-        // A missing resource is reported as missing and not as forbidden, so its tags do not matter.
+        // EC2 reports a missing resource as missing, not as forbidden, so its tags do not matter.
         allowed |= statement.allows && statement.conditions.iter().all(|c| c.met(check, &lookup) != Met::No);
     }
     if allowed {

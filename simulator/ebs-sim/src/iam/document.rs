@@ -1,5 +1,5 @@
-//! Policy documents as JSON. Unsupported elements are rejected, because a partly interpreted policy would allow or deny
-//! the wrong things.
+//! Policy documents as JSON. The parser rejects unsupported elements, because a partly interpreted policy would allow
+//! or deny the wrong calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::pattern::{ArnPattern, Pattern};
 
-/// The only version of the policy language with variables.
+/// The only version of the policy language that has variables.
 const VERSION: &str = "2012-10-17";
 
 /// Why a policy document cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// The file cannot be read.
+    /// The file could not be read.
     #[error("read policy {path}")]
     Read { path: PathBuf, source: std::io::Error },
     /// Invalid JSON.
@@ -37,10 +37,10 @@ pub(super) struct Statement {
     pub(super) name: String,
     pub(super) allows: bool,
     pub(super) actions: Vec<Pattern>,
-    /// `NotAction`: all except these.
+    /// `NotAction`: the statement applies to all actions except these.
     pub(super) but_actions: bool,
     pub(super) resources: Vec<ArnPattern>,
-    /// `NotResource`: all except these.
+    /// `NotResource`: the statement applies to all resources except these.
     pub(super) but_resources: bool,
     pub(super) conditions: Vec<Condition>,
 }
@@ -64,7 +64,7 @@ impl Policy {
         Ok(Self { name: name.to_owned(), statements })
     }
 
-    /// Returns the name that it was given at parsing.
+    /// Returns the name that [`Policy::parse`] or [`Policy::read`] gave the policy.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -125,7 +125,8 @@ fn statement(at: usize, value: &Value) -> Result<Statement, Wrong> {
     Ok(Statement { name, allows, actions, but_actions, resources, but_resources, conditions })
 }
 
-/// Returns the values of `field` or of its opposite, exactly one of which must exist, and whether it is the opposite.
+/// Returns the values of `field` or of its negated form, and whether it is the negated form. Exactly one of them must
+/// exist.
 fn one_of<T>(
     statement: &str,
     fields: &Map<String, Value>,
@@ -159,7 +160,7 @@ fn action(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text, true)
 }
 
-/// Parses a text or a list of texts. Booleans count as texts, as in IAM.
+/// Parses a text or a list of texts. A boolean counts as a text, as in IAM.
 fn texts(place: &str, value: &Value) -> Result<Vec<String>, Wrong> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

@@ -1,6 +1,6 @@
-//! The condition keys that EC2, KMS and SageMaker provide here.
+//! The condition keys that the simulated EC2, KMS and SageMaker provide.
 
-/// Single attributes of a request, by their names in policies.
+/// The single-valued attributes of a request, by their names in policies.
 const ATTRIBUTES: [&str; 7] = [
     "aws:RequestedRegion",
     "ec2:AvailabilityZone",
@@ -16,15 +16,15 @@ pub(super) enum Key {
     RequestTag(String),
     ResourceTag(String),
     PrincipalTag(String),
-    /// The keys of all tags of the request. Only this key may have several values here.
+    /// The keys of all request tags. Only this condition key may have several values here.
     TagKeys,
-    /// The action that tags a resource while creating it.
+    /// The action that creates the resource that it tags.
     CreateAction,
     Attribute(&'static str),
 }
 
 impl Key {
-    /// Parses a key. Names are not case-sensitive.
+    /// Parses a condition key. Its name is not case-sensitive.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, tag) = text.split_once('/').map_or((text, None), |(name, tag)| (name, Some(tag)));
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
@@ -37,7 +37,7 @@ impl Key {
             None if is("ec2:CreateAction") => Ok(Self::CreateAction),
             None if ATTRIBUTES.iter().any(|known| is(known)) => {
                 let known = ATTRIBUTES.into_iter().find(|known| is(known));
-                Ok(Self::Attribute(known.expect("the guard has found it")))
+                Ok(Self::Attribute(known.expect("the match guard has found it")))
             }
             _ => Err(format!(
                 "unsupported condition key {text:?}; use aws:RequestTag/…, aws:ResourceTag/…, ec2:ResourceTag/…, aws:PrincipalTag/…, aws:TagKeys, ec2:CreateAction, {}",
@@ -46,7 +46,7 @@ impl Key {
         }
     }
 
-    /// Returns the key itself, unless it may have several values.
+    /// Returns the condition key, unless it may have several values.
     pub(super) fn single(self, text: &str) -> Result<Self, String> {
         match self {
             Self::TagKeys => Err(format!("{text} has several values, which a variable does not support")),

@@ -1,4 +1,4 @@
-//! Text with wildcards and variables, and ARNs of such texts.
+//! Text with wildcards and variables, and ARNs that consist of such texts.
 
 use super::key::Key;
 
@@ -17,7 +17,7 @@ pub(super) struct Pattern {
     has_variables: bool,
 }
 
-/// Looks up variables. Returns `None` when the request has no such value.
+/// Looks up a variable. Returns `None` when the request has no value for it.
 pub(super) type Lookup<'a> = &'a dyn Fn(&Key) -> Option<String>;
 
 impl Pattern {
@@ -49,7 +49,7 @@ impl Pattern {
         Ok(Self { pieces, has_variables })
     }
 
-    /// Returns whether it matches the whole text, or `None` when a variable has no value.
+    /// Returns whether the pattern matches the whole text, or `None` when a variable has no value.
     pub(super) fn fits(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
         if !self.has_variables {
             return Some(fits(&self.pieces, text, ignore_case));
@@ -65,7 +65,7 @@ impl Pattern {
     }
 }
 
-/// Matches with one backtracking position: the last `*`.
+/// Matches a pattern. It backtracks only to the last `*`.
 fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     let (mut at, mut rest) = (0, text);
     let mut retry: Option<(usize, &str)> = None;
@@ -97,7 +97,8 @@ fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
 
 /// Returns whether a filter's pattern matches the whole text: `*` any text, `?` any character, `\` escapes.
 pub(crate) fn matches_wildcard(pattern: &str, text: &str) -> bool {
-    // Most values are plain, and there may be hundreds for hundreds of objects.
+    // Return early for a pattern without special characters: a call may compare hundreds of values with hundreds of
+    // objects.
     if !pattern.contains(['*', '?', '\\']) {
         return pattern == text;
     }
@@ -117,8 +118,8 @@ fn same(a: char, b: char, ignore_case: bool) -> bool {
     a == b || (ignore_case && a.eq_ignore_ascii_case(&b))
 }
 
-/// A resource of a statement: `*`, or an ARN whose parts are patterns. A wildcard does not match a colon, except in the
-/// last part, which names the resource itself.
+/// A resource of a statement: `*`, or an ARN whose parts are patterns. A wildcard matches a colon only in the last
+/// part, which names the resource itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ArnPattern {
     Everything,
@@ -141,7 +142,7 @@ impl ArnPattern {
         Ok(Self::Parts(parts))
     }
 
-    /// Returns whether it covers the resource. A pattern with an undefined variable covers nothing.
+    /// Returns whether the pattern covers the resource. A pattern with an undefined variable covers no resource.
     pub(super) fn covers(&self, arn: &str, lookup: Lookup<'_>) -> bool {
         match self {
             Self::Everything => true,
@@ -154,7 +155,7 @@ impl ArnPattern {
     }
 }
 
-/// Splits at colons, but not within `${…}`, into at most six parts.
+/// Splits at colons outside of `${…}`, into at most six parts.
 fn arn_parts(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut in_variable) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Enforces the policies of a run on calls, and audits calls by the shipped policies.
+//! Enforces the policies of a run, and audits calls with the shipped policies.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,16 +20,16 @@ const USER: &str = "ebs-sim";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IamConfig {
-    /// Enforced policies, combined. Without any, everything is allowed.
+    /// The enforced policies, combined. An empty list allows everything.
     pub policies: Vec<Policy>,
     /// Tags of the caller, for `${aws:PrincipalTag/…}` in policies.
     pub principal_tags: Tags,
-    /// Audit each call by the shipped policies.
+    /// Whether the simulator audits each call with the shipped policies.
     pub audit: bool,
 }
 
 impl Default for IamConfig {
-    /// Enforces nothing and audits everything.
+    /// Returns a configuration that enforces nothing and audits everything.
     fn default() -> Self {
         Self { policies: Vec::new(), principal_tags: Tags::new(), audit: true }
     }
@@ -37,19 +37,19 @@ impl Default for IamConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// The test or the simulator itself: it may do everything, and its calls are not audited.
+    /// The test or the simulator itself. It may do everything, and its calls are not audited.
     Own,
-    /// A caller of the port, or over HTTP with the id of the key that signed the request, if it was signed.
+    /// A caller of the port, or an HTTP client with the id of the key that signed its request, if it was signed.
     Client(Option<String>),
 }
 
 /// A call that the shipped policies do not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unallowed {
-    /// Id of the access key that signed it; `None` for calls of the port and unsigned calls.
+    /// Id of the access key that signed the call, or `None` for unsigned calls and calls of the port.
     pub access_key: Option<String>,
     pub call: Call,
-    /// The results of the policies.
+    /// How the policies judge the call.
     pub audit: Audit,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Unallowed {
     }
 }
 
-/// Whether the permissions of a shipped policy are sufficient for the clients. Clones share everything.
+/// Records whether the shipped policies allow every call of the clients. Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub struct LeastRights(Arc<Mutex<AuditState>>);
 
@@ -71,41 +71,41 @@ pub struct LeastRights(Arc<Mutex<AuditState>>);
 struct AuditState {
     /// The optional statements that the simulator's user has added to the policies.
     extras: BTreeSet<Extra>,
-    /// The policy that must allow everything. `None`: any of them may.
+    /// The policy that must allow every call. `None`: it is enough that any shipped policy allows a call.
     demanded: Option<Shipped>,
     excepted: BTreeSet<String>,
-    /// The first calls that may exceed the policies.
+    /// The first calls that the policies may not allow.
     doubtful: Vec<Unallowed>,
 }
 
 impl LeastRights {
-    /// Declares that a feature with an optional statement is in use.
+    /// Declares that the test uses a feature that needs this optional statement.
     pub fn declare(&self, extra: Extra) {
         self.lock().extras.insert(extra);
     }
 
-    /// Requires this policy to allow every call from now on, whatever the others allow.
+    /// Requires this policy to allow every call from now on, whatever the other policies allow.
     pub fn demand(&self, policy: Shipped) {
         self.lock().demanded = Some(policy);
     }
 
-    /// Excludes calls with this key from now on, because the test itself makes them.
+    /// Excludes calls with this access key, because the test itself makes them.
     pub fn except(&self, access_key: &str) {
         self.lock().excepted.insert(access_key.to_owned());
     }
 
-    /// Returns the calls so far that no shipped policy allows with the declared features.
+    /// Returns the recorded calls that no shipped policy allows with the declared features.
     pub fn violations(&self) -> Vec<Unallowed> {
         let state = self.lock();
         state.doubtful.iter().filter(|call| !state.satisfied(&call.audit, &state.extras)).cloned().collect()
     }
 
-    /// Checks that no violations have occurred.
+    /// Checks that there are no violations.
     ///
     /// # Errors
-    /// A text with all violations.
+    /// A text that lists all violations.
     pub fn check(&self) -> Result<(), String> {
-        // A repeated call adds no information.
+        // Report repeated calls only once.
         let mut texts = Vec::new();
         for violation in self.violations() {
             let text = violation.to_string();
@@ -117,7 +117,7 @@ impl LeastRights {
             return Ok(());
         }
         let who = match self.lock().demanded {
-            None => "none of the policies in deploy/iam allows".to_owned(),
+            None => "no policy in deploy/iam allows".to_owned(),
             Some(policy) => format!("deploy/iam/{}.json does not allow", policy.name()),
         };
         Err(format!("calls that {who}:\n{}", texts.join("\n")))
@@ -145,7 +145,7 @@ impl AuditState {
     }
 }
 
-/// Decides the permissions of calls in the simulated EC2.
+/// Decides whether callers may make calls in the simulated EC2.
 #[derive(Debug)]
 pub(crate) struct Rights {
     config: IamConfig,
@@ -155,9 +155,10 @@ pub(crate) struct Rights {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) refusal: Option<Fault>,
-    /// The customer's key may not be used. EC2 detects this only after its reply, and the new volume disappears.
+    /// The caller may not use the customer key. EC2 detects this only after its reply, and then the new volume
+    /// disappears.
     pub(crate) key_refused: bool,
-    /// The results of the shipped policies, when calls are audited.
+    /// How the shipped policies judge the call, if calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 
@@ -180,7 +181,7 @@ impl Rights {
         let checks = checks(call, known);
         let caller = &self.config.principal_tags;
         let audit = self.config.audit.then(|| Audit::of(&checks, caller));
-        // All policies allow most calls, which are not recorded.
+        // Record only calls that some policy denies. All policies allow most calls.
         if let Some(audit) = &audit
             && !Shipped::ALL.iter().all(|policy| audit.allowed_under(*policy, &BTreeSet::new()))
         {
@@ -197,7 +198,7 @@ impl Rights {
     fn enforce(&self, checks: &[Check], account: &str, judgement: &mut Judgement) {
         for check in checks {
             let Err(denial) = decide(self.config.policies.iter(), check, &self.config.principal_tags) else { continue };
-            tracing::info!(%denial, "refused by policy");
+            tracing::info!(%denial, "call rejected by policy");
             if check.action.starts_with("kms:") {
                 judgement.key_refused = true;
             } else {
@@ -208,7 +209,7 @@ impl Rights {
     }
 }
 
-/// Returns EC2's error for missing permissions. SageMaker's has another code.
+/// Returns EC2's error for missing permissions. SageMaker uses another error code.
 fn refusal(denial: &Denial, account: &str) -> Fault {
     let Denial { action, resource, .. } = denial;
     let because = if denial.explicit {
@@ -229,7 +230,7 @@ fn refusal(denial: &Denial, account: &str) -> Fault {
     Fault::with_status(403, "UnauthorizedOperation", message)
 }
 
-/// Replaces the details that only AWS can decode.
+/// Returns a placeholder for the details that only AWS can decode.
 fn encoded(sentence: &str) -> String {
     hex::encode(Sha256::digest(sentence))
 }

@@ -1,4 +1,4 @@
-//! The shipped policies, which are compiled in, and their decisions on calls.
+//! The shipped policies, which are compiled into the program, and their decisions on calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::check::Check;
 use super::decision::{Denial, decide};
 use super::document::Policy;
 
-/// A policy of `deploy/iam`. A driver's role has one of them.
+/// A policy in `deploy/iam`. The role of a driver has one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shipped {
     /// `managed-v2.json`
@@ -21,14 +21,14 @@ pub enum Shipped {
     LegacyExample,
 }
 
-/// An optional statement of `deploy/iam`, for one feature.
+/// An optional statement in `deploy/iam`, for one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Extra {
-    /// `kms.json`: keys of the customer's own.
+    /// `kms.json`: the driver uses customer keys.
     Kms,
-    /// `tag-edits.json`: tags of any volume.
+    /// `tag-edits.json`: the driver changes the tags of any volume.
     TagEdits,
-    /// `hyperpod.json`: nodes of a SageMaker cluster.
+    /// `hyperpod.json`: the driver attaches volumes to SageMaker cluster nodes.
     HyperPod,
     /// `snapshot-locks.json`: the driver sees which snapshots are locked.
     SnapshotLocks,
@@ -37,7 +37,7 @@ pub enum Extra {
 impl Shipped {
     pub const ALL: [Self; 3] = [Self::ManagedV2, Self::ClusterScoped, Self::LegacyExample];
 
-    /// Returns the name of its file, without the extension.
+    /// Returns the name of the file in `deploy/iam`, without the extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::ManagedV2 => "managed-v2",
@@ -58,7 +58,7 @@ impl Shipped {
 impl Extra {
     pub const ALL: [Self; 4] = [Self::Kms, Self::TagEdits, Self::HyperPod, Self::SnapshotLocks];
 
-    /// Returns the name of its file, without the extension.
+    /// Returns the name of the file in `deploy/iam`, without the extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kms => "kms",
@@ -78,32 +78,32 @@ impl Extra {
     }
 }
 
-/// A policy that allows a call, with the necessary optional statements.
+/// A policy that allows a call, with the optional statements that it needs for that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedBy {
     pub policy: Shipped,
-    /// The statements that must be added to it, usually none.
+    /// The statements that must be added to the policy; usually none.
     pub with: BTreeSet<Extra>,
 }
 
 impl fmt::Display for AllowedBy {
-    /// `managed-v2`, `legacy-example+kms+tag-edits`
+    /// Writes, for example, `managed-v2` or `legacy-example+kms+tag-edits`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.policy.name())?;
         self.with.iter().try_for_each(|extra| write!(f, "+{}", extra.name()))
     }
 }
 
-/// The results of the shipped policies for a call.
+/// How the shipped policies judge a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audit {
-    /// The policies that allow it.
+    /// The policies that allow the call.
     pub allowed_by: Vec<AllowedBy>,
-    /// The first failed check of each policy that allows the call only with additions or not at all.
+    /// For each policy that does not allow the call without additions: its first failed check.
     pub denied: Vec<(Shipped, Denial)>,
 }
 
-/// The documents, parsed once: they are constants of the program.
+/// The documents are constants of the program, so parse them once.
 static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| Documents {
     policies: Shipped::ALL.map(|policy| (policy, parse(policy.name(), policy.text()))),
     extras: Extra::ALL.map(|extra| (extra, parse(extra.name(), extra.text()))),
@@ -135,7 +135,7 @@ impl Audit {
         audit
     }
 
-    /// Describes what each policy denies. Empty when one allows the call without additions.
+    /// Describes what each policy denies. The result is empty when one policy allows the call without additions.
     pub(crate) fn reasons(&self) -> Vec<String> {
         if self.allowed_with(&BTreeSet::new()) {
             return Vec::new();
@@ -143,12 +143,12 @@ impl Audit {
         self.denied.iter().map(|(policy, denial)| format!("{} denies {denial}", policy.name())).collect()
     }
 
-    /// Returns whether a policy allows it with at most these additions.
+    /// Returns whether a policy allows the call with at most these additions.
     pub fn allowed_with(&self, extras: &BTreeSet<Extra>) -> bool {
         self.allowed_by.iter().any(|allowed| allowed.with.is_subset(extras))
     }
 
-    /// Returns whether this policy allows it with at most these additions.
+    /// Returns whether this policy allows the call with at most these additions.
     pub fn allowed_under(&self, policy: Shipped, extras: &BTreeSet<Extra>) -> bool {
         self.allowed_by.iter().any(|allowed| allowed.policy == policy && allowed.with.is_subset(extras))
     }

@@ -10,7 +10,7 @@ use super::decision::decide;
 use super::document::Policy;
 use ebs_ec2::Tags;
 
-/// Returns a policy with one statement, given as JSON without its braces.
+/// Parses a policy with one statement, which is given as JSON without its braces.
 fn policy(statement: &str) -> Policy {
     document(&format!(r#"{{"Version":"2012-10-17","Statement":[{{{statement}}}]}}"#)).unwrap()
 }

@@ -7,7 +7,7 @@ use crate::api::{SimAttachment, SimInstance, SimNetworkInterface};
 use crate::config::EngineConfig;
 use crate::state::Sim;
 
-/// Returns the first instance of a new account with a second volume and a second interface.
+/// Returns the first instance of a new account, with a second volume and a second network interface.
 fn instance() -> SimInstance {
     let config = EngineConfig::default();
     let mut instance = Sim::new(&config, SystemTime::UNIX_EPOCH).view(SystemTime::UNIX_EPOCH).instances.remove(0);

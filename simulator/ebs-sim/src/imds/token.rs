@@ -1,4 +1,4 @@
-//! Session tokens that contain their own expiry, so that none must be stored.
+//! Session tokens that contain their own expiry, so that the service need not store them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Maximum lifetime of a token: six hours.
 pub(super) const MAX_TTL_SECONDS: u64 = 21_600;
 
-/// Issues and checks tokens. Tokens of another simulator or a previous run are invalid.
+/// Issues and checks tokens. Tokens of another simulator or of a previous run are invalid.
 pub(super) struct Tokens {
     key: [u8; 32],
     started: Instant,

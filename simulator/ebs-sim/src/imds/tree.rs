@@ -1,4 +1,4 @@
-//! The metadata: texts at paths, and listings of their directories.
+//! The metadata: texts at paths, and directory listings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ impl Tree {
         self.0.insert(path.to_owned(), text);
     }
 
-    /// Returns the text at the path of a request, or the listing of a directory.
+    /// Returns the text at a path, or the listing if the path is a directory.
     pub(super) fn get(&self, path: &str) -> Option<String> {
         let path = path.trim_matches('/');
         if path.is_empty() {

@@ -1,4 +1,4 @@
-//! The ledger on disk: a file of lines, and one older file when it has grown too large.
+//! The ledger on disk: a current file of lines, and one older file after the current file has become too large.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "ledger.jsonl";
 const OLDER: &str = "ledger.1.jsonl";
 
-/// Maximum size of a file in bytes. There are two at most.
+/// Maximum size of one file in bytes. There are at most two files.
 const LARGEST: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -20,7 +20,8 @@ pub(super) struct LedgerFile {
 }
 
 impl LedgerFile {
-    /// Opens the file and reads the last lines of previous runs. Removes an incomplete last line after a kill.
+    /// Opens the file and reads the last lines of previous runs. Removes an incomplete last line, which a kill may
+    /// leave.
     pub(super) fn open(dir: &Path, most: usize) -> io::Result<(Self, VecDeque<Box<str>>)> {
         Self::with(dir, most, LARGEST)
     }
@@ -57,7 +58,7 @@ impl LedgerFile {
     }
 }
 
-/// Returns a file's text. A missing file or invalid text counts as empty.
+/// Returns the text of a file. A missing file or invalid text results in an empty text.
 fn read(path: &Path) -> io::Result<String> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),

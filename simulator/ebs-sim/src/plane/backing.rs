@@ -29,12 +29,12 @@ impl Backing {
         self.dir.join(format!("{id}.img"))
     }
 
-    /// Creates a file atomically: under a temporary name, which is then renamed.
+    /// Creates a file atomically: writes it under a temporary name and then renames it.
     fn whole<T>(&self, id: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let aside = self.dir.join(format!("{id}.img.new"));
         let made = make(&aside).and_then(|made| std::fs::rename(&aside, self.file(id)).map(|()| made));
         if made.is_err() {
-            // Report the original error. A file that cannot be removed either is removed at the next start.
+            // Report the original error. If the temporary file cannot be removed now, the next start removes it.
             let _left = std::fs::remove_file(&aside);
         }
         made
@@ -55,7 +55,7 @@ impl Backing {
         })
     }
 
-    /// Extends a file. Never shrinks or recreates it.
+    /// Extends a file to the size. Never shrinks or recreates it.
     pub(super) fn extend(&self, id: &str, gib: u32) -> io::Result<()> {
         extend(&self.file(id), gib)
     }
@@ -75,7 +75,7 @@ impl Backing {
         Ok(ids)
     }
 
-    /// Removes the files of objects that do not exist, and incomplete files.
+    /// Removes incomplete files, and the files of objects that do not exist.
     pub(super) fn sweep(&self, known: &BTreeSet<String>) -> io::Result<()> {
         for id in self.ids()?.difference(known) {
             self.remove(id)?;

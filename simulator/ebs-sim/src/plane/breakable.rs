@@ -30,7 +30,7 @@ impl LoopPlane {
         self.breakable_dir().join(format!("{volume}.data"))
     }
 
-    /// Returns the lower device of a volume; `None`: its I/O cannot be made to fail.
+    /// Returns the lower device of a volume. Without one (`None`), its I/O cannot be made to fail.
     pub(super) fn lower_of(&self, volume: &str) -> io::Result<Option<Connected>> {
         let file = self.lower_file(volume);
         Ok(sysfs::connected_below(&self.breakable_dir())?.into_iter().find(|connected| connected.file == file))
@@ -58,7 +58,8 @@ impl LoopPlane {
         self.losetup.connect(&upper)
     }
 
-    /// Releases the lower device of a volume, at once or with the upper one, and removes the files of both.
+    /// Releases the lower device of a volume, which disappears at once or with the upper device. Removes the files of
+    /// both.
     pub(super) fn forget_breakable(&self, volume: &str) -> io::Result<()> {
         self.release_lower(volume)?;
         for file in [self.lower_file(volume), self.upper_file(volume)] {
@@ -76,7 +77,7 @@ impl LoopPlane {
         self.lower_of(volume)?.map_or(Ok(()), |lower| self.release(&lower))
     }
 
-    /// Removes leftovers of a previous run for volumes that are not connected.
+    /// Removes what a previous run left for volumes that are not connected.
     pub(super) fn sweep_breakable(&self, is_connected: impl Fn(&str) -> bool) -> io::Result<()> {
         let entries = match std::fs::read_dir(self.breakable_dir()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

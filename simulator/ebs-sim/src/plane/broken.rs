@@ -10,8 +10,8 @@ use super::copy::copy;
 use super::loop_plane::LoopPlane;
 
 impl LoopPlane {
-    /// Removes a volume's device under its users. New users cannot open it, and it disappears when its current users
-    /// close it. The kernel offers nothing stronger for a loop device.
+    /// Removes a volume's device while it may be in use. New users cannot open it, and it disappears when its current
+    /// users close it. The kernel offers no stronger removal of a loop device.
     pub(super) fn cut(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         for connected in self.devices_of(volume)? {
@@ -21,7 +21,7 @@ impl LoopPlane {
         self.by_id.remove(volume)
     }
 
-    /// Makes reads, writes and flushes fail. Data that was flushed before is kept aside. Where the volume has only one
+    /// Makes reads, writes and flushes of a volume fail. Keeps a copy of the flushed data. If the volume has only one
     /// device, its writes succeed and are lost when the volume heals.
     pub(super) fn break_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
@@ -38,7 +38,7 @@ impl LoopPlane {
             File::open(lower.device())?.sync_all()?;
         }
         copy(&image, &kept)?;
-        // Reads beyond its end fail, which the upper device reports as an I/O error.
+        // Reads beyond the end of the lower device fail, and the upper device reports them as I/O errors.
         OpenOptions::new().write(true).open(&image)?.set_len(0)?;
         if let Some(lower) = &lower {
             self.losetup.take_over_size(&lower.device())?;
@@ -54,7 +54,7 @@ impl LoopPlane {
         }
         copy(&kept, &self.volumes.file(volume))?;
         if let Some(lower) = self.lower_of(volume)? {
-            // The size is last: a disk that can be read again can be written, too.
+            // Restore the size last, so that a disk that can be read can also be written.
             self.losetup.set_read_only(&lower.device(), false)?;
             self.losetup.take_over_size(&lower.device())?;
         }
@@ -73,7 +73,7 @@ impl LoopPlane {
         self.volumes.dir().join(Path::new(volume).with_extension("img.kept"))
     }
 
-    /// Drops the kernel's cache of a device, which would hide the new content.
+    /// Drops the kernel's cache of a device. It would hide the new content.
     fn forget_cached(&self, volume: &str) -> io::Result<()> {
         for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             let device = File::open(connected.device())?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 
-/// `/dev/disk/by-id`, or a test's replacement.
+/// `/dev/disk/by-id`, or the directory that replaces it in a test.
 #[derive(Debug)]
 pub(super) struct ById {
     dir: PathBuf,
@@ -29,7 +29,7 @@ impl ById {
         let link = self.link(volume);
         let new = self.dir.join(format!(".{volume}.new"));
         remove(&new)?;
-        // Relative like udev's links, if it leads to /dev. A test's own directory is elsewhere.
+        // Use relative paths to /dev, as udev does. A test's own directory is elsewhere and needs absolute paths.
         let dev = if self.dir == Path::new("/dev/disk/by-id") { "../.." } else { "/dev" };
         symlink(Path::new(dev).join(device), &new)?;
         std::fs::rename(&new, &link)
@@ -39,7 +39,7 @@ impl ById {
         remove(&self.link(volume))
     }
 
-    /// Removes the links to these devices (`loop3`) and the links of these volumes, and no others.
+    /// Removes only the links to these devices (such as `loop3`) and the links of these volumes.
     pub(super) fn sweep(&self, devices: &BTreeSet<String>, volumes: &BTreeSet<String>) -> io::Result<()> {
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,

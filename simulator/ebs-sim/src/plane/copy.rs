@@ -1,4 +1,5 @@
-//! Copies of files: by reference where the file system supports it, otherwise only of the data, so that holes are kept.
+//! Copies of files. If the file system supports it, a copy shares the blocks. Otherwise only data is copied, so that
+//! holes remain holes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,11 +15,11 @@ const CHUNK: usize = 1 << 20;
 pub(super) enum Copied {
     /// A point-in-time copy by the file system.
     ByReference,
-    /// A copy in pieces, which may include some concurrent writes.
+    /// A copy in pieces, which may contain some concurrent writes and miss others.
     PieceByPiece,
 }
 
-/// Copies a file to another, which is created or truncated first.
+/// Copies a file to another file, which it creates or truncates first.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<Copied> {
     let source = File::open(from)?;
     let target = OpenOptions::new().create(true).truncate(true).write(true).open(to)?;
@@ -37,7 +38,7 @@ fn copy_data(source: &File, target: &File, length: u64) -> io::Result<()> {
     while at < length {
         let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // No data from here to the end.
+            // There is no data from here to the end.
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

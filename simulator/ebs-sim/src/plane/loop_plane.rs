@@ -1,4 +1,4 @@
-//! Volumes as files, and attached ones as loop devices with the links that udev would create.
+//! Volumes as files. Attached volumes are loop devices with the links that udev would create.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use super::copy::Copied;
 use super::losetup::Losetup;
 use super::sysfs::{self, Connected};
 
-/// Maximum number of attempts of a copy while the volume is being written.
+/// How often the data plane tries to copy a volume that is being written.
 const COPY_TRIES: usize = 20;
 
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub(crate) struct LoopPlane {
     pub(super) snapshots: Backing,
     pub(super) by_id: ById,
     pub(super) losetup: Losetup,
-    /// Held while devices change: connecting, disconnecting and growing exclude each other.
+    /// Held while devices change, so that connecting, disconnecting and growing exclude each other.
     devices: Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disconnected {
     Yes,
-    /// The device is open: it disappears when its users close it.
+    /// The device is open. It disappears when its users close it.
     WithLastUser,
-    /// The device is mounted: nothing was done.
+    /// The device is mounted, so it was left connected.
     Mounted,
 }
 
@@ -66,7 +66,7 @@ impl LoopPlane {
     }
 
     pub(super) fn lock_devices(&self) -> MutexGuard<'_, ()> {
-        // The lock only orders operations, so a panic leaves no partial state.
+        // The lock only serializes operations, so a panic leaves no partial state.
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,13 +105,13 @@ impl LoopPlane {
         }
     }
 
-    /// Returns the device of a volume, if any, without the lower one of two.
+    /// Returns the device of a volume, if it has one. Of two devices, returns the upper one.
     pub(super) fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
         let files = [self.volumes.file(volume), self.upper_file(volume)];
         Ok(self.connected()?.into_iter().filter(|c| files.contains(&c.file)).collect())
     }
 
-    /// Returns every device of the simulator's volumes, including lower ones.
+    /// Returns every device of the simulator's volumes, including lower devices.
     pub(super) fn connected(&self) -> io::Result<Vec<Connected>> {
         let mut found = sysfs::connected_below(self.volumes.dir())?;
         found.extend(sysfs::connected_below(&self.breakable_dir())?);
@@ -121,7 +121,8 @@ impl LoopPlane {
     fn connect(&self, volume: &str, linked: bool, breakable: bool) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
-            // It would disappear under its new user, and a second device over one file would corrupt it.
+            // The device would disappear while its new user has it, and a second device over the same file would
+            // corrupt the data.
             Some(connected) if sysfs::goes_with_last_user(&connected.name) => {
                 return Err(io::Error::other(format!(
                     "{} of {volume} is still in use after it was disconnected; unmount or close it before connecting the volume again",
@@ -146,7 +147,7 @@ impl LoopPlane {
                 Ok(device) => return Ok(device),
                 Err(error) => tracing::warn!(
                     volume, %error,
-                    "device files unsupported in the state directory, so writes to this volume succeed and are lost while its I/O fails"
+                    "state directory does not support device files, so writes to this volume succeed and are lost while its I/O fails"
                 ),
             }
         }
@@ -169,7 +170,7 @@ impl LoopPlane {
             self.by_id.remove(volume)?;
             self.losetup.disconnect(&connected.device())?;
             drop(exclusive);
-            // A process that has it open without mounting it keeps it until it closes it.
+            // A process that has the device open without mounting it keeps it until it closes it.
             if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
                 return Ok(Disconnected::WithLastUser);
             }
@@ -179,8 +180,9 @@ impl LoopPlane {
         Ok(Disconnected::Yes)
     }
 
-    /// Marks a device to disappear with its last user, or at once without one. The device is held open in the meantime:
-    /// otherwise it could be released and connected to another program's file between the check and this call.
+    /// Marks a device to disappear when its last user closes it, or at once if it has no user. Holds the device open in
+    /// the meantime: otherwise another program could release it and connect it to its own file between the check and
+    /// this call.
     pub(super) fn release(&self, connected: &Connected) -> io::Result<()> {
         let held = File::open(connected.device())?;
         if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
@@ -193,15 +195,15 @@ impl LoopPlane {
     fn grow(&self, volume: &str, gib: u32) -> io::Result<()> {
         let _devices = self.lock_devices();
         self.volumes.extend(volume, gib)?;
-        // From below: the upper device has the size of the lower one.
+        // Grow the lower device first: the upper one takes its size from it.
         for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             self.losetup.take_over_size(&connected.device())?;
         }
         Ok(())
     }
 
-    /// Makes a point-in-time copy of a volume's data. First writes the device's cache to the file. A copy that
-    /// overlapped with a write is discarded and made again.
+    /// Makes a point-in-time copy of a volume's data. First writes the device's cache to the file. Discards a copy that
+    /// overlapped with a write, and copies again.
     fn at_one_moment(&self, volume: &str, copy: impl Fn() -> io::Result<Copied>) -> io::Result<()> {
         for _ in 0..COPY_TRIES {
             let before = self.written(volume)?;
@@ -225,8 +227,8 @@ impl LoopPlane {
         self.devices_of(volume)?.into_iter().map(|c| sysfs::writes(&c.name).map(|writes| (c.name, writes))).collect()
     }
 
-    /// Disconnects everything below the directory. A device in use disappears with its last user. A child of this
-    /// process that is just starting may briefly be such a user: retry before reporting it.
+    /// Disconnects all devices of files below the directory. A device in use disappears when its last user closes it. A
+    /// starting child of this process may briefly be such a user, so retry before reporting it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         let connected = self.connected().map_err(|e| format!("list loop devices: {e}"))?;
         let mut left = Vec::new();

@@ -1,5 +1,5 @@
-//! The only module of this crate that starts child processes: `losetup` and `blockdev` of util-linux, which set loop
-//! devices up without `unsafe` here. They are started by absolute path, with a cleared environment.
+//! The only module of this crate that starts child processes. It runs `losetup` and `blockdev` of util-linux, which set
+//! up loop devices without `unsafe` here. It starts them by absolute path and with a cleared environment.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Number of attempts, because another program may take the free device that losetup has found.
+/// How often it runs losetup: another program may take the free device that losetup has found.
 const TRIES: usize = 5;
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Losetup {
         Err(last)
     }
 
-    /// Disconnects a device. A device that is open elsewhere disappears with its last user.
+    /// Disconnects a device. A device that is open elsewhere disappears when its last user closes it.
     pub(super) fn disconnect(&self, device: &Path) -> io::Result<()> {
         self.clear_read_only(device)?;
         self.run([OsStr::new("--detach"), device.as_os_str()]).map(drop)
@@ -61,7 +61,7 @@ impl Losetup {
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)
     }
 
-    /// The kernel keeps the flag on the device, even for the next file that is connected to it.
+    /// Clears the read-only flag. The kernel keeps it on the device, even for the next file that is connected to it.
     fn clear_read_only(&self, device: &Path) -> io::Result<()> {
         let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
         if std::fs::read_to_string(mark).is_ok_and(|mark| mark.trim() == "1") {
@@ -76,7 +76,7 @@ impl Losetup {
 }
 
 fn run<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
-    #[expect(clippy::disallowed_methods, reason = "the one module of this crate that starts children")]
+    #[expect(clippy::disallowed_methods, reason = "the only module of this crate that starts child processes")]
     let mut command = std::process::Command::new(program);
     let output = command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
     if output.status.success() {

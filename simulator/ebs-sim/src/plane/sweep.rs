@@ -1,5 +1,5 @@
-//! Removes leftovers of a previous run of the same state directory. Devices and links of other programs are not
-//! touched.
+//! Removes leftovers of a previous run with the same state directory. It leaves devices and links of other programs
+//! alone.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn volume_of(device: &Connected) -> Option<&str> {
 
 impl LoopPlane {
     /// Removes devices whose file is in the simulator's directory and whose volume is not connected, links to those
-    /// devices or of those volumes, and data that nothing refers to. Logs everything that cannot be removed.
+    /// devices or of those volumes, and data that belongs to no object. Logs everything that it cannot remove.
     pub(crate) fn sweep(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
         let devices = self.connected().unwrap_or_default();
         let stale: Vec<&Connected> =

@@ -1,4 +1,4 @@
-//! The kernel's information about loop devices.
+//! The kernel's information about loop devices, from sysfs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Connected {
     pub(super) name: String,
-    /// Its file, which may have been deleted.
+    /// The file of the device. It may have been deleted.
     pub(super) file: PathBuf,
 }
 
@@ -16,7 +16,7 @@ impl Connected {
     }
 }
 
-/// Returns every connected loop device of the machine whose file is directly in the directory.
+/// Returns every connected loop device of the machine whose file is directly in `dir`.
 pub(super) fn connected_below(dir: &Path) -> io::Result<Vec<Connected>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/block")? {
@@ -38,15 +38,15 @@ pub(super) fn file_of(name: &str) -> Option<PathBuf> {
     Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
 }
 
-/// Returns whether the device was disconnected while it was in use.
+/// Returns whether the device was disconnected while in use, so that it disappears when its last user closes it.
 pub(super) fn goes_with_last_user(name: &str) -> bool {
     std::fs::read_to_string(format!("/sys/block/{name}/loop/autoclear")).is_ok_and(|flag| flag.trim() == "1")
 }
 
-/// Returns counters that change with every completed write and discard.
+/// Returns counters that change with every completed write or discard.
 pub(super) fn writes(name: &str) -> io::Result<Vec<u64>> {
     let text = std::fs::read_to_string(format!("/sys/block/{name}/stat"))?;
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-    // Writes and sectors written; discards and sectors discarded, where the kernel counts them.
+    // Numbers of writes, written sectors, discards and discarded sectors. Old kernels do not count discards.
     Ok([4, 6, 11, 13].iter().filter_map(|at| numbers.get(*at).copied()).collect())
 }

@@ -1,4 +1,5 @@
-//! Tests with real loop devices. They need root and change only what they have created below their temporary directory.
+//! Tests with real loop devices. They need root. They change only what they have created below their temporary
+//! directory.
 
 mod broken;
 mod copies;
@@ -51,8 +52,8 @@ impl Bench {
         PathBuf::from(self.done(&connect(volume)).unwrap())
     }
 
-    /// Disconnects an unused volume. A child of a concurrent test shares all open devices until it executes its own
-    /// program, so the device may be busy briefly.
+    /// Disconnects an unused volume. The device may briefly be busy: a child process that a concurrent test starts
+    /// shares all open devices until it executes its own program.
     fn disconnect(&self, volume: &str) {
         let gone = || self.plane.carry_out(&disconnect(volume)) == Outcome::Done(None);
         assert!(soon(gone), "{volume} is busy although nobody uses it");
@@ -79,7 +80,7 @@ fn open(device: &PathBuf) -> File {
     OpenOptions::new().read(true).write(true).open(device).unwrap()
 }
 
-/// Polls until the condition holds, for a minute at most.
+/// Polls until the condition holds, for at most a minute.
 fn soon(is_so: impl Fn() -> bool) -> bool {
     let end = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     while std::time::SystemTime::now() < end {

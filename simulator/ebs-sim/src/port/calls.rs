@@ -1,4 +1,4 @@
-//! The port's calls as the simulator's.
+//! The port's calls, implemented with calls to the simulator.
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,

@@ -1,12 +1,12 @@
-//! The meaning of EC2's error codes. `ebs-aws` has a separate table on purpose: the two check each other in the shared
-//! suites.
+//! The meaning of EC2's error codes. `ebs-aws` has a separate table on purpose, so that the two check each other in the
+//! shared suites.
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
 
 use crate::api::{Fault, Reply};
 use crate::engine::CallResponse;
 
-/// Interprets a reply like a client: after a lost or unreadable one, the result is unknown.
+/// Interprets a reply as a client does: after a lost or unreadable reply, the result is unknown.
 pub(super) fn understood(action: Action, answer: CallResponse) -> Result<Reply, Ec2Error> {
     let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
     match answer {
@@ -16,7 +16,7 @@ pub(super) fn understood(action: Action, answer: CallResponse) -> Result<Reply, 
     }
 }
 
-/// Returns the class of a reply; `None`: success.
+/// Returns the error class of a reply, or `None` for success.
 pub(super) fn of_answer(answer: &CallResponse) -> Option<ErrorClass> {
     match answer {
         CallResponse::Delivered(result) => result.as_ref().err().map(class),
@@ -93,7 +93,7 @@ fn class(fault: &Fault) -> ErrorClass {
     }
 }
 
-/// SageMaker includes EC2's errors in its own: `HyperPod - Ec2ErrCode: X`.
+/// SageMaker wraps EC2's errors in its own: `HyperPod - Ec2ErrCode: X`.
 fn cluster_node_class(fault: &Fault) -> ErrorClass {
     let Some((_, rest)) = fault.message.split_once("HyperPod - Ec2ErrCode: ") else {
         return ErrorClass::InvalidParameter;

@@ -1,4 +1,4 @@
-//! Test hooks that make calls fail or hold them.
+//! Test hooks that hold calls or make them fail.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) struct Planned {
     pub(super) after_doing: bool,
 }
 
-/// All plans by action. Each list is used from its front.
+/// All plans by action. The next call of an action uses the first plan of its list.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
     failures: HashMap<Action, VecDeque<Planned>>,
@@ -40,7 +40,7 @@ impl Hooks {
     }
 }
 
-/// The call's side of a [`Gate`].
+/// The side of a [`Gate`] at which the call waits.
 #[derive(Debug)]
 pub(super) struct Barrier {
     reached: Arc<Semaphore>,
@@ -51,12 +51,12 @@ impl Barrier {
     /// Reports that the call has arrived, and waits until it may continue.
     pub(super) async fn pass(self) {
         self.reached.add_permits(1);
-        // A closed semaphore is an open gate.
+        // Opening the gate closes the semaphore, so an error also means that the gate is open.
         let _opened = self.open.acquire().await;
     }
 }
 
-/// Holds one call. Dropping it lets the call continue.
+/// Holds one call. Dropping the gate lets the call continue.
 #[derive(Debug)]
 pub struct Gate {
     reached: Arc<Semaphore>,
@@ -64,7 +64,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Waits until the call is held. Never returns when no such call is made, so use a timeout.
+    /// Waits until the call is held. Never returns if no such call is made, so use a timeout.
     pub async fn reached(&self) {
         if let Ok(permit) = self.reached.acquire().await {
             permit.forget();

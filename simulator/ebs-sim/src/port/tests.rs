@@ -4,7 +4,7 @@ use ebs_ec2::{CreateVolume, Gib, Place, VolumeType, Volumes as _, ZoneName};
 
 use super::*;
 
-/// Returns the failure of a suite that drops an EC2 after these calls; `None`: it passes.
+/// Returns how a test fails that makes these calls and drops its EC2, or `None` if it passes.
 async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
     let sim = SimEc2::start(EngineConfig::default()).await.unwrap();
     calls(&sim).await;

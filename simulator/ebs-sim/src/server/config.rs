@@ -16,9 +16,9 @@ pub struct ServerConfig {
     pub imds_listen: SocketAddr,
     /// Address of the control API; port 0 selects a free one. Loopback only.
     pub control_listen: SocketAddr,
-    /// If set, only requests signed with it are accepted. Otherwise any credentials are.
+    /// If set, the simulator accepts only requests that are signed with this key. Otherwise it accepts any credentials.
     pub access_key: Option<AccessKey>,
-    /// Also answer metadata requests without a session token.
+    /// Whether the service also answers metadata requests without a session token.
     pub imds_v1: bool,
 }
 

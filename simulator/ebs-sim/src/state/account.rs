@@ -15,7 +15,7 @@ use super::model::{
 };
 use super::volumes::new_volume;
 
-/// Starts the two instances: the machine's own, and one in another zone that has no devices here.
+/// Starts the two instances: this machine's own, and one in another zone that has no devices on this machine.
 pub(super) fn launch(sim: &mut Sim, config: &EngineConfig, now: SystemTime) {
     for (zone, local) in [(&config.zone, true), (&config.second_zone, false)] {
         let zone_id = sim.account.zone_named(zone).map(|z| z.id.clone()).unwrap_or_default();

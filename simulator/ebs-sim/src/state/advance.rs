@@ -1,4 +1,4 @@
-//! Handles elapsed time and results of the data plane.
+//! Changes of the state when time passes, and when the data plane reports results.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,9 +13,9 @@ use super::stale_reads::record_changes;
 use super::timing::Times;
 use super::tokens::{burn_tokens_of, expire_tokens};
 
-/// Pause after a device could not be connected.
+/// How long to wait before the next attempt to connect a device.
 const RETRY_CONNECT: Duration = Duration::from_secs(1);
-/// Pause after a device was in use.
+/// How long to wait before the next attempt to disconnect a device that was in use.
 const RETRY_DISCONNECT: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(super) fn advance(sim: &mut Sim, now: SystemTime) {
         return;
     }
     let times = sim.times.clone();
-    // First, because volumes are deleted with instances.
+    // Settle instances first, because termination deletes volumes.
     let instances_changed = settle_instances(sim, now);
     let mut gone = Vec::new();
     let mut changes = Changes { changed: instances_changed, ..Changes::default() };
@@ -73,14 +73,14 @@ fn forget_volume(sim: &mut Sim, id: &str, now: SystemTime) {
     }
 }
 
-/// Returns the next time at which something settles by itself; `None`: nothing does.
+/// Returns the next time at which the state changes without a call, or `None`.
 pub(super) fn next_due(sim: &Sim, now: SystemTime) -> Option<SystemTime> {
     let volumes = sim.volumes.values().flat_map(dues);
     let snapshots = sim.snapshots.values().filter_map(|s| match s.phase {
         SnapshotPhase::Pending { due, .. } => Some(due),
         SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,
     });
-    // Overdue changes wait for the data plane, not for time.
+    // An overdue change waits for the data plane, not for time, so ignore it.
     let instances = sim.instances.iter().filter_map(Instance::due);
     volumes.chain(snapshots).chain(instances).filter(|due| *due > now).min()
 }
@@ -235,7 +235,7 @@ fn settle_attachments(volume: &mut Volume, now: SystemTime, changes: &mut Change
                 attachment.backing = Device::Connecting;
                 changes.changed = true;
             }
-            // It was late, or had vanished.
+            // The device is late, or had vanished and was healed.
             (AttachmentPhase::Attached, Device::Absent) if !late => {
                 changes.effects.push(Effect::Connect { volume, instance, linked, breakable });
                 attachment.backing = Device::Connecting;
@@ -280,7 +280,7 @@ fn settle_modification(volume: &mut Volume, now: SystemTime, times: &Times, chan
     }
 }
 
-/// Returns every time at which something of the volume may settle.
+/// Returns every time at which a part of the volume may settle.
 fn dues(volume: &Volume) -> impl Iterator<Item = SystemTime> {
     let own = match volume.phase {
         VolumePhase::Creating { due, .. } | VolumePhase::Deleting { due } => Some(due),

@@ -14,7 +14,7 @@ use super::model::{
 };
 use super::volumes::volume_mut;
 
-/// Maximum number of instances that share a volume.
+/// Maximum number of instances that can share a volume.
 const MAX_SHARERS: usize = 16;
 
 pub(super) fn attach_volume(sim: &mut Sim, now: SystemTime, call: &AttachVolume) -> Result<Reply, Fault> {
@@ -68,7 +68,7 @@ pub(super) fn end_attachments(sim: &mut Sim, now: SystemTime, instance: &str) {
     sim.effects.append(&mut effects);
 }
 
-/// Returns attachments of an instance in any state, including its root volume's.
+/// Returns the attachments of an instance in any state, including its root volume.
 pub(super) fn attachments_of<'a>(sim: &'a Sim, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
     sim.volumes
         .values()
@@ -84,7 +84,8 @@ fn check_device_free(sim: &Sim, instance: &Instance, device: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns false where a full instance accepts the volume anyway and it stays `attaching`.
+/// Returns whether the instance has a free slot. Fails without one, except where EC2 accepts the volume, which then
+/// stays `attaching`.
 fn has_free_slot(sim: &Sim, instance: &Instance) -> Result<bool, Fault> {
     let slots = instance.slots();
     let is_free = attachments_of(sim, &instance.id).count() < slots;
@@ -116,7 +117,7 @@ pub(super) fn detach_volume(sim: &mut Sim, now: SystemTime, call: &DetachVolume)
     let volume = volume_mut(sim, &id)?;
     let attachment = volume.attachment_to(&instance_id).expect("found above");
     attachment.forced = call.force;
-    // The devices of a stopped instance are not in use.
+    // A stopped instance does not use its devices.
     let due = if call.force || stopped { now } else { due };
     let disconnect = attachment.start_detaching(due);
     let reply = attachment.describe(&id);
@@ -127,12 +128,12 @@ pub(super) fn detach_volume(sim: &mut Sim, now: SystemTime, call: &DetachVolume)
     Ok(Reply::DetachVolume(reply))
 }
 
-/// Returns the device name without its prefix: `/dev/sdb` and `/dev/xvdb` are the same name.
+/// Returns the part of a device name that identifies it: `/dev/sdb` and `/dev/xvdb` are the same device.
 fn disk_of(device: &str) -> &str {
     device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
 }
 
-/// Rejects detaching a volume from an instance that does not allow it.
+/// Rejects the detachment if the instance's state, or the role as root volume, does not allow it.
 fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
     let Instance { id, phase, .. } = instance;
     if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {
@@ -189,7 +190,7 @@ fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
         )),
         0 => Ok(()),
         _ if !volume.multi_attach => in_use(format!("{} is already attached to an instance", volume.id)),
-        n if n >= MAX_SHARERS => in_use(format!("{} is attached to {MAX_SHARERS} instances already", volume.id)),
+        n if n >= MAX_SHARERS => in_use(format!("{} is already attached to {MAX_SHARERS} instances", volume.id)),
         _ => Ok(()),
     }
 }
@@ -225,7 +226,7 @@ fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     Ok(attachment.instance_id.clone())
 }
 
-/// Checks a name by EC2's rules: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
+/// Checks a device name with EC2's rules: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
 pub(super) fn check_device_name(device: &str) -> Result<(), Fault> {
     let lower = |b: &u8| b.is_ascii_lowercase();
     let valid = if let Some(rest) = device.strip_prefix("/dev/xvd") {

@@ -1,5 +1,5 @@
-//! Volumes of SageMaker HyperPod nodes. The nodes belong to SageMaker: EC2 shows no instance, only that the volume is
-//! attached.
+//! Volumes of SageMaker HyperPod nodes. The nodes belong to SageMaker, so EC2 shows no instance for them. It shows only
+//! that the volume is attached.
 
 use std::time::SystemTime;
 
@@ -67,18 +67,18 @@ pub(super) fn detach_node_volume(sim: &mut Sim, now: SystemTime, call: &ClusterN
     Ok(Reply::DetachClusterNodeVolume(reply))
 }
 
-/// SageMaker chooses the name.
+/// Returns a free device name, because SageMaker chooses it.
 fn free_node_device(sim: &Sim, node: &str) -> Option<String> {
     let used: Vec<&str> = attachments_of(sim, node).map(|(_, a)| a.device.as_str()).collect();
     if used.len() >= MAX_VOLUMES {
         return None;
     }
-    // The names in SageMaker's API model.
+    // SageMaker's API model allows these names.
     let names = ["/dev/xvd", "/dev/sd"].into_iter().flat_map(|stem| ('b'..='z').map(move |c| format!("{stem}{c}")));
     names.into_iter().find(|name| !used.contains(&name.as_str()))
 }
 
-/// Returns the node's resource as EC2 shows it: the cluster's ARN, a dash, the instance.
+/// Checks the node, and returns its resource name as EC2 shows it: the ARN of the cluster, a dash, and the instance id.
 fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
     let arn: Vec<&str> = call.cluster_arn.split(':').collect();
     let named = arn.len() == 6 && arn[0] == "arn" && arn[2] == "sagemaker" && arn[5].starts_with("cluster/");
@@ -86,7 +86,7 @@ fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
         return Err(Fault::new("ValidationException", format!("'{}' is not the ARN of a cluster.", call.cluster_arn)));
     }
     if Kind::Instance.check(&call.node_id).is_err() {
-        return Err(Fault::new("ValidationException", format!("'{}' is not a node.", call.node_id)));
+        return Err(Fault::new("ValidationException", format!("'{}' is not a node id.", call.node_id)));
     }
     Ok(format!("{}-{}", call.cluster_arn, call.node_id))
 }

@@ -12,10 +12,10 @@ use super::model::{Attachment, Instance, ROOT_DEVICE, Sim, Volume, VolumePhase};
 use super::tags::tags_for;
 use super::volumes::{add_volume, planned_volume};
 
-/// Size of the image's root volume.
+/// Size of the image's root volume in GiB.
 const ROOT_GIB: i64 = 8;
 
-/// A volume to be created and attached with an instance.
+/// A volume to create and attach with an instance.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     device: String,
@@ -83,7 +83,7 @@ fn planned_disk(sim: &Sim, now: SystemTime, mapping: &BlockDeviceMapping, zone: 
     })
 }
 
-/// Creates and attaches the volumes. They are attached when the instance runs.
+/// Creates and attaches the volumes. The attachments complete when the instance runs.
 pub(super) fn add_disks(sim: &mut Sim, now: SystemTime, instance: &Instance, disks: &[Disk]) {
     let due = sim.times.due(now, sim.times.run, None);
     for disk in disks {

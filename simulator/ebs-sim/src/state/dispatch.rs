@@ -1,4 +1,4 @@
-//! Passes each call to the rules of its action.
+//! Passes each call to the module that implements its action.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Requests of the state to the data plane, and their results.
+//! What the state asks the data plane to do, and the results.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ pub(crate) enum Source {
     Snapshot(String),
 }
 
-/// An action on the data plane. Every effect may be repeated after a restart.
+/// An action on the data plane. After a restart, every effect may be executed a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Effect {
     /// Create the backing data of a volume.
     CreateBacking { volume: String, gib: u32, source: Source },
-    /// Copy a volume's current data into a new volume. The reply waits for it.
+    /// Copy a volume's current data into a new volume. The reply waits until the copy is complete.
     CopyVolume { source: String, volume: String, gib: u32 },
-    /// Copy a volume's current data into a snapshot. The reply waits for it.
+    /// Copy a volume's current data into a snapshot. The reply waits until the copy is complete.
     CopyToSnapshot { volume: String, snapshot: String },
     /// Make a volume a device, `linked` as by udev, `breakable` if its I/O is going to fail.
     Connect {
@@ -28,15 +28,15 @@ pub(crate) enum Effect {
         #[serde(default)]
         breakable: bool,
     },
-    /// Disconnect the device, unless it is in use; `force`: even then.
+    /// Disconnect the device. A device in use is disconnected only if `force` is true.
     Disconnect { volume: String, instance: String, force: bool },
     /// Extend a volume and its device.
     Grow { volume: String, gib: u32 },
-    /// Remove the device under its users.
+    /// Remove the device while it may be in use.
     Vanish { volume: String },
     /// Make reads, writes and flushes of a volume fail.
     BreakIo { volume: String },
-    /// End I/O failures of a volume.
+    /// Let reads, writes and flushes of a volume succeed again.
     HealIo { volume: String },
     /// Remove a volume's data.
     DeleteBacking { volume: String },
@@ -45,7 +45,8 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns whether the reply of its call waits for it, because its data must be from the time of the call.
+    /// Returns whether the reply to the call must wait for the effect, because its data must be from the time of the
+    /// call.
     pub(crate) fn holds_reply(&self) -> bool {
         matches!(self, Self::CopyVolume { .. } | Self::CopyToSnapshot { .. })
     }
@@ -53,10 +54,10 @@ impl Effect {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
-    /// Success. A connect names its device.
+    /// The effect is complete. A connect returns the path of the device.
     Done(Option<String>),
     /// The device is in use.
     Busy,
-    /// Failure, with the reason.
+    /// The effect failed for this reason.
     Failed(String),
 }

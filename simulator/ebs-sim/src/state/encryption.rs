@@ -7,7 +7,7 @@ use super::model::Sim;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encryption {
-    /// ARN; `None`: unencrypted.
+    /// ARN of the key, or `None` for an unencrypted volume.
     pub(super) key: Option<String>,
     pub(super) usable: bool,
 }
@@ -25,14 +25,14 @@ pub(super) fn encryption_of(sim: &Sim, call: &CreateVolume) -> Result<Encryption
     }
     let inherited = of_snapshot.and_then(|s| s.kms_key_id.clone());
     let mut encryption = with_key(sim, key.or(inherited.as_deref()));
-    // The snapshot's own key must be usable to read it.
+    // EC2 also needs the snapshot's own key, to read the snapshot.
     encryption.usable &= inherited.is_none_or(|inherited| with_key(sim, Some(&inherited)).usable);
     Ok(encryption)
 }
 
-/// Returns the encryption of a copy. An encrypted source's key applies whatever the call contains (EC2 API
-/// reference, CopyVolumes). Otherwise the call or the account's default decides. Whether EC2 accepts another key
-/// for the copy of an encrypted volume is not published.
+/// Returns the encryption of a copy. If the source is encrypted, its key applies, whatever the call contains (EC2 API
+/// reference, CopyVolumes). Otherwise the call or the account's default decides. AWS does not document whether EC2
+/// accepts another key for the copy of an encrypted volume.
 pub(super) fn encryption_of_copy(sim: &Sim, call: &CopyVolumes, source_key: Option<&str>) -> Result<Encryption, Fault> {
     let key = asked_key(sim, call.kms_key_id.as_deref(), call.encrypted)?;
     if source_key.is_none() && call.encrypted != Some(true) && !sim.policy.account.encrypt_by_default {
@@ -41,7 +41,7 @@ pub(super) fn encryption_of_copy(sim: &Sim, call: &CopyVolumes, source_key: Opti
     Ok(with_key(sim, source_key.or(key)))
 }
 
-/// Returns the key in a call, which is allowed only for an encrypted volume.
+/// Returns the key that the call names. Fails unless the call or the account's default encrypts the volume.
 fn asked_key<'a>(sim: &Sim, key: Option<&'a str>, encrypted: Option<bool>) -> Result<Option<&'a str>, Fault> {
     let key = key.filter(|key| !key.is_empty());
     if key.is_some() && encrypted != Some(true) && !sim.policy.account.encrypt_by_default {
@@ -70,7 +70,7 @@ fn is_key_id(text: &str) -> bool {
     groups == [8, 4, 4, 4, 12] && text.split('-').all(hex)
 }
 
-/// Returns the key of an alias. Every alias has its own key, which is always the same.
+/// Returns the id of the key that an alias stands for. Every alias has its own key, which never changes.
 fn key_of_alias(alias: &str) -> String {
     use sha2::Digest as _;
     let digest = hex::encode(sha2::Sha256::digest(alias.as_bytes()));

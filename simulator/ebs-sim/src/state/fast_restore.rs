@@ -16,10 +16,10 @@ use super::listings::Query;
 use super::model::{FastRestore, Sim};
 
 const MAX_PAGE: i64 = 200;
-/// Snapshots larger than this cannot be restored fast.
+/// EC2 does not support fast restore of snapshots larger than this.
 const MAX_SIZE_GIB: u32 = 16 * 1024;
 const MAX_SNAPSHOTS: usize = 10;
-/// Optimising takes an hour for each TiB.
+/// Optimising takes an hour per TiB.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
 pub(super) fn enable_fast_restores(
     sim: &mut Sim,
@@ -69,7 +69,7 @@ fn disable_fast_restore(
     let zone = on.zone.clone();
     let mut all = snapshot.fast_restores(now, &sim.account.id);
     let answer = all.find(|f| f.zone == zone).expect("found just now");
-    // The reply shows a new request as in progress.
+    // The first reply shows the request as in progress.
     let state = "disabling".to_owned();
     Ok(SimFastRestore { state, reason: "Client.UserInitiated".to_owned(), disabled_time: None, ..answer })
 }
@@ -120,7 +120,7 @@ fn enable_fast_restore(
     let mut all = snapshot.fast_restores(now, &sim.account.id);
     let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
     drop(all);
-    // The reply shows a new request as in progress.
+    // The first reply shows the request as in progress.
     if enabled.enabling_time == now {
         (enabled.state, enabled.reason) = ("enabling".to_owned(), "Client.UserInitiated".to_owned());
         (enabled.optimizing_time, enabled.enabled_time) = (None, None);
@@ -148,7 +148,7 @@ pub(super) fn describe_fast_restores(
     Ok(Reply::DescribeFastSnapshotRestores(listing))
 }
 
-/// Returns the zones in a call, after checking its snapshots' ids.
+/// Checks the number of snapshots and their ids, and returns the zones that the call names.
 fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Result<&'a [String], Fault> {
     if snapshots.is_empty() {
         return Err(faults::missing("SourceSnapshotIds"));
@@ -170,7 +170,7 @@ fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Re
     Ok(zones)
 }
 
-/// Changes each snapshot in each zone. A failure does not affect the others.
+/// Applies `change` to each snapshot in each zone. A failure does not affect the other pairs.
 fn each_pair(
     snapshots: &[String],
     zones: &[String],

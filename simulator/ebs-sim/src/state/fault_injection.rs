@@ -1,4 +1,4 @@
-//! Effects of fault rules on calls and attachments, as they occur in EC2.
+//! Injects the effects of fault rules into calls and attachments. The effects also occur in EC2.
 
 use std::time::SystemTime;
 
@@ -84,7 +84,7 @@ fn no_attachment(volume: &str) -> Fault {
     incorrect_state(format!("Volume '{volume}' is not attached."))
 }
 
-/// Applies due disturbances to its devices. Returns whether something changed.
+/// Applies due disturbances to the devices of a volume. Returns whether anything changed.
 pub(super) fn disturb_devices(volume: &mut Volume, now: SystemTime, effects: &mut Vec<Effect>) -> bool {
     let mut changed = false;
     for attachment in &mut volume.attachments {

@@ -1,10 +1,10 @@
-//! EC2's errors, with one constructor for each error that several actions return.
+//! EC2's errors. Each error that several actions return has one constructor.
 
 use crate::api::Fault;
 
 pub(super) use crate::api::missing;
 
-/// Ends a dry run: everything has been checked, and nothing is changed.
+/// Returns EC2's error that ends a dry run after all checks, or `Ok` if the call is not a dry run.
 pub(super) fn unless_dry_run(dry_run: bool) -> Result<(), Fault> {
     if !dry_run {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn token_mismatch() -> Fault {
 
 /// Returns the error for a page size that the action does not support.
 pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
-    // EC2 accepts the number in this text.
+    // The text contains "greater than", although EC2 accepts the minimum itself.
     let bound = if asked < min { format!("greater than {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
 }
@@ -50,7 +50,7 @@ pub(super) fn no_such_instance(id: &str) -> Fault {
     Fault::new("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
 }
 
-/// Returns the error for several instance ids, none of which exists.
+/// Returns the error for instance ids none of which exists.
 pub(super) fn no_such_instances(ids: &[&str]) -> Fault {
     match ids {
         [id] => no_such_instance(id),
@@ -65,7 +65,7 @@ pub(super) fn unsupported(message: impl Into<String>) -> Fault {
     Fault::new("UnsupportedOperation", message)
 }
 
-/// Returns the error for EC2's detach of a volume that SageMaker has attached.
+/// Returns the error for a DetachVolume call on a volume that SageMaker has attached.
 pub(super) fn managed_volume(volume: &str) -> Fault {
     Fault::new(
         "UnsupportedOperation",

@@ -1,4 +1,4 @@
-//! Filters: names, wildcards and limits.
+//! Filters: their names, wildcards and limits.
 
 use ebs_ec2::Tags;
 
@@ -12,7 +12,8 @@ static NO_TAGS: Tags = Tags::new();
 const MAX_VALUES: usize = 200;
 
 pub(super) trait Filterable {
-    /// Returns the object's values under a filter's name. A filter matches when any of its values matches any of these.
+    /// Returns the values that a filter with this name compares. A filter matches when any of its own values matches
+    /// any of these.
     fn field(&self, name: &str) -> Vec<String>;
     fn tags(&self) -> &Tags {
         &NO_TAGS
@@ -22,7 +23,7 @@ pub(super) trait Filterable {
 /// The filters of each action in EC2's model. Those of features that the simulator lacks match nothing.
 const OF_ACTIONS: &str = include_str!("filters.txt");
 
-/// Rejects filters that the action does not have, and more values than EC2 accepts.
+/// Rejects filters that the action does not support, and more values than EC2 accepts.
 pub(super) fn check(action: &str, filters: &[Filter]) -> Result<(), Fault> {
     let mut actions = OF_ACTIONS.split("\n\n").map(|of_one| of_one.split_whitespace());
     let known = actions.find(|names| names.clone().next() == Some(action)).expect("every describe is in the list");

@@ -1,4 +1,4 @@
-//! Ids, with EC2's checks.
+//! Resource ids, with the checks that EC2 makes.
 
 use crate::api::Fault;
 
@@ -20,7 +20,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name in DescribeTags and tag specifications.
+    /// Returns the name of the kind in DescribeTags and tag specifications.
     pub(super) fn resource_type(self) -> &'static str {
         match self {
             Self::Volume => "volume",
@@ -33,7 +33,7 @@ impl Kind {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
     }
 
-    /// Returns the name of a list of such ids, where a call has ids or pages but not both.
+    /// Returns EC2's name of a list of such ids, for the error when a call has both ids and pages.
     pub(super) fn set_name(self) -> &'static str {
         match self {
             Self::Volume => "volumeSet",
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// Rejects an invalid id of the kind. Both of EC2's error codes for it occur.
+    /// Rejects an invalid id of this kind. The error code depends on how the id is invalid, as in EC2.
     pub(super) fn check(self, id: &str) -> Result<(), Fault> {
         self.check_as(if self == Self::Volume { "volumeId" } else { "snapshotId" }, id)
     }

@@ -1,4 +1,4 @@
-//! How long volumes are initialized from their snapshots and sources.
+//! How long the initialization of volumes from snapshots and other volumes takes.
 
 use std::time::{Duration, SystemTime};
 

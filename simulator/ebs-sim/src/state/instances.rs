@@ -1,4 +1,4 @@
-//! RunInstances, StartInstances, StopInstances and TerminateInstances: the life of an instance.
+//! RunInstances, StartInstances, StopInstances and TerminateInstances: the life cycle of instances.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -20,11 +20,11 @@ use super::places::is_type_name;
 use super::quotas::check_volume_quotas;
 use super::tags::{in_order, tags_for};
 
-/// Maximum number of instances that one call starts.
+/// Maximum number of instances that one call can start.
 const MAX_AT_ONCE: i64 = 1000;
 const MAX_INTERFACES: u32 = 15;
 
-/// A validated launch, which is the same for each instance.
+/// A validated launch. All instances of the call have the same one.
 struct Launch {
     count: i64,
     instance_type: String,
@@ -242,7 +242,7 @@ pub(super) fn stop_instances(sim: &mut Sim, now: SystemTime, call: &StopInstance
     Ok(Reply::StopInstances(changes))
 }
 
-/// Changes existing instances, each once.
+/// Changes existing instances. An instance that the list contains twice is changed only once.
 fn change_each(sim: &mut Sim, ids: &[String], change: impl Fn(&mut Instance)) -> Vec<SimStateChange> {
     let mut changes = Vec::new();
     for id in ids.iter().collect::<BTreeSet<_>>() {
@@ -259,7 +259,7 @@ pub(super) fn terminate_instances(sim: &mut Sim, now: SystemTime, call: &Termina
     if call.instance_ids.is_empty() {
         return Err(faults::missing("InstanceId"));
     }
-    // All or none: everything is checked before anything is changed.
+    // Check everything before changing anything, so that the call changes all instances or none.
     for id in &call.instance_ids {
         if find_instance(sim, id)?.protected {
             return Err(Fault::new(
@@ -280,7 +280,7 @@ pub(super) fn terminate_instances(sim: &mut Sim, now: SystemTime, call: &Termina
     Ok(Reply::TerminateInstances(changes))
 }
 
-/// Starts and ends due instances, and forgets those that ended long ago.
+/// Applies the due changes of instances, and drops instances that ended long ago.
 pub(super) fn settle_instances(sim: &mut Sim, now: SystemTime) -> bool {
     let mut ended = Vec::new();
     let mut changed = false;
@@ -305,7 +305,7 @@ pub(super) fn settle_instances(sim: &mut Sim, now: SystemTime) -> bool {
         end_attachments(sim, now, id);
     }
     let before = sim.instances.len();
-    // Keep the machine's own instance: without it, devices would have no owner.
+    // Keep this machine's own instance. Without it, no instance would have local devices.
     sim.instances.retain(|i| match i.phase {
         InstancePhase::Terminated { at } => now < at + LISTED_AFTERWARDS,
         _ => true,

@@ -1,4 +1,4 @@
-//! Shared parts of all describe actions: ids or filters, pages, and the values of each object under each filter's name.
+//! The common parts of all describe actions: ids or filters, pages, and the values that filters compare.
 
 use ebs_ec2::Tags;
 
@@ -28,13 +28,13 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Enables tokens after a full last page.
+    /// Sets whether a full last page has a token.
     pub(super) fn with_tokens_after_full_pages(mut self, with: bool) -> Self {
         self.page.token_after_full_page = with;
         self
     }
 
-    /// Sets the page for an action with other page sizes.
+    /// Sets the page for an action with a different minimum page size.
     pub(super) fn page_from(mut self, least: i64, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
         self.page = PageSpec { least, max_results, next_token, ..self.page };
         self
@@ -47,7 +47,7 @@ impl<'a> Query<'a> {
         self.check_pages(kind.set_name())
     }
 
-    /// The same check for objects without ids of a kind; `set` is EC2's name of the list that replaces ids.
+    /// Makes the same checks, except the check of the ids. `set` is EC2's name of the list of ids.
     pub(super) fn check_pages(&self, set: &str) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.page.max_results.is_some_and(|n| n != 0) {
             let message = format!("The parameter {set} cannot be used with the parameter maxResults");

@@ -58,7 +58,7 @@ pub(super) fn unlock_snapshot(sim: &mut Sim, now: SystemTime, call: &UnlockSnaps
     Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
 }
 
-/// Returns all locks, also expired ones, by snapshot.
+/// Returns all locks by snapshot, including expired locks.
 pub(super) fn snapshot_locks(sim: &Sim, now: SystemTime) -> impl Iterator<Item = SimSnapshotLock> {
     let owner = &sim.account.id;
     sim.snapshots.values().filter_map(move |s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)))
@@ -114,7 +114,7 @@ fn requested_lock(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
 fn expiration(now: SystemTime, date: &str) -> Result<SystemTime, Fault> {
     let at = humantime::parse_rfc3339_weak(date.trim())
         .map_err(|_| invalid_value(format!("Value ({date}) for parameter ExpirationDate is not a time.")))?;
-    // Like a duration, which has at least a day and at most a hundred years.
+    // The limit is the same as for a duration: at least a day, and at most a hundred years.
     let longest = now + DAY * 36_500;
     if at < now + DAY || at > longest {
         return Err(invalid_value(format!("ExpirationDate {date} must be at least one day ahead.")));
@@ -122,7 +122,7 @@ fn expiration(now: SystemTime, date: &str) -> Result<SystemTime, Fault> {
     Ok(at)
 }
 
-/// A compliance lock after its cooling-off period can only be extended.
+/// Rejects a change of a compliance lock after its cooling-off period, except an extension.
 fn check_change(now: SystemTime, old: &Lock, new: &Lock) -> Result<(), Fault> {
     if old.state(now) != "compliance" {
         return Ok(());
@@ -133,7 +133,7 @@ fn check_change(now: SystemTime, old: &Lock, new: &Lock) -> Result<(), Fault> {
     }
     if new.cool_off_hours.is_some() {
         return Err(invalid_combination(
-            "CoolOffPeriod cannot be given for a snapshot that is locked in compliance mode already.",
+            "CoolOffPeriod cannot be given for a snapshot that is already locked in compliance mode.",
         ));
     }
     let expires = Lock { starts: old.starts, ..new.clone() }.expires();

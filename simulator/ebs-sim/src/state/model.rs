@@ -1,4 +1,4 @@
-//! The stored state: plain types, on which the rules of the other modules work.
+//! The stored state: plain types without rules. The other modules implement the rules.
 
 mod instance;
 mod past;
@@ -35,22 +35,22 @@ pub(crate) struct Sim {
     pub(super) tokens: BTreeMap<String, Token>,
     /// Client tokens of RunInstances.
     pub(super) launches: BTreeMap<String, Launched>,
-    /// Number of network interfaces created so far: each has its own address.
+    /// Number of network interfaces created so far. Each gets its own address.
     pub(super) interfaces_made: u32,
     pub(super) ids: Random,
-    /// Data of deleted snapshots from which a volume is still being initialized.
+    /// Deleted snapshots whose data must stay because a volume is still being initialized from it.
     pub(super) unlisted_data: BTreeSet<String>,
     pub(super) times: Times,
     /// The configuration of the run. It is saved, because later inputs in the journal depend on it.
     pub(super) policy: Policy,
     #[serde(skip)]
     pub(super) effects: Vec<Effect>,
-    /// Random choices of stale reads. They are not part of the state, because reads change nothing.
+    /// Random choices for stale reads. They are not part of the state, because reads change nothing.
     #[serde(skip)]
     pub(super) lags: Random,
     #[serde(skip)]
     pub(super) past: PastVersions,
-    /// The settled revision, and until when nothing of it settles by itself.
+    /// The revision at which the state was last settled, and the next time at which it changes by itself.
     #[serde(skip)]
     pub(super) settled: Option<(u64, Option<SystemTime>)>,
     /// Increases with every change, so that an unchanged state need not be saved.
@@ -114,7 +114,7 @@ impl Policy {
     }
 }
 
-/// How long the token of a deleted volume stays burnt.
+/// How long the token of a deleted volume stays unusable.
 const BURNT_FOR: Duration = Duration::from_hours(12);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +128,7 @@ pub(super) struct Token {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct EndedVolume {
     pub(super) at: SystemTime,
-    /// The last version of the volume, for the old reply.
+    /// The last version of the volume, for replies that repeat the original one.
     pub(super) volume: SimVolume,
 }
 

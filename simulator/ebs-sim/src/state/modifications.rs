@@ -100,12 +100,13 @@ fn target(volume: &Volume, call: &ModifyVolume, as_one_sentence: bool) -> Result
         return Err(invalid_value("New size cannot be smaller than existing size"));
     }
     let same_type = volume_type == volume.volume_type;
-    // Values that the client omits stay, unless they belong to the old type. gp2 computes its IOPS.
+    // A value that the client omits stays the same, unless it belongs to the old type. gp2 computes its IOPS from the
+    // size.
     let kept_iops = volume.iops.filter(|_| same_type && volume.volume_type != VolumeType::Gp2);
     let kept_throughput = volume.throughput.filter(|_| same_type);
     let multi_attach = call.multi_attach_enabled.unwrap_or(volume.multi_attach);
     if volume.volume_type == VolumeType::Io1 && (volume.multi_attach || multi_attach) {
-        return Err(faults::unsupported("io1 volumes with Multi-Attach, or towards it, cannot be modified."));
+        return Err(faults::unsupported("io1 volumes that have Multi-Attach or would get it cannot be modified."));
     }
     if multi_attach != volume.multi_attach && !volume.attachments.is_empty() {
         return Err(incorrect_state("Multi-Attach can only be changed while the volume is not attached."));

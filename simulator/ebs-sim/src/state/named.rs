@@ -19,7 +19,8 @@ pub(super) fn ids_of(call: &Call) -> Vec<&str> {
         Call::StartInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::StopInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::TerminateInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
-        // Fast restores report errors for each snapshot in the reply. The other calls name no existing object.
+        // Calls for fast restores report an error for each snapshot in the reply. The other calls name no existing
+        // object.
         _ => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Outposts: valid ARNs, and the resources of each Outpost. The simulator stores only ARNs.
+//! Outposts: which ARNs are valid, and which Outpost a resource belongs to. The simulator stores only ARNs.
 
 use crate::api::{CreateSnapshot, CreateVolume, Fault};
 
@@ -30,7 +30,7 @@ pub(super) fn outpost_of_snapshot(sim: &Sim, call: &CreateSnapshot, volume: &Vol
     Ok(given)
 }
 
-/// Checks the form `arn:aws:outposts:REGION:ACCOUNT:outpost/op-…`.
+/// Checks that the ARN has the form `arn:aws:outposts:REGION:ACCOUNT:outpost/op-…`.
 fn checked_outpost(sim: &Sim, arn: Option<&str>) -> Result<Option<String>, Fault> {
     let Some(arn) = arn.filter(|arn| !arn.is_empty()) else { return Ok(None) };
     let parts: Vec<&str> = arn.split(':').collect();

@@ -1,4 +1,4 @@
-//! Pages: opaque tokens that contain the last returned item and belong to one query.
+//! Pages. A token is opaque, contains the key of the last returned item, and is valid only for one query.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +14,7 @@ const MIN_ASKED: i64 = 5;
 pub(super) struct PageSpec<'a> {
     /// The action's minimum page size.
     pub(super) least: i64,
-    /// A full page has a token even if it is the last.
+    /// Whether a full page has a token even if it is the last page.
     pub(super) token_after_full_page: bool,
     pub(super) max_results: Option<i64>,
     pub(super) next_token: Option<&'a str>,
@@ -27,7 +27,7 @@ impl Default for PageSpec<'_> {
 }
 
 impl PageSpec<'_> {
-    /// Returns the page size. 0 means "no limit", as in EC2. Larger sizes are reduced to the maximum.
+    /// Returns the page size. 0 means "no limit", as in EC2. A size above the maximum becomes the maximum.
     fn size(&self) -> Result<usize, Fault> {
         match self.max_results {
             None | Some(0) => Ok(MAX_PAGE),
@@ -40,7 +40,7 @@ impl PageSpec<'_> {
         self.size().map(drop)
     }
 
-    /// Returns the page of all found objects. `scope` names the query: a token of another query is rejected.
+    /// Returns one page of the found objects. `scope` names the query: a token of another query is rejected.
     pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Page<T>, Fault> {
         let size = self.size()?;
         all.sort_by_key(&key);

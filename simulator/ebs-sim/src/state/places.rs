@@ -130,7 +130,7 @@ fn zone(config: &ZoneConfig, region: &str) -> SimZone {
     }
 }
 
-/// EC2 has hundreds of types. Here every well-formed name is valid.
+/// Returns whether the name has the form of a type. EC2 has hundreds of types; here every well-formed name is valid.
 pub(crate) fn is_type_name(name: &str) -> bool {
     let part = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -9,7 +9,7 @@ use super::model::{ModificationPhase, Volume, VolumePhase};
 
 const GIB_PER_TIB: u64 = 1024;
 
-/// Rejects a volume that would exceed a quota. `instead_of`: the volume that is modified to it.
+/// Rejects a volume that would exceed a quota. `instead_of` is the volume that a modification would change into it.
 pub(super) fn check_volume_quotas(
     sim: &Sim,
     wanted: &SimProperties,
@@ -75,7 +75,7 @@ pub(super) fn check_copy_quota(sim: &Sim) -> Result<(), Fault> {
     if under_way.count() < most {
         return Ok(());
     }
-    Err(Fault::new("VolumeLimitExceeded", format!("{most} volume copies are in progress already.")))
+    Err(Fault::new("VolumeLimitExceeded", format!("{most} volume copies are already in progress.")))
 }
 
 fn sum_of(sim: &Sim, of: &VolumeType, without: Option<&str>, number: impl Fn(&Volume) -> u64) -> u64 {

@@ -1,24 +1,25 @@
-//! Sources of random numbers: a seed, for repeatable runs, or the system.
+//! Random numbers from a seed, for repeatable runs, or from the operating system.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Kind;
 
-/// A stream of random numbers (SplitMix64). Its quality is limited by its one word of state. That word is saved with
-/// the rest, so that a loaded state does not repeat numbers.
+/// A stream of random numbers (SplitMix64). Its state is a single word, which limits its quality. The simulator saves
+/// this word, so that a loaded state does not repeat numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Random {
-    /// `None`: ask the system each time.
+    /// `None`: each number comes from the operating system.
     state: Option<u64>,
 }
 
 impl Random {
-    /// Creates a stream. Streams of one seed with different names are independent.
+    /// Creates a stream. Streams of the same seed with different names are independent.
     pub(super) fn new(seed: Option<u64>, name: u64) -> Self {
         Self { state: seed.map(|seed| mixed(seed ^ mixed(name))) }
     }
 
-    /// Continues after a restart: with a seed where it stopped, without one from the system.
+    /// Continues a stream after a restart. With a seed, it continues where it stopped. Without one, numbers come from
+    /// the operating system.
     pub(super) fn resumed(self, seed: Option<u64>) -> Self {
         match (seed, self.state) {
             (None, _) => Self { state: None },
@@ -27,7 +28,7 @@ impl Random {
         }
     }
 
-    /// Returns its position; `None`: it asks the system.
+    /// Returns the position of the stream, or `None` if its numbers come from the operating system.
     pub(super) fn mark(&self) -> Option<u64> {
         self.state
     }
@@ -46,7 +47,7 @@ impl Random {
         }
     }
 
-    /// Returns a number below `bound`, or 0 if none exists.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
@@ -56,8 +57,8 @@ impl Random {
         format!("{:016x}", self.next())
     }
 
-    /// Returns a new id of 17 hexadecimal digits. With devices the configured seed has no effect on ids, even in
-    /// repeatable tests, because the names of devices derive from ids and all simulators of a machine share `/dev`.
+    /// Returns a new id of 17 hexadecimal digits. With devices, the configured seed does not affect ids, even in
+    /// repeatable tests: device names derive from ids, and all simulators of a machine share `/dev`.
     pub(super) fn new_id(&mut self, kind: Kind) -> String {
         format!("{}0{}", kind.prefix(), self.hex())
     }

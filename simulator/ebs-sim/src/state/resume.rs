@@ -1,4 +1,4 @@
-//! Resumes the state of a previous run: incomplete work is repeated, or undone where no client has seen it.
+//! Resumes the state of a previous run. It repeats incomplete work, or undoes it if no client has seen it.
 
 use std::time::SystemTime;
 
@@ -9,11 +9,11 @@ use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, Snaps
 use super::stale_reads::lag_from;
 use super::tokens::forget_tokens_of;
 
-/// Resumes after a restart. Call it once at the start.
+/// Resumes incomplete work after a restart. Call it once at the start.
 pub(super) fn resume(sim: &mut Sim, now: SystemTime) {
     lag_from(sim, now);
     sim.touch();
-    // The call for these copies has not been answered, and its point in time is lost.
+    // EC2 has not answered the call for these copies, and it is too late to copy the data of that time.
     sim.snapshots.retain(|_, s| !matches!(s.phase, SnapshotPhase::Pending { copied: false, .. }));
     let lost: Vec<String> = sim
         .volumes

@@ -1,4 +1,4 @@
-//! The information on which permissions depend: tags of resources and customer keys.
+//! The facts on which permissions depend: tags of resources and customer keys.
 
 use crate::iam::{AccountFacts, Facts};
 

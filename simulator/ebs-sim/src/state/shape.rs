@@ -17,11 +17,11 @@ struct IopsRange {
     min: u32,
     max: u32,
     per_gib: u32,
-    /// EC2's default; `None`: the client must choose.
+    /// EC2's default. `None`: the client must specify a value.
     default: Option<u32>,
 }
 
-/// MiB/s that gp3 has for each provisioned IOPS, as a divisor.
+/// gp3 needs this number of provisioned IOPS for each MiB/s.
 const GP3_IOPS_PER_MIBS: u32 = 4;
 
 fn ranges(volume_type: &VolumeType) -> Ranges {
@@ -47,11 +47,11 @@ pub(super) struct ShapeRequest {
     pub(super) iops: Option<i64>,
     pub(super) throughput: Option<i64>,
     pub(super) multi_attach: bool,
-    /// The zone has the same error text for every excess of io2.
+    /// Whether the zone has one common error text for every limit of io2.
     pub(super) as_one_sentence: bool,
 }
 
-/// Returns the type with that name. EC2 accepts only lower case.
+/// Returns the volume type with that name. EC2 accepts only lower case.
 pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
     VolumeType::known().iter().find(|t| t.as_str() == name).cloned().ok_or_else(|| {
         Fault::new("UnknownVolumeType", format!("Unsupported volume type '{name}' for volume creation."))
@@ -61,7 +61,7 @@ pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
 impl ShapeRequest {
     pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);
-        // Unsupported parameters are reported before invalid values.
+        // EC2 reports unsupported parameters before invalid values.
         for (what, given, has) in [
             ("parameter iops", self.iops, ranges.iops.is_some()),
             ("throughput parameter", self.throughput, ranges.throughput.is_some()),
@@ -125,7 +125,7 @@ impl ShapeRequest {
             return Err(self.too_much(format!("Volume iops of {asked} is too high; maximum is {}.", range.max)));
         }
         let iops = u32::try_from(asked).unwrap_or(range.max);
-        // gp3 has its first 3000 IOPS at any size. io1 and io2 limit all IOPS by the GiB.
+        // The first 3000 IOPS of gp3 do not depend on the size. io1 and io2 limit all IOPS by the size.
         let free = range.default.unwrap_or(0);
         if iops > free && u64::from(iops) > u64::from(range.per_gib) * u64::from(size_gib) {
             let ratio = f64::from(iops) / f64::from(size_gib);
@@ -155,7 +155,7 @@ impl ShapeRequest {
     }
 }
 
-/// gp2 has 3 IOPS for each GiB, at least 100 and at most 16,000.
+/// Returns the IOPS of gp2: 3 for each GiB, at least 100 and at most 16,000.
 fn gp2_baseline(volume_type: &VolumeType, size_gib: u32) -> Option<u32> {
     (*volume_type == VolumeType::Gp2).then(|| (size_gib * 3).clamp(100, 16_000))
 }

@@ -12,7 +12,8 @@ use super::model::{MAX_LAG, Sim};
 use super::named::ids_of;
 use super::random::Random;
 
-/// Returns a random lag of a read for one object. Half of the objects are current, as most are in EC2.
+/// Returns a random lag for one object in a read. It is zero for half of the objects, because most objects are current
+/// in EC2.
 fn random_lag(chance: &mut Random, max: Duration) -> Duration {
     if chance.below(2) == 0 {
         return Duration::ZERO;
@@ -20,7 +21,7 @@ fn random_lag(chance: &mut Random, max: Duration) -> Duration {
     Duration::from_millis(chance.below(u64::try_from(max.as_millis()).unwrap_or(0) + 1))
 }
 
-/// Puts objects, or their absence, into a map. Returns the replaced values.
+/// Puts objects into a map; `None` removes the object. Returns the previous values.
 fn put<T>(map: &mut BTreeMap<String, T>, objects: Vec<(String, Option<T>)>) -> Vec<(String, Option<T>)> {
     let put = |(id, object): (String, Option<T>)| {
         let before = match object {
@@ -32,7 +33,7 @@ fn put<T>(map: &mut BTreeMap<String, T>, objects: Vec<(String, Option<T>)>) -> V
     objects.into_iter().map(put).collect()
 }
 
-/// Starts the history, if reads may lag.
+/// Starts to record old versions, if reads may lag.
 pub(super) fn lag_from(sim: &mut Sim, now: SystemTime) {
     if sim.past.can_lag() {
         keep_past(sim, now);
@@ -45,7 +46,7 @@ pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
         sim.past.kept = true;
         sim.past.noted = 0;
         record_changes(sim, now);
-        // Existing objects have no older version.
+        // Objects that already exist have no older versions.
         sim.past.volumes.old.clear();
         sim.past.snapshots.old.clear();
         sim.past.instances.old.clear();
@@ -63,7 +64,7 @@ pub(super) fn record_changes(sim: &mut Sim, now: SystemTime) {
     sim.past.instances.record(now, kept_for, sim.instances.iter().map(|i| (&i.id, i)));
 }
 
-/// Rejects a mutating call for an object that is too new for a stale read, if that is enabled
+/// Rejects a mutating call that names an object which a stale read might not show yet, if that is enabled
 /// ([`crate::config::Oddities::changes_meet_the_lag`]).
 pub(super) fn meet_lag(sim: &mut Sim, now: SystemTime, call: &Call) -> Result<(), Fault> {
     if !sim.policy.account.oddities.changes_meet_the_lag || !sim.past.kept {
@@ -81,7 +82,7 @@ pub(super) fn meet_lag(sim: &mut Sim, now: SystemTime, call: &Call) -> Result<()
     Ok(())
 }
 
-/// Executes a read with a forced lag, or with a random one for each object.
+/// Executes a read with a forced lag, or with a random lag for each object.
 pub(super) fn read_with_lag(
     sim: &mut Sim,
     now: SystemTime,

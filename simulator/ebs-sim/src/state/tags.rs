@@ -12,7 +12,7 @@ use super::ids::Kind;
 use super::listings::Query;
 use super::model::Sim;
 
-/// Maximum number of tags of a resource, without `aws:` tags.
+/// Maximum number of tags that a resource can have, not counting `aws:` tags.
 const MAX_TAGS: usize = 50;
 const MAX_KEY: usize = 128;
 const MAX_VALUE: usize = 256;
@@ -85,7 +85,7 @@ pub(super) fn create_tags(sim: &mut Sim, call: &CreateTags) -> Result<Reply, Fau
     }
     let reserved = |key: &str| format!("Value ( {key} ) for parameter key is invalid. {RESERVED}");
     let new = checked(&call.tags, reserved)?;
-    // All resources or none: everything is checked before anything is changed.
+    // Check everything before changing anything, so that the call changes all resources or none.
     for id in &call.resources {
         let tags = tags_mut(sim, id)?;
         check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
@@ -164,7 +164,8 @@ impl Filterable for Row {
     }
 }
 
-/// Sorts tags, because requests with the same tags in any order and number of specifications are equal.
+/// Merges and sorts tag specifications: requests with the same tags are equal, whatever their order and the number of
+/// specifications.
 pub(super) fn in_order(specifications: &mut Vec<TagSpecification>) {
     let kinds: BTreeSet<String> = specifications.iter().map(|s| s.resource_type.clone()).collect();
     let merged = kinds.into_iter().map(|resource_type| {

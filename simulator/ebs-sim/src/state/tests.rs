@@ -1,4 +1,4 @@
-//! Tests of the state as a table of calls and replies. The test acts as the data plane.
+//! Tests of the state with calls and their replies. The test acts as the data plane.
 
 /// Makes a call that must succeed, and returns the content of its reply.
 macro_rules! ok {
@@ -33,7 +33,7 @@ use crate::faults::FaultInjection;
 
 use super::{Effect, Outcome, Sim};
 
-/// 4 GiB of gp3 in the first instance's zone.
+/// Creates a gp3 volume of 4 GiB in the first instance's zone.
 const GP3: &str = "CreateVolume AvailabilityZone=us-west-2a Size=4 VolumeType=gp3";
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -89,7 +89,7 @@ impl World {
         self.call(call).unwrap_or_else(|fault| panic!("{call}: {fault}"));
     }
 
-    /// Returns EC2's error code for a call that must not change anything.
+    /// Executes a call that must fail without changing anything, and returns EC2's error code.
     #[track_caller]
     fn refused(&mut self, call: &str) -> String {
         let before = self.sim.save();
@@ -126,7 +126,7 @@ impl World {
         self.settle();
     }
 
-    /// Advances the time like the engine: with a stop at each moment at which something settles.
+    /// Advances the time as the engine does, with a stop at each time at which something settles.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.sim.next_due(self.now).filter(|due| *due <= end) {

@@ -9,7 +9,7 @@ use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::random::mixed;
 
-/// A year means "never" and keeps every sum of times in range.
+/// A year stands for "never". Sums of times cannot overflow with it.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,17 +23,17 @@ pub(super) struct Times {
     pub(super) optimize: Duration,
     pub(super) run: Duration,
     pub(super) terminate: Duration,
-    /// `enabling` → `optimizing`. Zero also skips optimising.
+    /// `enabling` → `optimizing`. Zero also skips `optimizing`.
     pub(super) enable_fast_restore: Duration,
-    /// Maximum deviation of the times in percent, each way; at most 100.
+    /// Maximum deviation of the times in percent, up or down; at most 100.
     spread_percent: u32,
-    /// Part of the seed, so that the deviations of runs differ.
+    /// A number from the seed, which makes deviations differ between runs.
     salt: u64,
-    /// Until a volume is initialized from its source; `None`: by size and rate.
+    /// Time until a volume is initialized from its source. `None`: size and rate determine it.
     pub(super) fill: Option<Duration>,
 }
 
-/// The hash FNV-1a, which is the same on every platform and in every version.
+/// The FNV-1a hash, which is the same on every platform and in every version.
 struct Fnv(u64);
 
 impl Hasher for Fnv {
@@ -49,7 +49,8 @@ impl Hasher for Fnv {
 }
 
 impl Times {
-    /// Returns the times of a mode. Realistic times are typical for small volumes, plus or minus a quarter.
+    /// Returns the times for the configured timing. Realistic times are typical for small volumes, plus or minus a
+    /// quarter.
     pub(super) fn of(config: &EngineConfig) -> Self {
         let (millis, spread_percent) = match config.timing {
             Timing::Instant => ([0; 10], 0),
@@ -76,8 +77,8 @@ impl Times {
         }
     }
 
-    /// Returns the end of a transition that begins now and usually takes this long. The deviation depends on `what` and
-    /// on the time only. So time can advance in any number of steps, and a run is repeatable.
+    /// Returns when a transition ends that begins now and usually takes `usual`. The deviation depends only on `what`
+    /// and the time. So time can advance in any number of steps, and a run is repeatable.
     pub(super) fn due(&self, now: SystemTime, usual: Duration, what: Option<&str>) -> SystemTime {
         let whole = usual.saturating_mul(self.spread_percent) / 100;
         if whole.is_zero() {
@@ -86,7 +87,7 @@ impl Times {
         let mut hasher = Fnv(self.salt);
         now.hash(&mut hasher);
         what.hash(&mut hasher);
-        // Position between the earliest and the latest time, per mille.
+        // Choose a position between the earliest and the latest time, in thousandths.
         let place = u32::try_from(mixed(hasher.finish()) % 1001).unwrap_or(500);
         now + usual.saturating_sub(whole) + whole * 2 * place / 1000
     }
@@ -109,7 +110,7 @@ impl Times {
         }
     }
 
-    /// Replaces the given times. They are exact, unless a spread is given, too.
+    /// Replaces the given times. They are exact unless the request also has a spread.
     pub(super) fn replace(&mut self, with: TimingOverride) {
         if let Some(millis) = with.fill_ms {
             self.fill = Some(Duration::from_millis(millis).min(NEVER));

@@ -1,4 +1,5 @@
-//! Client tokens: the same token and parameters refer to the same volume while it exists and for another 12 hours.
+//! Client tokens. The same token with the same parameters refers to the same volume while the volume exists and for
+//! another 12 hours.
 
 use std::time::SystemTime;
 
@@ -12,16 +13,16 @@ use super::model::{EndedVolume, Sim, Token};
 const MAX_LENGTH: usize = 64;
 
 pub(super) enum Use {
-    /// Continue, and store the token with the new volume.
+    /// Execute the call, and store the token with the new volume.
     First {
         fingerprint: String,
     },
-    /// Reply with the token's volume.
+    /// Reply with the volume that the token created.
     Repeat(Box<SimVolume>),
     Untracked,
 }
 
-/// Looks a token up. `request` must not depend on the token or on a dry run.
+/// Looks up a token. `request` must not depend on the token or on a dry run.
 pub(super) fn use_token<T: Serialize>(
     sim: &Sim,
     now: SystemTime,

@@ -58,7 +58,7 @@ pub(super) fn add_volume(sim: &mut Sim, mut volume: Volume) -> crate::api::SimVo
     described
 }
 
-/// Makes all checks that EC2 makes before it accepts a volume.
+/// Makes all checks that EC2 makes before it accepts a volume, and returns the volume.
 pub(super) fn planned_volume(sim: &Sim, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
     let zone = zone_of(sim, call)?.clone();
     let tags = tags_for(&call.tag_specifications, Kind::Volume)?;
@@ -117,7 +117,7 @@ fn wanted_properties(sim: &Sim, call: &CreateVolume, zone: &str) -> Result<SimPr
     let size_gib = call.size.or(least.map(i64::from)).ok_or_else(|| faults::missing("size/snapshot"))?;
     if let Some(least) = least.filter(|least| size_gib < i64::from(*least)) {
         let id = call.snapshot_id.as_deref().unwrap_or_default();
-        // Two blanks, as in RunInstances.
+        // EC2's text has two blanks here, and so has its text for RunInstances.
         return Err(invalid_value(format!(
             "Volume of size {size_gib}GB is smaller than  snapshot '{id}', expect size >= {least}GB"
         )));
@@ -179,14 +179,14 @@ pub(super) fn describe_volumes(sim: &Sim, call: &DescribeVolumes) -> Result<Repl
     Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))
 }
 
-/// Returns the volumes of a query. A missing id fails it, a missing filter value does not.
+/// Returns the volumes that match a query. A missing id is an error; a filter value without a match is not.
 pub(super) fn chosen_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<&'a Volume>, Fault> {
     query.check(Kind::Volume)?;
     let named = named_volumes(sim, query)?;
     Ok(named.into_iter().filter(|v| query.wants(&v.id, *v)).collect())
 }
 
-/// Returns the volumes whose ids a query contains, or all without ids.
+/// Returns the volumes whose ids a query contains, or all volumes if it contains no ids.
 pub(super) fn named_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<&'a Volume>, Fault> {
     let missing: Vec<&str> = query.ids.iter().filter(|id| !sim.volumes.contains_key(*id)).map(String::as_str).collect();
     match missing.as_slice() {
@@ -218,7 +218,7 @@ fn initialization_rate(call: &CreateVolume) -> Result<Option<u32>, Fault> {
 
 pub(super) fn new_volume(properties: SimProperties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
     Volume {
-        // The id is assigned when the volume is accepted, because a rejected call must not use a random number.
+        // The id is assigned when EC2 accepts the volume, because a rejected call must not consume a random number.
         id: String::new(),
         phase: VolumePhase::Creating { due, data_ready: false },
         size_gib: properties.size_gib,

@@ -1,4 +1,4 @@
-//! SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume in JSON.
+//! SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume, in JSON.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use crate::api::{Call, ClusterNodeVolume, Fault, Reply};
 pub(crate) const TARGET: &str = "x-amz-target";
 pub(crate) const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
-/// Returns the action in a target, `SageMaker.AttachClusterNodeVolume`.
+/// Returns the action in a target such as `SageMaker.AttachClusterNodeVolume`.
 pub(crate) fn action(target: &str) -> &str {
     target.strip_prefix("SageMaker.").unwrap_or(target)
 }
 
-/// Returns the text members of a request. Empty if it is invalid.
+/// Returns the text members of a request, or an empty map if the request is invalid.
 pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
     let members = serde_json::from_slice::<BTreeMap<String, Value>>(body).unwrap_or_default();
     members.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
@@ -24,8 +24,8 @@ pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
 /// Decodes the call.
 ///
 /// # Errors
-/// `UnknownOperationException`, `SerializationException` and `ValidationException`, SageMaker's names for an invalid
-/// action, a malformed request and a missing parameter.
+/// SageMaker's error codes: `UnknownOperationException` for an invalid action, `SerializationException` for a malformed
+/// request, and `ValidationException` for a missing parameter.
 pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
     let action = action(target);
     let make = match action {
@@ -47,10 +47,10 @@ pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
     }))
 }
 
-/// Returns the reply. Empty for replies that are not SageMaker's.
+/// Returns the body of the reply. It is empty for replies that SageMaker does not have.
 pub(crate) fn encode(reply: &Reply) -> String {
     let (Reply::AttachClusterNodeVolume(a) | Reply::DetachClusterNodeVolume(a)) = reply else { return String::new() };
-    // The resource is the cluster's ARN, a dash and the instance, whose id has a dash itself.
+    // The resource is the ARN of the cluster, a dash, and the instance id, which itself contains a dash.
     let resource = a.associated_resource.as_deref().unwrap_or_default();
     let node = resource.rmatch_indices('-').nth(1).map_or(resource.len(), |(at, _)| at);
     json!({

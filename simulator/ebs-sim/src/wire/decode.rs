@@ -8,11 +8,11 @@ use crate::api::{Call, Fault};
 
 const VERSION: &str = "2016-11-15";
 
-/// Signature parameters in a query string. They do not belong to the call.
+/// The parameters that sign a query string. They do not belong to the call.
 const SIGNING: [&str; 7] =
     ["AWSAccessKeyId", "Signature", "SignatureVersion", "SignatureMethod", "Timestamp", "Expires", "SecurityToken"];
 
-/// Returns whether a parameter belongs to the signature and must not be in a ledger.
+/// Returns whether a parameter belongs to the signature. The ledger must not contain it.
 pub(crate) fn signs(name: &str) -> bool {
     SIGNING.contains(&name) || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("X-Amz-"))
 }
@@ -27,7 +27,7 @@ pub(crate) fn decode(mut p: Params) -> Result<Call, Fault> {
     let action = p.text("Action").filter(|name| !name.is_empty());
     let action = action
         .ok_or_else(|| Fault::new("MissingAction", "The request is missing an action or a required parameter"))?;
-    // EC2 still supports older versions, each with its own format. Only one is supported here.
+    // EC2 still supports older versions, each with its own format. The simulator supports only this one.
     if let Some(version) = p.text("Version").filter(|version| version != VERSION) {
         let message = format!("The requested version ({version}) of service AmazonEC2 does not exist");
         return Err(Fault::new("NoSuchVersion", message));

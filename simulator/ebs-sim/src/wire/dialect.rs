@@ -1,4 +1,4 @@
-//! The service for which a request is meant: EC2 and its neighbours share one port here, where AWS has a host for each.
+//! The service for which a request is meant. AWS has a separate host for each service; here they share one port.
 
 use http::HeaderMap;
 
@@ -9,14 +9,15 @@ use crate::wire::{cluster_nodes, identity, refusal};
 pub(crate) enum Dialect {
     /// EC2's Query protocol, version 2016-11-15.
     Ec2,
-    /// STS, version 2011-06-15: only the action GetCallerIdentity.
+    /// STS, version 2011-06-15; only the action GetCallerIdentity.
     Sts,
-    /// SageMaker's JSON: the two actions that attach volumes to nodes of a cluster.
+    /// SageMaker's JSON; only the two actions that attach volumes to cluster nodes and detach them.
     SageMaker,
 }
 
 impl Dialect {
-    /// Detects the dialect: SageMaker has its action in a header, STS its version among the parameters.
+    /// Detects the dialect. SageMaker requests have the action in a header. STS requests have the STS version among
+    /// their parameters.
     pub(crate) fn of(headers: &HeaderMap, form: &str) -> Self {
         if headers.contains_key(cluster_nodes::TARGET) {
             return Self::SageMaker;

@@ -42,7 +42,7 @@ fn content(w: &mut Xml, reply: &Reply) {
             w.list("reservationSet", instance::by_reservation(&p.items), |w, of_one| instance::reservation(w, &of_one));
             w.maybe("nextToken", p.next.as_ref());
         }
-        // SageMaker uses JSON: `cluster_nodes` encodes these.
+        // SageMaker replies are JSON, which `cluster_nodes` encodes.
         Reply::AttachClusterNodeVolume(_) | Reply::DetachClusterNodeVolume(_) => {}
     }
 }
@@ -52,7 +52,7 @@ fn page<T>(w: &mut Xml, name: &str, page: &Page<T>, item: impl Fn(&mut Xml, &T))
     w.maybe("nextToken", page.next.as_ref());
 }
 
-/// Writes `tagSet`, or nothing without tags, as EC2 does.
+/// Writes `tagSet`, or nothing if there are no tags, as EC2 does.
 fn tag_set(w: &mut Xml, tags: &Tags) {
     if !tags.is_empty() {
         w.list("tagSet", tags, |w, (key, value)| {

@@ -1,4 +1,4 @@
-//! STS's GetCallerIdentity, which returns the account.
+//! GetCallerIdentity of STS, which returns the account.
 
 use crate::api::Fault;
 use crate::wire::xml;
@@ -8,7 +8,7 @@ const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 pub(crate) const ACTION: &str = "GetCallerIdentity";
 
-/// Returns the reply for the caller: a user of that account, named after the key.
+/// Returns the reply: the caller is a user of the account, named after its access key.
 pub(crate) fn caller(account: &str, key_id: &str, request_id: &str) -> String {
     xml::document_in(&format!("{ACTION}Response"), NAMESPACE, |w| {
         w.element(&format!("{ACTION}Result"), |w| {

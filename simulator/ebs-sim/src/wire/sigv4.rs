@@ -1,4 +1,4 @@
-//! Verifies Signature Version 4 with EC2's errors: it signs the request again with the known secret and compares the
+//! Verifies Signature Version 4, with EC2's errors. It signs the request again with the known secret and compares the
 //! signatures.
 
 mod proof;
@@ -17,7 +17,7 @@ use crate::config::AccessKey;
 
 use proof::Proof;
 
-/// Maximum difference of the client's clock.
+/// Maximum difference between the client's clock and the simulator's.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +45,10 @@ fn incomplete(what: &str) -> Fault {
 ///
 /// # Errors
 /// - `MissingAuthenticationToken` without a signature.
-/// - `IncompleteSignature` for an unreadable one.
-/// - `AuthFailure` for an unknown key, a wrong secret, a wrong session token, a foreign scope, or clocks that differ by
-///   more than 5 min.
-/// - `RequestExpired` when the time of a signed query string is over.
+/// - `IncompleteSignature` for an unreadable signature.
+/// - `AuthFailure` for an unknown key, a wrong secret, a wrong session token, a scope of another service or region, or
+///   clocks that differ by more than 5 min.
+/// - `RequestExpired` when a signed query string has expired.
 pub(crate) fn check(
     request: &Signed<'_>,
     key: &AccessKey,
@@ -85,7 +85,7 @@ fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {
 
 fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String, Fault> {
     let mut settings = SigningSettings::default();
-    // The client lists the headers that it signed.
+    // Exclude no header: the client lists the headers that it signed.
     settings.excluded_headers = None;
     if let Some(expires) = proof.expires {
         settings.signature_location = SignatureLocation::QueryParams;
@@ -93,7 +93,7 @@ fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String
     }
     let identity = Credentials::new(&proof.key_id, secret, proof.token.clone(), None, "the request").into();
     let params = SigningParams::builder().identity(&identity).region(&proof.region).name(&proof.service);
-    let params = params.time(proof.sent).settings(settings).build().expect("all of it is given").into();
+    let params = params.time(proof.sent).settings(settings).build().expect("all parameters are set").into();
     let path = if request.path.is_empty() { "/" } else { request.path };
     let query = if proof.expires.is_some() { proof::unsigned(request.query) } else { request.query.to_owned() };
     let uri = format!("{path}?{query}");
@@ -104,7 +104,7 @@ fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String
     Ok(sign(request, &params).map_err(unsignable)?.signature().to_owned())
 }
 
-/// Returns the headers that the client signed, without those that signing adds.
+/// Returns the headers that the client signed, except those that signing itself adds.
 fn signed_headers<'a>(headers: &'a HeaderMap, proof: &'a Proof) -> Result<Vec<(&'a str, &'a str)>, Fault> {
     let mut signed = Vec::new();
     for name in proof.signed_headers.split(';') {
@@ -123,7 +123,7 @@ fn signed_headers<'a>(headers: &'a HeaderMap, proof: &'a Proof) -> Result<Vec<(&
     }
 }
 
-/// Compares in constant time, so that the duration does not reveal the first difference.
+/// Compares in constant time, so that the duration does not reveal where the first difference is.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

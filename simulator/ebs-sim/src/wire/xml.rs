@@ -1,4 +1,4 @@
-//! Writes XML like EC2: elements and text, without attributes except the namespace.
+//! Writes XML as EC2 does: elements and text, without attributes except the namespace.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 /// Namespace of the supported API version.
 pub(crate) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
-/// Writes into memory, which cannot fail.
+/// A writer of XML to memory. It cannot fail.
 pub(crate) struct Xml {
     writer: Writer<Vec<u8>>,
 }
@@ -18,7 +18,7 @@ impl Xml {
         self.writer.write_event(event).expect("writing into memory cannot fail");
     }
 
-    /// Writes an element with the output of `content`, which may be empty.
+    /// Writes an element around the output of `content`, which may be empty.
     pub(crate) fn element(&mut self, name: &str, content: impl FnOnce(&mut Self)) {
         self.event(Event::Start(BytesStart::new(name)));
         content(self);
@@ -37,7 +37,7 @@ impl Xml {
         self.text(name, &value.to_string());
     }
 
-    /// Writes an element, or nothing without a value.
+    /// Writes an element, or nothing if the value is absent.
     pub(crate) fn maybe(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.value(name, value);
@@ -54,7 +54,7 @@ impl Xml {
         }
     }
 
-    /// Writes a list: `name` has one `item` for each element. An empty list is written, too.
+    /// Writes a list: `name` contains one `item` for each element. Writes `name` even for an empty list.
     pub(crate) fn list<T>(
         &mut self,
         name: &str,
@@ -69,7 +69,7 @@ impl Xml {
     }
 }
 
-/// Returns `2026-01-02T03:04:05.000Z`.
+/// Returns a time such as `2026-01-02T03:04:05.000Z`.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }

@@ -1,4 +1,5 @@
-//! Tests with unmodified boto3 and Go SDK on a fresh simulator. The programs are in `tests/acceptance/` at the root.
+//! Tests with unmodified boto3 and Go SDK against a fresh simulator. The programs are in `tests/acceptance/` at the
+//! root of the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -43,7 +44,7 @@ const SIGNED: [&str; 2] = ["--access-key", "AKIAACCEPTANCE:tests/acceptance/secr
 
 /// Every reply is compared with botocore's model of EC2 (names, places, types, enumerations, empty sets, times).
 #[tokio::test]
-async fn boto3_works_like_with_ec2() {
+async fn boto3_works_as_with_ec2() {
     assert_passed(&against(&SIGNED, &python(), &["-B", SCRIPT]).await);
 }
 
@@ -55,15 +56,15 @@ async fn boto3_works_with_session_token() {
     assert_passed(&against(&sim, &python(), &[&["-B", SCRIPT], &scenes[..]].concat()).await);
 }
 
-/// The limits are one snapshot of a volume in 15 s, four modifications in 24 h, and the buckets of describes.
-/// Third-party clients recognise a throttle and succeed by their own retries.
+/// The limits are one snapshot of a volume in 15 s, four modifications in 24 h, and the token buckets of describes.
+/// Third-party clients recognise throttling, and their own retries succeed.
 #[tokio::test]
 async fn boto3_gets_rate_limits_of_ec2_with_realistic_timing() {
     let sim = [&SIGNED[..], &["--timing", "realistic"]].concat();
     assert_passed(&against(&sim, &python(), &["-B", SCRIPT, "rates_are_limited"]).await);
 }
 
-/// The policy rejects calls, including dry runs, with UnauthorizedOperation (403), and allows the others.
+/// The simulator rejects calls that the policy does not allow with UnauthorizedOperation (403), including dry runs.
 #[tokio::test]
 async fn boto3_gets_403_for_calls_outside_of_the_policy() {
     const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/iam/managed-v2.json");
@@ -73,14 +74,14 @@ async fn boto3_gets_403_for_calls_outside_of_the_policy() {
 
 /// The test covers pages, filters, waiters, dry runs, error codes and idempotency.
 #[tokio::test]
-async fn go_sdk_works_like_with_ec2() {
+async fn go_sdk_works_as_with_ec2() {
     let by_hand = "cd tests/acceptance/go && go build -o FILE .; FILE is it";
     assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", by_hand), &[]).await);
 }
 
 #[tokio::test]
 async fn acceptance_program_fails_when_simulator_violates_a_rule() {
-    // Without a configured key the simulator accepts any client, which EC2 does not.
+    // Without a configured key, the simulator accepts any client. EC2 never does.
     let output = against(&[], &python(), &["-B", SCRIPT, "nobody_gets_in_without_the_secret"]).await;
     assert_eq!(output.status.code(), Some(1));
     let err = String::from_utf8_lossy(&output.stderr);

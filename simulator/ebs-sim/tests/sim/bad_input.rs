@@ -1,7 +1,7 @@
-//! Any input gets a reply of EC2: a well-formed document, without a panic or a server error.
+//! Any input results in a reply of EC2: a well-formed document, without a panic or a server error.
 //!
 //! `tests/corpus/requests` contains selected requests, each with its reply: first line `STATUS CODE` (`-`: any), second
-//! line `METHOD TARGET`, header lines, an empty line, the body. All of them are always replayed.
+//! line `METHOD TARGET`, header lines, an empty line, the body. Every run replays all of them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use roxmltree::{Document, Node};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
 
-/// A service with a few objects, and a runtime to call it.
+/// A service with a few objects, and a runtime that executes its calls.
 struct TestServer {
     runtime: tokio::runtime::Runtime,
     service: Ec2Service,
@@ -40,7 +40,7 @@ impl TestServer {
     }
 }
 
-/// Returns the texts of a reply's elements, by path: `Response/Errors/Error/Code`.
+/// Returns the texts of a reply's elements by path, such as `Response/Errors/Error/Code`.
 fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     let document = Document::parse(text).map_err(|error| format!("{error} in {text}"))?;
@@ -52,7 +52,7 @@ fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
     Ok(elements.map(|node| (path(node), node.text().unwrap_or_default().to_owned())).collect())
 }
 
-/// Returns the code of a valid EC2 reply, `-` for success.
+/// Returns the error code of a valid EC2 reply, or `-` for success.
 fn code(answer: &Response<Bytes>) -> Result<String, String> {
     let status = answer.status().as_u16();
     let header = answer.headers().get("x-amzn-requestid").and_then(|id| id.to_str().ok());
@@ -83,7 +83,7 @@ fn code(answer: &Response<Bytes>) -> Result<String, String> {
     }
 }
 
-/// Returns the code of a SageMaker reply, `-` for success.
+/// Returns the error code of a SageMaker reply, or `-` for success.
 fn json_code(status: u16, body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     match status {
@@ -134,7 +134,7 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Values of all kinds, and the empty one.
+/// Values of all kinds, including the empty value.
 const VALUES: &str = " 0 1 4 5 100 -1 2147483647 -2147483648 4294967296 1.5 true false x us-west-2a usw2-az1 gp3 io2 \
                       standard vol-0123456789abcdef0 vol- snap-0123456789abcdef0 i-0123456789abcdef0 /dev/xvdaa \
                       /dev/xvd volume instance status tag:a tag-key * *a?\\ governance 2030-01-01T00:00:00Z \
@@ -148,7 +148,8 @@ fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// Valid calls with every parameter that the simulator supports. `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
+/// Valid calls with every parameter that the simulator supports. The test replaces `VOLUME`, `SNAPSHOT` and `INSTANCE`
+/// with existing ids.
 const CALLS: [&str; 29] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
@@ -187,7 +188,7 @@ const CALLS: [&str; 29] = [
     "DescribeAvailabilityZones ZoneName.1=us-west-2a ZoneId.1=usw2-az1 Filter.1.Name=zone-type Filter.1.Value.1=*",
 ];
 
-/// Generates a valid call with one or two values that may be invalid, or parameters left out.
+/// Generates a valid call, and then replaces or removes one or two parameters.
 fn nearly_right() -> impl Strategy<Value = (&'static str, Vec<(prop::sample::Index, Option<String>)>)> {
     let change = (any::<prop::sample::Index>(), prop::option::weighted(0.8, value()));
     (prop::sample::select(CALLS.to_vec()), prop::collection::vec(change, 0..3))
@@ -215,7 +216,7 @@ fn form_of(call: &str, changes: &[(prop::sample::Index, Option<String>)], known:
 }
 
 fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Result<(), String>) {
-    // A failing request is minimised and printed. Add it to the corpus by hand, with its required reply.
+    // proptest minimises and prints a failing request. Add it to the corpus by hand, with the required reply.
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let result = TestRunner::new(config).run(strategy, |value| check(value).map_err(TestCaseError::fail));
     result.unwrap_or_else(|error| panic!("{error}"));
@@ -223,7 +224,7 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
 
 /// No input causes a panic or a server error.
 #[test]
-fn any_bytes_get_a_document_of_ec2() {
+fn any_bytes_get_an_ec2_document() {
     let server = TestServer::start();
     fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&server.form(body)).map(drop));
     let json = prop_oneof![
@@ -236,9 +237,9 @@ fn any_bytes_get_a_document_of_ec2() {
     });
 }
 
-/// Parts of the call may also be missing.
+/// Some parameters of the call may also be missing.
 #[test]
-fn call_with_invalid_values_gets_a_document_of_ec2() {
+fn call_with_invalid_values_gets_an_ec2_document() {
     let server = TestServer::start();
     let made = |form: &str, name: &str| {
         let answer = server.form(form.to_owned());
@@ -259,9 +260,9 @@ fn call_with_invalid_values_gets_a_document_of_ec2() {
     });
 }
 
-/// No request is authenticated by random headers.
+/// Random headers never authenticate a request.
 #[test]
-fn any_target_and_headers_get_a_document_of_ec2() {
+fn any_target_and_headers_get_an_ec2_document() {
     let server = TestServer::start();
     let locked = server.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
     let locked = TestServer { service: locked, ..server };
@@ -277,7 +278,7 @@ fn any_target_and_headers_get_a_document_of_ec2() {
             .header("authorization", authorization)
             .header("x-amz-date", date)
             .header("x-amz-security-token", token);
-        // Invalid HTTP does not reach the service: the listener rejects it.
+        // Skip invalid HTTP: the listener rejects it before the service.
         let Ok(request) = request.body(Bytes::new()) else { return Ok(()) };
         match code(&locked.ask(request))?.as_str() {
             "-" => Err("somebody got in".to_owned()),
@@ -286,7 +287,7 @@ fn any_target_and_headers_get_a_document_of_ec2() {
     });
 }
 
-/// Returns whether XML 1.0 can represent it. Other characters are replaced and do not round-trip.
+/// Returns whether XML 1.0 can represent the text. Other characters are replaced, so they do not round-trip.
 fn carried(text: &str) -> bool {
     text.chars()
         .all(|c| matches!(c, '\t' | '\n') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')))
@@ -320,7 +321,7 @@ fn any_tag_round_trips() {
     });
 }
 
-/// The kernel's clock ticks in `/proc`, the same on every Linux.
+/// Clock ticks per second in `/proc`. The number is the same on every Linux system.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Returns the CPU time of this thread, without the time that it waited for a CPU.
@@ -330,9 +331,9 @@ fn ticks_of_this_thread() -> u64 {
     after_name.split_ascii_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-/// A larger body is rejected.
+/// The simulator rejects a larger body.
 #[test]
-fn any_mebibyte_is_answered_in_time() {
+fn body_of_one_mebibyte_is_answered_in_time() {
     let server = TestServer::start();
     let whole = |pattern: &dyn Fn(usize) -> String| {
         let mut body = "Action=DescribeVolumes&Version=2016-11-15".to_owned();
@@ -356,7 +357,7 @@ fn any_mebibyte_is_answered_in_time() {
     for (expected, pattern) in patterns {
         let began = ticks_of_this_thread();
         assert_eq!(code(&server.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
-        // Far above the normal time, and far below that of any quadratic algorithm.
+        // The limit is far above the normal time, and far below the time of any quadratic algorithm.
         let took = ticks_of_this_thread() - began;
         assert!(took < 10 * TICKS_PER_SECOND, "{}: {took} ticks", pattern(2));
     }

@@ -1,4 +1,4 @@
-//! Tests of the control API over HTTP: faults, limits, times, clock jumps, and their effects on the wire.
+//! Tests of the control API over HTTP: faults, limits, times, clock jumps, and how they affect replies.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
 
-/// Returns all bytes of a reply until the connection ends.
+/// Returns all bytes that the server sends until the connection ends.
 async fn raw(url: &str, form: &str) -> Vec<u8> {
     let host = url.strip_prefix("http://").unwrap();
     let form = format!("{form}&Version=2016-11-15");
@@ -99,7 +99,7 @@ async fn bad_input_is_rejected_by_field_and_changes_nothing() {
     assert!(json(&control, "/").await["routes"].as_array().unwrap().len() > 10);
 }
 
-/// The HTTP connection breaks without a byte.
+/// The HTTP connection breaks before the first byte of the reply.
 #[tokio::test]
 async fn lost_reply_breaks_connection_after_execution() {
     let sim = Sim::start().await;
@@ -115,7 +115,7 @@ async fn lost_reply_breaks_connection_after_execution() {
 
 /// The replies are invalid XML, a connection that breaks in the middle of the body, and a padded body.
 #[tokio::test]
-async fn unreadable_replies_are_sent_as_such() {
+async fn clients_receive_unreadable_replies() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let whole = raw(&url, "Action=DescribeVolumes").await;
@@ -136,7 +136,7 @@ async fn unreadable_replies_are_sent_as_such() {
     assert_eq!(large.len() - body_at(&large), 3_000_000);
 }
 
-/// Due changes have happened after the jump of the clock.
+/// The clock jump also applies the changes that are due by then.
 #[tokio::test]
 async fn limits_times_and_clock_can_be_changed() {
     let sim = Sim::start().await;

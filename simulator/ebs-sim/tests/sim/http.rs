@@ -8,7 +8,7 @@ use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-/// The record has action, parameters, result and dry run, and no signature.
+/// The record contains the action, parameters, result and dry run, but no signature.
 #[tokio::test]
 async fn every_call_is_recorded_with_its_result() {
     let sim = Sim::start().await;
@@ -34,7 +34,7 @@ async fn shutdown_closes_ports_despite_idle_connections() {
     let address = sim.env("AWS_EC2_ENDPOINT").strip_prefix("http://").unwrap().to_owned();
     let idle = TcpStream::connect(&address).await.unwrap();
     ec2(&sim.env("AWS_EC2_ENDPOINT"), "Action=DescribeVolumes").await;
-    // A shutdown that waited for the headers of a request would take 30 s.
+    // A shutdown that waits for the headers of an incomplete request would take 30 s.
     let ended = tokio::time::timeout(Duration::from_secs(25), sim.server.shutdown()).await;
     ended.expect("an end within 25 s").unwrap();
     assert!(TcpStream::connect(&address).await.is_err(), "the port still answers");

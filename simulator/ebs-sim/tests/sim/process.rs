@@ -51,11 +51,11 @@ async fn signals_and_control_api_end_simulator_cleanly() {
 async fn second_signal_ends_simulator_at_once() {
     let process = Process::start(&[]);
     let address = process.env().await["AWS_EC2_ENDPOINT"].strip_prefix("http://").unwrap().to_owned();
-    // An incomplete request delays the clean shutdown for its grace period.
+    // An incomplete request delays the clean shutdown until its grace period ends.
     let mut stuck = TcpStream::connect(&address).await.unwrap();
     let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
     stuck.write_all(head).await.unwrap();
-    // The server asks for the body, so the request has begun.
+    // The server asks for the body, which shows that it has begun the request.
     let mut begun = [0; 12];
     stuck.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 100");

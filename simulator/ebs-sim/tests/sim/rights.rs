@@ -19,7 +19,7 @@ async fn under(policies: &[Shipped], audit: bool) -> Sim {
     Sim::start_with(|config| config.engine.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
 }
 
-/// SageMaker's error is AccessDeniedException.
+/// SageMaker's error code is AccessDeniedException.
 #[tokio::test]
 async fn policies_are_combined_and_sagemaker_has_its_own_error() {
     let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
@@ -31,7 +31,7 @@ async fn policies_are_combined_and_sagemaker_has_its_own_error() {
     assert!(refused.status == 400 && refused.body.contains("AccessDeniedException"), "{refused:?}");
 }
 
-/// `--audit-policies` adds the shipped policies that allow a call, and the reasons when none does.
+/// With `--audit-policies`, the ledger shows which shipped policies allow a call, and the reasons if no policy does.
 #[tokio::test]
 async fn ledger_names_allowing_policies_or_reasons_of_denial() {
     let sim = under(&[], true).await;

@@ -1,4 +1,4 @@
-//! Shared parts of the tests: a running simulator, handwritten requests, child processes.
+//! Common parts of the tests: a running simulator, handwritten requests, child processes.
 
 pub(crate) mod child;
 pub(crate) mod process;
@@ -12,7 +12,7 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
-    /// Starts it with instant timing and without devices.
+    /// Starts a simulator with instant timing and without devices.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| ()).await
     }

@@ -1,4 +1,4 @@
-//! Attachments, of instances and of HyperPod nodes.
+//! Attachments, of EC2 instances and of HyperPod nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,14 +44,14 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// The planted bug of a policy that detaches volumes without a request.
+    /// Planted bug: a policy that detaches volumes without a request.
     fn detach_later(&self, request: &AttachRequest) {
         let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
         let ec2 = self.ec2();
         self.call_later(LATER, async move { drop(ec2.detach_volume(&detach).await) });
     }
 
-    /// The planted bug of a policy that deletes detached volumes.
+    /// Planted bug: a policy that deletes detached volumes.
     fn delete_later(&self, volume: &VolumeId) {
         let (ec2, volume) = (self.ec2(), volume.clone());
         self.call_later(LATER, async move { drop(ec2.delete_volume(&volume).await) });

@@ -11,14 +11,14 @@ use crate::network::EventKind;
 use crate::planted::Planted;
 
 impl<E: Ec2> Link<E> {
-    /// The planted bug of a policy that repeats a snapshot by itself, without its name.
+    /// Planted bug: a policy that repeats a snapshot on its own, without its name.
     fn take_again_later(&self, request: &CreateSnapshot) {
         let (ec2, mut request) = (self.ec2(), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
         self.call_later(LATER, async move { drop(ec2.create_snapshot(&request).await) });
     }
 
-    /// The planted bug of a policy that identifies snapshots by name only.
+    /// Planted bug: a policy that identifies snapshots by name only.
     async fn delete_snapshots_by_name(&self, id: &SnapshotId) {
         let key = DriverName::SNAPSHOT_NAME_TAG.to_owned();
         let query = SnapshotQuery::Tag { key, values: vec!["snapshot-0".to_owned(), "snapshot-1".to_owned()] };

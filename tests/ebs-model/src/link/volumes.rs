@@ -15,7 +15,7 @@ use crate::network::EventKind;
 use crate::planted::Planted;
 
 const OLD_LIMIT: u32 = 16_000;
-/// The time after which EC2 has completed every modification.
+/// How long EC2 takes at most to complete a modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
 
 fn created(volume: &Volume, of: &Subject) -> EventKind {
@@ -27,7 +27,7 @@ fn name_of(tags: &Tags) -> Subject {
 }
 
 impl<E: Ec2> Link<E> {
-    /// Applies failed volumes and planted bugs to a description.
+    /// Applies failed volumes and planted bugs to a page of descriptions.
     fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
             if volume.state == VolumeState::Available && self.network.facts().broken.contains(volume.id.as_str()) {
@@ -87,12 +87,12 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// The planted bug of a policy that uses an old limit of IOPS if it does not know another one.
+    /// Planted bug: a policy that uses an old limit of IOPS if it does not know the current one.
     fn guessed(&self, iops: Option<u32>) -> Option<u32> {
         if self.process.knows_no_maximum() { iops.map(|iops| iops.min(OLD_LIMIT)) } else { iops }
     }
 
-    /// The planted bug of a policy that repeats a creation by itself.
+    /// Planted bug: a policy that repeats a creation on its own.
     fn create_again_later(&self, request: &CreateVolume) {
         let (ec2, mut request) = (self.ec2(), request.clone());
         request.client_token = format!("{}-again", &request.client_token[..40]);
@@ -103,7 +103,7 @@ impl<E: Ec2> Link<E> {
         self.call_later(LATER, async move { drop(carried.await) });
     }
 
-    /// Makes one ModifyVolume. A driver has at most one in flight per volume.
+    /// Makes one ModifyVolume call. A driver has at most one in flight for each volume.
     async fn modify_once(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
         let volume = request.volume.to_string();
@@ -116,13 +116,13 @@ impl<E: Ec2> Link<E> {
         modified
     }
 
-    /// The planted bug of a policy that writes the tags of a class before EC2 has accepted it.
+    /// Planted bug: a policy that writes the tags of a class before EC2 has accepted the class.
     async fn tag_before(&self, request: &ModifyVolume) {
         let Some(serial) = request.throughput.and_then(|t| u64::from(t).checked_sub(NO_THROUGHPUT)) else { return };
         let _nobody_hears = self.ec2().create_tags(request.volume.as_str(), &tier_tag(serial)).await;
     }
 
-    /// The planted bug of a policy that undoes a modification as soon as EC2 accepts the next one.
+    /// Planted bug: a policy that undoes a modification as soon as EC2 accepts the next one.
     fn change_back_later(&self, volume: &VolumeId) {
         let ec2 = self.ec2();
         let request = ModifyVolume {
@@ -135,7 +135,7 @@ impl<E: Ec2> Link<E> {
         self.call_later(UNTIL_THE_NEXT, async move { drop(ec2.modify_volume(&request).await) });
     }
 
-    /// The planted bug of a policy that identifies volumes by name only.
+    /// Planted bug: a policy that identifies volumes by name only.
     async fn delete_by_name(&self, id: &VolumeId) {
         let query = VolumeQuery::FilterIds(vec![id.clone()]);
         let Ok(found) = self.ec2.describe_volumes(&query, &PageRequest::default()).await else { return };

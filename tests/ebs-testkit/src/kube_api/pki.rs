@@ -1,4 +1,5 @@
-//! The keys of an API server: a CA, a certificate for its address, and the key that signs service account tokens.
+//! The keys of an API server: a CA, a certificate for the server's address, and the key that signs service account
+//! tokens.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -26,13 +27,13 @@ impl Pki {
         let (ca_certificate, ca, ca_key) = authority()?;
         let issuer = Issuer::new(ca, ca_key);
 
-        let key = KeyPair::generate().context("a key for the server")?;
+        let key = KeyPair::generate().context("create a key for the server")?;
         let mut server = CertificateParams::default();
         server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         server.subject_alt_names = vec![SanType::IpAddress(address)];
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let certificate = server.signed_by(&key, &issuer).context("a certificate for the server")?;
-        let signing = KeyPair::generate().context("a key for service account tokens")?;
+        let certificate = server.signed_by(&key, &issuer).context("create a certificate for the server")?;
+        let signing = KeyPair::generate().context("create a key for service account tokens")?;
 
         let write = |name: &str, text: String| -> anyhow::Result<PathBuf> {
             let path = dir.join(name);
@@ -50,13 +51,13 @@ impl Pki {
     }
 }
 
-/// Creates a CA: its certificate, the parameters, and its key.
+/// Creates a CA. Returns its certificate, the parameters of the certificate, and its key.
 pub(super) fn authority() -> anyhow::Result<(Certificate, CertificateParams, KeyPair)> {
-    let key = KeyPair::generate().context("a key for the authority")?;
+    let key = KeyPair::generate().context("create a key for the authority")?;
     let mut ca = CertificateParams::default();
     ca.distinguished_name.push(DnType::CommonName, "made up for tests");
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let certificate = ca.self_signed(&key).context("a certificate for the authority")?;
+    let certificate = ca.self_signed(&key).context("create a certificate for the authority")?;
     Ok((certificate, ca, key))
 }

@@ -16,18 +16,18 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
-/// The server is on this machine, which may be busy.
+/// Time limit of a response. The server runs on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
-    /// The object, or the `Status` with the error. A body that is not JSON becomes a string.
+    /// The object, or a `Status` with the error. A body that is not JSON becomes a JSON string.
     pub body: Value,
 }
 
 impl Answer {
-    /// Returns the object of a successful response.
+    /// Returns the object if the response is a success, and its status as an error otherwise.
     pub fn granted(self) -> anyhow::Result<Value> {
         if !(200..300).contains(&self.status) {
             bail!("the API server returned {}: {}", self.status, self.body);
@@ -46,7 +46,7 @@ pub(super) struct Rest {
 impl Rest {
     pub(super) fn new(address: SocketAddr, ca: CertificateDer<'static>, token: &str) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
-        roots.add(ca).context("the authority of the API server")?;
+        roots.add(ca).context("add the authority of the API server")?;
         let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .context("TLS of the API server's client")?

@@ -1,7 +1,7 @@
 //! One API server for concurrent tests of a suite.
 //!
-//! A child ends with the thread that started it, and each test has its own thread. So the server belongs to a thread
-//! that lives until the last test that uses it has ended.
+//! A child process ends with the thread that started it, and each test has its own thread. So a separate thread owns
+//! the server and lives until the last test that uses the server has ended.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak, mpsc};
@@ -12,11 +12,11 @@ use tokio::sync::Mutex;
 
 use super::KubeApi;
 
-/// An API server that several tests use, each with its own object names. It ends with its last user.
+/// An API server that several tests use at the same time, each with its own object names. It ends with its last user.
 #[derive(Debug)]
 pub struct SharedKubeApi {
     server: Arc<KubeApi>,
-    /// Dropped first, so that the thread ends.
+    /// Dropped first, because that ends the thread.
     stop: Option<mpsc::Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }
@@ -41,14 +41,14 @@ impl SharedKubeApi {
             .spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let server = runtime.context("a runtime").and_then(|runtime| runtime.block_on(KubeApi::start()));
-                // The send fails if no test waits any more; then the server ends at once.
+                // If no test waits any more, the send fails and the server ends at once.
                 let server = server.map(Arc::new);
                 let kept = server.as_ref().ok().map(Arc::clone);
                 drop(ready.send(server));
                 let _ = stopped.recv();
                 drop(kept);
             })
-            .context("a thread for the API server")?;
+            .context("start a thread for the API server")?;
         let server = started.await.map_err(|_| anyhow!("the thread of the API server has stopped"))??;
         Ok(Self { server, stop: Some(stop), keeper: Some(keeper) })
     }
@@ -66,7 +66,7 @@ impl Drop for SharedKubeApi {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(keeper) = self.keeper.take() {
-            // A panic of that thread has already been printed.
+            // The thread has already printed its panic.
             let _ = keeper.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Builds a world.
+//! The builder of a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::csi_client::CsiClient;
 use crate::process::ProcessSpec;
 use crate::run_dir::OwnDir;
 
-/// Builds a world. [`World::builder`] creates it.
+/// A builder of worlds. [`World::builder`] creates it.
 #[must_use]
 #[derive(Debug)]
 pub struct WorldBuilder {
@@ -57,13 +57,13 @@ impl WorldBuilder {
         self
     }
 
-    /// Sets a variable of the driver's environment. It overrides the simulator's variables.
+    /// Sets an environment variable of the driver. It overrides a variable that the simulator sets.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Removes a variable from the driver's environment, even if the simulator sets it.
+    /// Removes an environment variable of the driver, even if the simulator sets it.
     pub fn without_env(mut self, name: &str) -> Self {
         self.without_env.insert(name.to_owned());
         self
@@ -81,8 +81,8 @@ impl WorldBuilder {
         self
     }
 
-    /// Makes EC2 as slow as published, with its real rate limits. Its reads may be stale by up to `max_lag`, at most 15
-    /// s.
+    /// Makes EC2 as slow as AWS documents, with its real rate limits. Its reads may be stale by up to `max_lag`, at
+    /// most 15 s.
     pub fn realistic(mut self, max_lag: Duration) -> Self {
         self.simulator.engine.timing = TimeMode::Realistic;
         self.simulator.engine.consistency.max_lag = max_lag;
@@ -90,27 +90,27 @@ impl WorldBuilder {
     }
 
     /// Makes the simulator accept only requests that are signed with this key. The driver gets the key from the
-    /// simulator's environment, unless [`WorldBuilder::env`] overrides it.
+    /// simulator's variables, unless [`WorldBuilder::env`] overrides it.
     pub fn access_key(mut self, id: &str, secret: &str) -> Self {
         let key = AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None };
         self.simulator.access_key = Some(key);
         self
     }
 
-    /// Gives the region one availability zone, the one of this machine, for volumes without a topology.
+    /// Gives the region only the availability zone of this machine, for volumes without a topology.
     pub fn one_zone(mut self) -> Self {
         self.one_zone = true;
         self
     }
 
-    /// Sets the policy of `deploy/iam` that must allow all calls of the driver. By default, each call must be allowed
-    /// by any of the three.
+    /// Sets the policy in `deploy/iam` that must allow every call of the driver. By default, any of the three policies
+    /// may allow it.
     pub fn under(mut self, policy: Shipped) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Sets a tag of the driver's role, `${aws:PrincipalTag/…}` in policies.
+    /// Sets a tag of the driver's role, which policies read as `${aws:PrincipalTag/…}`.
     pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
         self.simulator.engine.iam.principal_tags.insert(key.to_owned(), value.to_owned());
         self
@@ -125,7 +125,7 @@ impl WorldBuilder {
 
     /// Starts the simulator alone. [`World::start_driver`] or [`World::spawn_driver`] starts the driver.
     pub async fn start_without_driver(self) -> anyhow::Result<World> {
-        let dir = OwnDir::new("ebs-world-").context("a directory for the world")?;
+        let dir = OwnDir::new("ebs-world-").context("create a directory for the world")?;
         let path = dir.path().to_owned();
         for name in ["csi", "sim", "kubelet"] {
             std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
@@ -144,7 +144,7 @@ impl WorldBuilder {
         least_rights.except(TESTS_OWN_KEY);
         self.policy.into_iter().for_each(|policy| least_rights.demand(policy));
         let sim_env = sim.env();
-        let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
+        let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("read the simulator's EBS_SIM_CONTROL")?);
         if let Some(timing) = self.timing {
             control.set_timing(timing).await?;
         }

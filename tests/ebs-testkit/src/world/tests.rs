@@ -1,4 +1,4 @@
-//! Worlds in which calls exceed the driver's permissions.
+//! Tests worlds in which calls exceed the driver's permissions.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -29,7 +29,7 @@ async fn dropped_world_panics_after_call_that_no_policy_allows() {
     assert!(ended.downcast_ref::<String>().unwrap().contains("CreateVolume"));
 }
 
-/// Calls with the access key of tests need no permission.
+/// Calls that the test makes with its own access key need no permission.
 #[tokio::test]
 async fn call_that_policy_does_not_allow_fails_world() {
     for (policy, key, form, allowed) in [

@@ -1,4 +1,4 @@
-//! Tests of killed test runs, as separate processes.
+//! Tests of test runs that are killed. Each run is a separate process.
 
 #[cfg(test)]
 mod runs;

@@ -1,5 +1,5 @@
-//! After a test run was killed, the next one removes its leftovers, and does not touch a run that is alive. Needs root:
-//! the runs create loop devices and mounts.
+//! After a test run was killed, the next run removes its leftovers and does not touch a run that is alive. Needs root,
+//! because the runs create loop devices and mounts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +17,11 @@ use ebs_testkit::record::ProcessRecord;
 use ebs_testkit::run_dir::{OwnDir, RunDir};
 
 const BOUND: Duration = Duration::from_secs(120);
-/// Marks a process as one of those runs, and contains the name of its volume.
+/// Environment variable that marks a process as one of these runs. Its value is the name of the run's volume.
 const RUN: &str = "EBS_TESTKIT_RUN";
 const READY: &str = "everything is there";
 
-/// The objects of a run: a device, a link by its id, a mount, a child.
+/// The objects of a run: a device, a link by its id, a mount and a child process.
 struct Things {
     device: LoopDevice,
     link: PathBuf,
@@ -46,7 +46,7 @@ impl Things {
     }
 }
 
-/// The tests below start it as a separate run that does not end by itself.
+/// The other tests start this one as a separate run that does not end on its own.
 #[test]
 fn run_that_ends_by_itself_leaves_nothing() {
     if let Ok(name) = std::env::var(RUN) {
@@ -92,7 +92,7 @@ async fn gone(dir: &Path) {
     within.unwrap_or_else(|_| panic!("left: {}", Leftovers::below(dir).unwrap()));
 }
 
-/// A run in a separate process. It shares the directory for temporary files with the next ones.
+/// A run in a separate process. All runs share one directory for temporary files.
 struct Run {
     process: Process,
     left: Leftovers,
@@ -133,7 +133,7 @@ impl Run {
     }
 }
 
-/// This covers processes, mounts, loop devices, links by id and files. The run reports what it has removed.
+/// Covers processes, mounts, loop devices, links by id and files. The next run reports what it has removed.
 #[test]
 fn next_run_removes_only_leftovers_of_killed_runs() {
     in_mount_namespace(|| async {
@@ -177,7 +177,7 @@ async fn next_run_ends_recorded_processes_but_not_reused_ids() {
     let dir = run.path().to_owned();
     assert!(RunDir::sweep(own.path()).is_empty(), "the run still holds its directory");
     assert_eq!(outlives.ended().unwrap(), None);
-    // As after a kill: the lock is free, and nothing was removed.
+    // The state after a kill: the lock is free, and nothing was removed.
     let kept = fs::read(dir.join("processes")).unwrap();
     drop(run);
     assert!(!dir.exists(), "a run without leftovers removes its directory");
@@ -193,7 +193,7 @@ async fn next_run_ends_recorded_processes_but_not_reused_ids() {
 }
 
 #[test]
-fn other_directories_are_not_removed() {
+fn sweep_does_not_remove_other_directories() {
     let own = OwnDir::new("ebs-runs-").unwrap();
     let (other, file) = (own.path().join("somebody"), own.path().join("ebs-test-file"));
     fs::create_dir(&other).unwrap();

@@ -1,5 +1,5 @@
-//! The server process of the disks: one FUSE file each, in memory. It does no I/O on the loop devices above its files,
-//! so a hanging device cannot prevent its end. It ends with the process that started it.
+//! The server process of the disks: one FUSE file for each, in memory. It does no I/O on the loop devices above its
+//! files, so a device that hangs cannot prevent its end. It ends with the process that started it.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,10 +19,10 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
 
 use super::store::{Cut, Store};
 
-/// Node directories have numbers from here on, disks from `FIRST_DISK` on.
+/// Inode numbers of node directories start here, those of disks at `FIRST_DISK`.
 const FIRST_NODE: u64 = 2;
 const FIRST_DISK: u64 = 1000;
-/// How long the kernel may cache names and sizes.
+/// How long the kernel may cache names and sizes: not at all.
 const UNCACHED: Duration = Duration::ZERO;
 const MAX_WRITE: u32 = 1 << 20;
 
@@ -33,7 +33,7 @@ struct Disk {
     can_zero: bool,
 }
 
-/// All disks, which are visible in every node's directory.
+/// All disks. The directory of every node shows all of them.
 #[derive(Debug, Clone, Default)]
 struct Disks(Arc<Mutex<Vec<Disk>>>);
 
@@ -154,7 +154,7 @@ impl Filesystem for Disks {
         done(self.on_store(node, Store::flush), reply);
     }
 
-    /// Makes a range read as zeros: the loop device's write-zeroes and discard.
+    /// Makes a range read as zeros. The loop device uses this for write-zeroes and discard.
     fn fallocate(
         &self,
         _: &Request,
@@ -177,7 +177,7 @@ fn done(outcome: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-/// Mounts the disks' files at a directory. Serves them and the client of the socket until that client disconnects.
+/// Mounts the disks' files at a directory. Serves the files, and the client of the socket until it disconnects.
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
     let mut config = Config::default();
@@ -185,11 +185,11 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     config.acl = SessionACL::All;
     let session = Session::new(disks.clone(), mount, &config).context("mount the disks' files")?;
     leave_mounts(mount).context("leave the mounts of the caller")?;
-    // It ends with the process, together with the connection and every request that waits in the kernel.
+    // The session ends with the process. So do the connection and every request that waits in the kernel.
     let _serving = session.spawn().context("serve the disks' files")?;
-    let listener = UnixListener::bind(socket).context("the control socket")?;
+    let listener = UnixListener::bind(socket).context("bind the control socket")?;
     let (control, _) = listener.accept().context("accept the control connection")?;
-    obey(&disks, &control).context("the control connection")
+    obey(&disks, &control).context("serve the control connection")
 }
 
 /// Moves this process into a new mount namespace without mounts of the disks. Otherwise, as the last process of its
@@ -201,7 +201,7 @@ fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     let of_loops = table.lines().rev().filter(|line| line.starts_with("/dev/loop"));
     for target in of_loops.filter_map(|line| line.split(' ').nth(1)).map(Path::new).chain([mount]) {
-        // A mount below another detached one is already gone.
+        // Fails for a mount below another one that is already detached.
         let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     Ok(())

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ebs_ec2::SplitMix64;
 
-/// Most disks keep or lose this size as a whole.
+/// Most disks keep or lose units of this size as a whole, in bytes.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// Every disk keeps or loses this size as a whole.
+/// Every disk keeps or loses units of this size as a whole, in bytes.
 const SECTOR: usize = 512;
 
 type Page = [u8; PAGE];
@@ -23,11 +23,11 @@ struct Pages(HashMap<u64, Arc<Page>>);
 pub(super) struct Store {
     bytes: u64,
     has_power: bool,
-    /// Pulled from its machine: it keeps its data and answers nothing.
+    /// True while the disk is removed from its machine: it keeps its data, and every request fails.
     is_pulled: bool,
     now: Pages,
     flushed: Pages,
-    /// Pages in which the two may differ.
+    /// Pages in which `now` and `flushed` may differ.
     unflushed: BTreeSet<u64>,
     flushes: u64,
     armed: Option<Armed>,
@@ -39,18 +39,18 @@ enum Armed {
     Struck(Cut),
 }
 
-/// What happened to the pages that were not flushed at a power cut.
+/// What a power cut did to the unflushed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cut {
-    /// Pages with their last written contents.
+    /// Number of pages that kept their last written contents.
     pub kept: u64,
-    /// Pages with their last flushed contents.
+    /// Number of pages that returned to their last flushed contents.
     pub lost: u64,
-    /// Pages with sectors of both kinds.
+    /// Number of pages with sectors of both kinds.
     pub torn: u64,
 }
 
-/// What a disk does with its cache at a power cut.
+/// How a disk treats its cache at a power cut.
 #[derive(Debug, Clone, Copy)]
 enum Habit {
     LosesAll,
@@ -98,13 +98,13 @@ impl Store {
         self.bytes
     }
 
-    /// Returns the number of flushes, and the number of pages that are not flushed.
+    /// Returns the number of flushes, and the number of unflushed pages.
     pub(super) fn flushes(&self) -> (u64, u64) {
         (self.flushes, self.unflushed.len() as u64)
     }
 
     pub(super) fn resize(&mut self, bytes: u64) {
-        // A disk never shrinks, as in EC2.
+        // A disk never shrinks, like an EBS volume.
         self.bytes = self.bytes.max(bytes);
     }
 
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Reads up to `length` bytes, fewer at the end of the disk.
+    /// Reads up to `length` bytes; fewer at the end of the disk.
     pub(super) fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         self.powered()?;
         let end = offset.saturating_add(length).min(self.bytes);
@@ -153,7 +153,7 @@ impl Store {
         }
         self.change(offset, first * PAGE_BYTES - offset, fill)?;
         self.change(last * PAGE_BYTES, end - last * PAGE_BYTES, fill)?;
-        // Only existing pages, because mkfs zeroes the whole disk.
+        // mkfs zeroes the whole disk, so visit only pages that exist.
         let whole: Vec<u64> = self.now.0.keys().copied().filter(|page| (first..last).contains(page)).collect();
         for page in whole {
             self.now.put(page, None);
@@ -168,7 +168,7 @@ impl Store {
         end.ok_or_else(|| io::Error::other("beyond the end of the disk"))
     }
 
-    /// Changes a range page by page. `with` gets the offset in the range and the bytes there.
+    /// Changes a range page by page. `with` gets an offset in the range and the bytes there.
     fn change(
         &mut self,
         offset: u64,
@@ -183,7 +183,7 @@ impl Store {
             with(at - offset, &mut bytes[from..until])?;
             let is_zero = bytes == ZEROS;
             if is_zero && !self.now.0.contains_key(&page) && !self.unflushed.contains(&page) {
-                // Zeros over zeros change nothing that a power cut could lose.
+                // Zeros over zeros make no difference at a power cut, so they do not count as a change.
                 at += (until - from) as u64;
                 continue;
             }
@@ -203,7 +203,7 @@ impl Store {
         Ok(())
     }
 
-    /// Cuts the power. The seed selects which data that was not flushed is lost.
+    /// Cuts the power. The seed selects which unflushed data is lost.
     pub(super) fn cut(&mut self, seed: u64) -> Cut {
         let mut rng = SplitMix64::new(seed);
         let habit = Habit::any(&mut rng);
@@ -248,7 +248,7 @@ impl Store {
         self.armed = Some(Armed::After { changes, seed });
     }
 
-    /// Cancels a pending cut, or returns the cut that has happened.
+    /// Cancels a pending power cut, or returns the cut if it has already happened.
     pub(super) fn disarm(&mut self) -> Option<Cut> {
         match self.armed.take() {
             Some(Armed::Struck(cut)) => Some(cut),
@@ -275,13 +275,13 @@ impl Store {
         }
     }
 
-    /// Restores the power, and drops a pending cut.
+    /// Restores the power, and cancels a pending power cut.
     pub(super) fn power_on(&mut self) {
         self.has_power = true;
         self.armed = None;
     }
 
-    /// Pulls the disk from its machine: it keeps all data that was written, and accepts no more.
+    /// Removes the disk from its machine: it keeps all data that was written, and accepts no more.
     pub(super) fn pull(&mut self) -> io::Result<()> {
         self.flush()?;
         self.is_pulled = true;
@@ -292,7 +292,7 @@ impl Store {
         self.is_pulled = false;
     }
 
-    /// Zeroes the disk, as `blkdiscard --zeroout` does.
+    /// Zeroes the disk, like `blkdiscard --zeroout`.
     pub(super) fn wipe(&mut self) {
         self.now = Pages::default();
         self.flushed = Pages::default();
@@ -300,7 +300,7 @@ impl Store {
     }
 }
 
-/// Returns the page of an offset, and the part of the page within a range up to `end`.
+/// Returns the page that contains an offset, and the part of the page within a range up to `end`.
 fn piece(at: u64, end: u64) -> io::Result<(u64, usize, usize)> {
     let (page, from) = (at / PAGE_BYTES, at % PAGE_BYTES);
     let until = (end - page * PAGE_BYTES).min(PAGE_BYTES);

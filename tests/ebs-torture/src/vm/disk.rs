@@ -1,4 +1,5 @@
-//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps a disk's data while it is unplugged.
+//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps the data of a disk while it is
+//! unplugged.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ impl Disks {
         if !hangs {
             return monitor.execute("device_add", &device).map(drop);
         }
-        // The guest must not read from the disk before it hangs.
+        // Stop the guest, so that it does not read from the disk before the disk hangs.
         monitor.execute("stop", &json!({}))?;
         let plugged = monitor.execute("device_add", &device);
         let plugged = plugged.and_then(|_| monitor.execute("block_set_io_throttle", &throttle(serial, 1)));

@@ -1,4 +1,4 @@
-//! The tests in the virtual machine. The driver runs under the AppArmor profile of `deploy/security`, or with enforced
+//! The tests in the virtual machine. The driver runs under the AppArmor profile of `deploy/security`, or under enforced
 //! SELinux.
 
 use std::pin::Pin;
@@ -18,16 +18,16 @@ mod labels;
 mod node;
 
 const LINE: &str = "/dev/ttyS1";
-/// The time limit of one test. The processor is emulated.
+/// Time limit of one test. The processor is emulated, so tests are slow.
 const BOUND: Duration = Duration::from_secs(240);
 /// The test that ends in a power cut and continues in another boot.
 const AFTER_THE_CUT: &str = "acknowledged_data_survives_a_power_cut";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
-    /// All tests under AppArmor.
+    /// All tests that run under AppArmor.
     Everything,
-    /// The kernel-dependent subset, for kernels other than the first.
+    /// The tests that depend on the kernel, for every kernel except the first.
     Kernel,
     /// Tests that need enforced SELinux.
     Labels,
@@ -73,7 +73,7 @@ impl Suite {
         }
     }
 
-    /// Returns its tests whose names contain one of the comma-separated words.
+    /// Returns the tests of the suite whose names contain one of the comma-separated words.
     pub(super) fn tests(self, only: &str) -> impl Iterator<Item = &'static Test> {
         TESTS
             .iter()
@@ -84,9 +84,9 @@ impl Suite {
 /// Runs the suite that the kernel's command line names.
 pub async fn run() -> anyhow::Result<()> {
     let mut line = Line::open(LINE)?;
-    // Ends the line with earlier output of the console.
+    // Ends a line that earlier console output may have begun.
     line.say(&Said::Note { text: String::new() })?;
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("read the kernel's release")?;
     line.say(&Said::Note { text: format!("booted {}", release.trim()) })?;
     let suite = std::env::var("EBS_SUITE").ok().and_then(|word| Suite::parse(&word)).context("which suite")?;
     if suite == Suite::Labels {

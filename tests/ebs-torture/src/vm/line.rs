@@ -6,40 +6,40 @@ use std::io::{BufRead, BufReader, Write};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-/// A message of the tests inside. A request gets an [`Answer`].
+/// A message from the tests inside. Every request gets an [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
-    /// Plug a disk in. It has the data from before it was last unplugged. `hangs`: its reads do not return.
+    /// Request: plug in a disk, with the data that it had when it was unplugged. With `hangs`, its reads never return.
     Plug { serial: String, gib: u64, hangs: bool },
-    /// Unplug it, even if it is in use.
+    /// Request: unplug a disk, even if it is in use.
     Unplug { serial: String },
-    /// Its writes fail from now on.
+    /// Request: make writes to a disk fail from now on.
     FailWrites { serial: String },
-    /// Its writes no longer fail.
+    /// Request: let writes to a disk succeed again.
     Heal { serial: String },
-    /// Its reads return from now on.
+    /// Request: let reads of a disk return from now on.
     Release { serial: String },
     /// Cut the power, boot again, and pass this text to the new boot. No answer.
     CutPower { carried: String },
-    /// A test has passed. No answer.
+    /// A test has passed. Gets no answer.
     Passed { test: String, seconds: u64 },
-    /// A test has failed. No answer.
+    /// A test has failed. Gets no answer.
     Failed { test: String, why: String },
-    /// Information for people. No answer.
+    /// Information for people. Gets no answer.
     Note { text: String },
-    /// All tests have run. No answer.
+    /// All tests have run. Gets no answer.
     Done,
 }
 
-/// The answer of the program outside.
+/// The answer from the program outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// Why the request failed.
+    /// Why the request failed; `None` after a success.
     pub(super) error: Option<String>,
 }
 
-/// The inner end of the line.
+/// The inner end of the serial line.
 #[derive(Debug)]
 pub(super) struct Line {
     from: BufReader<File>,
@@ -52,14 +52,14 @@ impl Line {
         Ok(Self { from: BufReader::new(to.try_clone().context("share the line")?), to })
     }
 
-    /// Sends a message that needs no answer.
+    /// Sends a message that gets no answer.
     pub(super) fn say(&mut self, said: &Said) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(said).context("a line")?;
         text.push(b'\n');
         self.to.write_all(&text).context("write to the line")
     }
 
-    /// Sends a request and waits until it is done.
+    /// Sends a request and waits until it is executed.
     pub(super) fn ask(&mut self, said: &Said) -> anyhow::Result<()> {
         self.say(said)?;
         let mut text = String::new();

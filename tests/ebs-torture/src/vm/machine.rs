@@ -1,4 +1,4 @@
-//! A virtual machine of QEMU with an emulated processor, and QEMU's monitor (QMP), which plugs its disks in.
+//! A QEMU virtual machine with an emulated processor, and QEMU's monitor (QMP), which plugs in its disks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 const MEMORY_MIB: &str = "1536";
 const ROOT_BYTES: u64 = 64 << 20;
-/// How long QEMU may take until it listens, on a busy machine.
+/// How long QEMU may take until its sockets are ready, on a busy machine.
 const START: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(60);
 
@@ -24,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub(super) struct Boot {
     pub(super) kernel: PathBuf,
     pub(super) initramfs: PathBuf,
-    /// Added to the kernel's command line.
+    /// Arguments to append to the kernel's command line.
     pub(super) append: String,
     pub(super) directory: PathBuf,
 }
@@ -37,18 +37,18 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine. Returns it and the outer end of the serial line to the tests inside.
+    /// Boots a machine. Returns it, and the outer end of the serial line to the tests inside.
     pub(super) async fn boot(boot: &Boot) -> anyhow::Result<(Self, UnixStream)> {
         let at = |name: &str| boot.directory.join(name);
         let (monitor, line, console) = (at("monitor"), at("line"), at("console.log"));
         for socket in [&monitor, &line] {
             let _ = std::fs::remove_file(socket);
         }
-        // Every machine has a root disk, which is not a volume of any test.
+        // Every machine has a root disk, which belongs to no test.
         let root = at("root");
-        File::create(&root).and_then(|file| file.set_len(ROOT_BYTES)).context("the machine's own disk")?;
+        File::create(&root).and_then(|file| file.set_len(ROOT_BYTES)).context("create the machine's own disk")?;
         let socket = |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", path.display());
-        // No timeout of requests, as EBS requires: a hanging disk is not reset.
+        // Disable the NVMe timeout, as EBS requires, so that the kernel does not reset a disk that hangs.
         let append = format!(
             "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 {}",
             boot.append
@@ -130,9 +130,9 @@ pub(super) struct Monitor {
 
 impl Monitor {
     fn greet(to: UnixStream) -> anyhow::Result<Self> {
-        to.set_read_timeout(Some(ANSWER)).context("a bound for the monitor")?;
-        let mut monitor = Self { from: BufReader::new(to.try_clone().context("the monitor")?), to };
-        monitor.line().context("the monitor's greeting")?;
+        to.set_read_timeout(Some(ANSWER)).context("set a time limit for the monitor")?;
+        let mut monitor = Self { from: BufReader::new(to.try_clone().context("open the monitor")?), to };
+        monitor.line().context("read the monitor's greeting")?;
         monitor.execute("qmp_capabilities", &json!({}))?;
         Ok(monitor)
     }

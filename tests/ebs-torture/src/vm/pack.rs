@@ -26,7 +26,7 @@ const PROGRAMS: [&str; 13] = [
     "/usr/sbin/xfs_repair",
     "/usr/sbin/dumpe2fs",
 ];
-/// Modules of the kernel. Those that are built in are missing and skipped.
+/// Kernel modules. A module that is built into the kernel has no file and is skipped.
 const MODULES: [&str; 2] = ["lib/libcrc32c.ko", "fs/xfs/xfs.ko"];
 const APPLETS: [&str; 10] = ["sh", "mount", "umount", "insmod", "stty", "ip", "cat", "dmesg", "poweroff", "sha256sum"];
 const DIRECTORIES: [&str; 11] = [
@@ -47,7 +47,7 @@ const DIRECTORIES: [&str; 11] = [
 pub(super) fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<()> {
     let root = Root(work.join(format!("root-{release}")));
     for directory in DIRECTORIES {
-        fs::create_dir_all(root.at(directory)).context("a directory of the guest")?;
+        fs::create_dir_all(root.at(directory)).context("create a directory of the guest")?;
     }
     for name in ["bin", "sbin", "lib", "lib64"] {
         symlink(format!("usr/{name}"), root.at(name))?;
@@ -73,7 +73,7 @@ pub(super) fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyh
     run_tool("/bin/sh", &["-c", &archive], BOUND).context("write the root file system").map(drop)
 }
 
-/// The directory with the guest's files.
+/// The directory in which the guest's files are collected.
 struct Root(PathBuf);
 
 impl Root {
@@ -94,7 +94,7 @@ impl Root {
 
     fn program(&self, from: &Path, path: &str) -> anyhow::Result<()> {
         self.copy(from, path)?;
-        // ldd fails for a program without libraries.
+        // ldd fails for a statically linked program.
         let listed = run_tool("/usr/bin/ldd", &[&from.to_string_lossy()], BOUND).unwrap_or_default();
         // A line is `name => path (address)` or `path (address)`.
         let libraries = listed.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
@@ -103,8 +103,8 @@ impl Root {
 
     /// Adds the driver and the tests without debug information, because the guest keeps all files in memory.
     fn built(&self, work: &Path) -> anyhow::Result<()> {
-        let built = std::env::current_exe().context("this program's place")?;
-        let built = built.parent().context("this program's directory")?;
+        let built = std::env::current_exe().context("find this program")?;
+        let built = built.parent().context("find this program's directory")?;
         for name in ["aws-ebs-csi-driver", "ebs-torture"] {
             let stripped = work.join(name);
             if !stripped.exists() {
@@ -116,10 +116,10 @@ impl Root {
         Ok(())
     }
 
-    /// Adds the compiled SELinux policy. It allows everything that it does not name.
+    /// Adds the compiled SELinux policy. The policy allows everything that it does not mention.
     fn policy(&self, work: &Path) -> anyhow::Result<()> {
         let source = work.join("policy.conf");
-        fs::write(&source, include_bytes!("guest/policy.conf")).context("the policy's source")?;
+        fs::write(&source, include_bytes!("guest/policy.conf")).context("write the policy's source")?;
         let (from, to) = (source.display().to_string(), self.at("/etc/selinux/policy").display().to_string());
         run_tool("/usr/bin/checkpolicy", &["-M", "-U", "allow", "-o", &to, &from], BOUND)?;
         self.file("/etc/selinux/config", b"SELINUX=enforcing\nSELINUXTYPE=test\n")

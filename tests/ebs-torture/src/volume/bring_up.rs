@@ -1,4 +1,4 @@
-//! The orchestrator's actions on the way to a pod: stage, publish, enlarge and expand.
+//! The orchestrator's actions that bring a volume to a pod: stage, publish, enlarge and expand.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,15 +13,16 @@ use crate::calls::{Answer, Refusal};
 use crate::planted::Planted;
 use crate::shared::Shared;
 
-/// A stage, and the known state before it.
+/// The state before a NodeStageVolume call.
 struct Before {
-    /// It has an argument that mkfs rejects.
+    /// The request has an argument that mkfs rejects.
     spoilt: bool,
     cuts: u64,
     kills: u64,
     tool_kills: u64,
     was_used: bool,
-    /// Metadata was wrong, and nothing else prevented the driver's repair: no interrupted check, no open file.
+    /// Metadata was damaged, and nothing else (an interrupted check, an open file) prevented the driver from repairing
+    /// it.
     must_be_repaired: bool,
 }
 
@@ -88,8 +89,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns whether a stage may have grown a file system before its mount. A stage whose answer was lost may have made the
-    /// file system, and then a larger disk is enough.
+    /// Returns whether NodeStageVolume may have grown a file system before it mounted it. A call whose answer was lost
+    /// may have made the file system; then a larger disk is enough.
     fn may_have_grown(&self) -> bool {
         self.truth.has_file_system || self.trouble.must_grow
     }
@@ -102,14 +103,14 @@ impl Volume {
             self.broken(shared, &format!("stage fails although e2fsck -p repairs the file system: {why}"));
         }
         if refusal == Refusal::Failed && before.spoilt && !tools_were_killed {
-            // An mkfs that rejects its arguments has ended by itself with an error, so its record is gone.
+            // An mkfs that rejects its arguments ends on its own with an error, so the record is gone.
             self.truth.record_forgotten();
         } else if refusal == Refusal::Failed && !self.truth.has_file_system {
-            // It may be an mkfs that was killed, or whose disk has failed.
+            // mkfs may have been killed, or its disk may have failed.
             self.truth.unclear = true;
             self.truth.half |= !tools_were_killed;
         }
-        // After a killed growth the driver checks the file system, and answers with the result of the check.
+        // After a killed growth, the driver checks the file system and returns the result of the check.
         self.truth.half_grown |= self.may_have_grown() && (tools_were_killed || refusal == Refusal::Failed);
         if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
             self.tell(shared, "planted: the record of the rejected format is restored");
@@ -145,7 +146,7 @@ impl Volume {
         let mut answer =
             self.call(shared, leave, what, async move |mut client| client.node_publish_volume(request).await).await;
         if raw && answer != Answer::Done {
-            // It may have removed the record before it failed.
+            // The driver may have removed the record before the call failed.
             self.truth.half |= self.truth.unclear;
         }
         let is_refused = matches!(answer, Answer::Refused(..));
@@ -181,7 +182,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// For a planted bug: binds the staged file system to the target, whatever its state.
+    /// Planted bug: binds the staged file system to the target, whatever its state.
     fn bind_read_only(&self, shared: &Shared, staging: &Path) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
         self.tell(shared, "planted: publish uses a read-only file system");
@@ -189,7 +190,7 @@ impl Volume {
         Ok(mount_bind(staging, &target)?)
     }
 
-    /// Returns whether a pod has the volume, or had it until just now.
+    /// Returns whether the volume is mounted or bound at one of its targets.
     async fn is_published(&self, shared: &Shared) -> anyhow::Result<bool> {
         let target = self.node(shared).target(&self.id);
         Ok(self.is_raw_published(shared).await? || self.node(shared).is_file_system_at(&target).await?)
@@ -200,7 +201,7 @@ impl Volume {
         Ok(!node.mounts_at(&node.raw_target(&self.id)).await?.is_empty())
     }
 
-    /// Enlarges the disk, as EC2 does, during other work.
+    /// Enlarges the disk during other work, as EC2 can do.
     pub(crate) async fn enlarge(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let by = if self.fs_type == "xfs" { 40 * MIB } else { 8 * MIB + self.rng.below(24) * MIB };
         if self.bytes + by > MOST_BYTES || !self.truth.raw.is_empty() || !self.truth.unflushed.is_empty() {
@@ -212,7 +213,7 @@ impl Volume {
         if let Some(disk) = &self.disk {
             disk.look_again().await?;
         }
-        // A record is valid only for a disk of its size.
+        // A growth of the disk makes the record invalid.
         self.truth.half |= self.truth.unclear;
         shared.count("grown disks");
         self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));

@@ -1,5 +1,5 @@
-//! Steps of pods, backups and agents that leave something behind on a volume, and damage on its disk. The driver must
-//! handle it.
+//! Steps in which pods, backups and agents leave something behind on a volume, or its disk is damaged. The driver must
+//! handle the result.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use crate::planted::Planted;
 use crate::shared::Shared;
 use crate::truth::is_free;
 
-/// Damage that the kernel refuses to mount, and that `e2fsck -p` repairs.
+/// Damage with which the kernel refuses to mount the file system, and which `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
 const STATE_ERRORS: u16 = 2;
-/// How a tool that cannot grow a file system fails: with an error, by a signal, or silently.
+/// Scripts of a tool that cannot grow a file system. It fails with an error, is killed by a signal, or silently does
+/// nothing.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
-/// How often a stage with an unclear outcome is repeated, and the pause between.
+/// How often to repeat NodeStageVolume after an unknown outcome, and the pause in between.
 const REPEATS: u32 = 10;
 const REPEAT: Duration = Duration::from_millis(40);
 
-/// Returns whether the kernel rejects writes although the mount has write access.
+/// Returns whether the kernel rejects writes although the mount itself is writable.
 fn turned_read_only(entry: &MountEntry) -> bool {
     let emergency = entry.super_options.iter().any(|word| word == "emergency_ro");
     emergency || (entry.is_file_system_read_only() && !entry.is_read_only())
@@ -36,11 +37,11 @@ impl Volume {
         self.fs_type.starts_with("ext")
     }
 
-    /// Freezes the file system that a pod has mounted, as a backup does.
+    /// Freezes the file system that a pod has mounted, like a backup.
     pub(crate) async fn freeze(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, target) = (self.cuts(shared), self.node(shared).target(&self.id));
         self.trouble.was_frozen = true;
-        // The kernel never thaws an xfs that lost its disk in the middle of the freeze.
+        // If an xfs loses its disk in the middle of the freeze, the kernel never thaws it.
         let frozen = shared.without_cuts(frozen::freeze(&target)).await;
         match frozen {
             Ok(()) => {
@@ -54,7 +55,7 @@ impl Volume {
         }
     }
 
-    /// Thaws the file system, as a power cut or the end of a cycle does. The disk may not answer by then.
+    /// Thaws the file system, because of a power cut or the end of a cycle. The disk may no longer answer.
     pub(crate) fn thaw(&mut self, shared: &Shared) -> anyhow::Result<()> {
         if !std::mem::take(&mut self.trouble.was_frozen) {
             return Ok(());
@@ -64,19 +65,19 @@ impl Volume {
         frozen::thaw_device(disk.path(), &place).map(drop).context("thaw the file system of a disk without power")
     }
 
-    /// Starts an agent that mounts the host's root, and so has copies of the volume's mounts.
+    /// Starts an agent that mounts the host's root and thus has copies of the volume's mounts.
     pub(crate) fn copy_mounts(&mut self, shared: &Shared, is_open: bool) -> anyhow::Result<()> {
         let node = self.node(shared);
         let staging = node.staging(&self.id);
         let is_held = is_open || shared.planted == Some(Planted::CopyHoldsVolume);
         let what = Copied {
-            // All nodes and the disks' files are in one directory.
+            // All nodes and the disks' files are in this directory.
             below: node.directory().parent().context("a node's directory has a parent")?.to_owned(),
             kept: vec![staging.clone(), node.target(&self.id)],
             open: is_held.then_some(staging),
         };
         let copy = MountCopy::new(what);
-        // A disk that has just lost power cannot be opened.
+        // Opening a file fails on a disk that has just lost power.
         let Ok(copy) = copy else { return Ok(()) };
         (self.trouble.copy, self.trouble.copy_is_used) = (Some(copy), is_open);
         let use_of_it = if is_open { "and has a file open there" } else { "and does not use it" };
@@ -117,7 +118,7 @@ impl Volume {
         }
     }
 
-    /// Returns whether a file system can be damaged: it is the driver's own and complete, and no process works on it.
+    /// Returns whether the file system may be damaged: the driver has made it, it is complete, and no process uses it.
     pub(crate) async fn may_be_damaged(&self, shared: &Shared) -> anyhow::Result<bool> {
         let place = &shared.places[self.index];
         let is_settled = self.truth.has_file_system && !self.truth.unclear && !self.truth.half_grown;
@@ -147,10 +148,11 @@ impl Volume {
         }
     }
 
-    /// Enlarges the disk while the tools for the growth fail. The volume must still be staged, at its present size.
+    /// Enlarges the disk while the tools that grow file systems fail. The driver must still stage the volume, at its
+    /// current size.
     pub(crate) async fn stage_without_growth(&mut self, shared: &Shared) -> anyhow::Result<()> {
         self.enlarge(shared).await?;
-        // These may prevent it, too.
+        // An interrupted growth or a mount copy explains a failure, too.
         let was_explained = self.truth.half_grown || self.trouble.copy.is_some();
         let script = FAILURES[usize::try_from(self.rng.below(FAILURES.len() as u64))?];
         let _failing = [ReplacedTool::by_script("resize2fs", script)?, ReplacedTool::by_script("xfs_growfs", script)?];
@@ -224,7 +226,7 @@ impl Volume {
     }
 }
 
-/// Makes the mounted ext file system stop at its first error, independent of mount options.
+/// Makes the mounted ext file system become read-only at its first error, whatever its mount options.
 fn stop_at_errors(at: &std::path::Path) -> std::io::Result<()> {
     use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
     let picked = fspick(rustix::fs::CWD, at, FsPickFlags::FSPICK_CLOEXEC)?;

@@ -1,4 +1,4 @@
-//! The requests of an orchestrator for a volume.
+//! The requests that the orchestrator sends for a volume.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Volume {
         format!("2026-11-21T17:{:02}:00Z", self.attachments % 60)
     }
 
-    /// For a planted bug: the record of an mkfs that never ran.
+    /// Planted bug: writes the record of an mkfs that never ran.
     pub(crate) fn forge_record(&self, shared: &Shared) -> anyhow::Result<()> {
         let name = self.device()?.file_name().unwrap_or_default().to_owned();
         let diskseq = std::fs::read_to_string(Path::new("/sys/block").join(name).join("diskseq"))?;
@@ -36,7 +36,7 @@ impl Volume {
         std::fs::write(record_of(&self.node(shared).state(), id), text).context("forge a record")
     }
 
-    /// `spoilt`: with an argument that mkfs rejects.
+    /// Returns a NodeStageVolume request. With `spoilt`, it has an argument that mkfs rejects.
     pub(crate) fn stage_request(&self, shared: &Shared, spoilt: bool) -> csi::NodeStageVolumeRequest {
         let mut volume_context = HashMap::new();
         if spoilt {

@@ -68,13 +68,13 @@ impl Volume {
             answer = Answer::Done;
         }
         if answer != Answer::Done {
-            // It may have removed the record before it failed.
+            // The driver may have removed the record before the call failed.
             self.truth.half |= self.truth.unclear;
             self.look_at_refusal(shared, &answer, was_published);
             return Ok(answer);
         }
         if self.node(shared).is_down.get() {
-            // The power was cut after the response; the node boots with the disk.
+            // The power was cut after the response, so the disk is still attached when the node boots.
             self.truth.record_forgotten();
             return Ok(answer);
         }
@@ -105,7 +105,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Checks a failed unstage: leftovers that no process uses must not keep the volume on the node.
+    /// Checks a failed NodeUnstageVolume: leftovers that no process uses must not keep the volume on the node.
     fn look_at_refusal(&self, shared: &Shared, answer: &Answer, was_published: bool) {
         let is_held = matches!(answer, Answer::Refused(Refusal::Rule, why) if why.contains("held"));
         if let Some(idle) = self.trouble.idle()
@@ -117,12 +117,13 @@ impl Volume {
         }
     }
 
-    /// For a planted bug: bytes that a pod wrote without a flush have not reached the disk when unstage returns.
+    /// Planted bug: undoes unflushed writes of a pod, as if they had not reached the disk when NodeUnstageVolume
+    /// returned.
     fn lose(&self, shared: &Shared, unflushed: &[Raw]) -> anyhow::Result<()> {
         let backing = shared.disks.borrow().backing(&self.id, self.at);
         for raw in unflushed {
             self.tell(shared, "planted: unstage does not flush");
-            let disk = std::fs::File::options().write(true).open(&backing).context("the disk's file")?;
+            let disk = std::fs::File::options().write(true).open(&backing).context("open the disk's file")?;
             disk.write_all_at(&vec![0; raw.length], raw.offset).context("undo a write")?;
         }
         Ok(())
@@ -131,7 +132,7 @@ impl Volume {
     /// Moves the disk to some node. What the machine has not written to it by now is lost.
     async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let place = &shared.places[self.index];
-        // It may have lost power in the middle of the last write.
+        // The disk may have lost power in the middle of its last write.
         let has_power = shared.disks.borrow_mut().has_power(&self.id)? && !place.is_dead.get();
         if has_power {
             shared.disks.borrow_mut().pull(&self.id)?;

@@ -9,7 +9,7 @@ fn read(line: &str) -> Result<(Job, LogSettings, Vec<String>), Refused> {
 
 const REQUIRED: &str = "--kubelet-registration-path=/var/lib/kubelet/plugins/d/csi.sock";
 
-/// Parses the line together with the required flag.
+/// Parses the command line, with the required flag added.
 fn settings(line: &str) -> Settings {
     match read(&format!("{REQUIRED} {line}")).expect(line).0 {
         Job::Register(settings) => settings,
@@ -50,7 +50,7 @@ fn flags_and_defaults_match_the_official_registrar() {
 }
 
 #[test]
-fn missing_path_and_two_health_ports_exit_1_others_2() {
+fn missing_path_or_two_health_ports_exit_1_other_errors_2() {
     refused("", 1, "--kubelet-registration-path is missing");
     refused("--kubelet-registration-path=", 1, "--kubelet-registration-path is missing");
     refused(&format!("{REQUIRED} --http-endpoint=:9809 --health-port=9809"), 1, "--http-endpoint and --health-port");
@@ -79,7 +79,7 @@ fn missing_path_and_two_health_ports_exit_1_others_2() {
 }
 
 #[test]
-fn old_probe_and_version_end_at_once() {
+fn old_probe_and_version_exit_immediately() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
     let with_both = format!("{REQUIRED} -mode kubelet-registration-probe --http-endpoint=:1 --health-port=1");
     assert!(matches!(read(&with_both).unwrap().0, Job::Probe));
@@ -134,7 +134,7 @@ fn arguments_of_the_chart_are_accepted() {
     }
 }
 
-/// Returns name, value, default and help of each flag.
+/// Returns the name, value, default and help of each flag.
 fn flags() -> Vec<[String; 4]> {
     let row = |flag: &clap::Arg| {
         let name = flag.get_long()?.to_owned();
@@ -155,7 +155,7 @@ fn table() -> String {
     text
 }
 
-/// `EBS_WRITE_DOCS=1` writes the table.
+/// `EBS_WRITE_DOCS=1` makes the test write the table instead.
 #[test]
 fn flags_in_the_documentation_match_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/registrar.md");

@@ -4,7 +4,7 @@ use super::*;
 
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn missing_driver_is_waited_for_thirty_seconds() {
+async fn registrar_waits_thirty_seconds_for_a_missing_driver() {
     let dir = tempfile::tempdir().unwrap();
     let address = Address::local(dir.path().join("csi.sock")).unwrap();
     let began = Instant::now();
@@ -15,7 +15,7 @@ async fn missing_driver_is_waited_for_thirty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listener_that_does_not_answer_is_not_a_driver_yet() {
+async fn silent_listener_does_not_count_as_a_driver() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Unix sockets.
+//! Local sockets on Unix.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +11,15 @@ use tokio::net::{UnixListener, UnixStream};
 use super::{BACKLOG, Failed};
 use crate::stream::Stream;
 
-/// Access for this user alone: the mode of a socket with a umask of 0077.
+/// Access for this user only: the mode that a socket gets with a umask of 0077.
 const PRIVATE: u32 = 0o700;
 
 #[derive(Debug)]
 pub(crate) struct Listener(UnixListener);
 
 impl Listener {
-    /// Sets the mode on the socket before it has a name, and leaves the umask alone, which all threads share. The umask
-    /// can only have removed bits. No client can connect before `listen`.
+    /// Binds the socket and makes it private. Sets the mode before the socket has a name, because all threads share the
+    /// umask, which must not change. A umask can only remove more bits. No client can connect before `listen`.
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
         let create = || {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

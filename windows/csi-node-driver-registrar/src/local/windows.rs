@@ -1,5 +1,5 @@
-//! AF_UNIX on Windows: neither std nor tokio supports it, and `socket2` is blocking. tokio treats a connected socket as
-//! a TCP stream, because reads and writes do not depend on the address family. Only `peer_addr` fails on it.
+//! AF_UNIX on Windows. Neither std nor tokio supports it, and `socket2` blocks. tokio can treat a connected socket as a
+//! TCP stream, because reads and writes do not depend on the address family. Only `peer_addr` fails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::stream::Stream;
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
 const WAITING: usize = 16;
 
-/// A thread accepts the connections. It ends when it accepts a connection that the program no longer wants. If the
-/// socket file is gone, no connection arrives, so the thread stays until the process ends.
+/// A listener whose thread accepts connections. When the listener has been dropped, the thread ends after it accepts
+/// the next connection. If the socket file is gone, no connection arrives, so the thread stays until the process ends.
 #[derive(Debug)]
 pub(crate) struct Listener(mpsc::Receiver<io::Result<std::net::TcpStream>>);
 
 impl Listener {
-    /// Binds the socket. The file inherits the rights of its directory.
+    /// Binds the socket. The file inherits the permissions of its directory.
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| (CREATE, cause))?;
         let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
@@ -43,8 +43,8 @@ impl Listener {
     }
 }
 
-/// Accepts connections and forwards errors. An error that does not concern a client ends the loop, because the socket
-/// does not recover.
+/// Accepts connections, and forwards them and errors. Ends after an error that does not concern a single client,
+/// because the socket does not recover from it.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));
@@ -60,7 +60,8 @@ fn non_blocking(socket: Socket) -> io::Result<std::net::TcpStream> {
     Ok(socket.into())
 }
 
-/// Connects. This blocks a thread while the server's queue is full; the caller's timeout leaves the thread behind.
+/// Connects. Blocks a thread while the server's queue is full. If the caller's timeout expires, the thread remains
+/// blocked.
 pub(super) async fn connect(path: &Path) -> io::Result<Stream> {
     let path: PathBuf = path.to_owned();
     let connect = move || {

@@ -10,7 +10,7 @@ fn routes() -> Routes {
     crate::registration::routes(&name, "/x", mpsc::channel(1).0)
 }
 
-/// Returns how long a connection on which `sent` was sent stays open, within an hour.
+/// Returns how long a connection that has sent `sent` stays open, or `None` if that is more than an hour.
 async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
     let Address::Tcp(address) = *server.address() else { panic!("not over TCP") };
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The program's exit codes and output without a driver.
+//! Tests of the program's exit codes and output without a driver.
 
 use anyhow::ensure;
 

@@ -1,4 +1,4 @@
-//! The driver beside the registrar: it starts late, misbehaves, crashes and restarts.
+//! Tests with a driver that starts late, misbehaves, crashes or restarts.
 
 use std::os::unix::fs::MetadataExt;
 

@@ -1,4 +1,5 @@
-//! A CSI driver as the registrar and the kubelet see it. It has its own runtime, so its connections end with it.
+//! A CSI driver as the registrar and the kubelet see it. It has its own runtime, so that dropping it ends its
+//! connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -86,7 +87,7 @@ impl FakeDriver {
 }
 
 impl Drop for FakeDriver {
-    /// Closes all connections, as the end of a process does.
+    /// Closes all connections, as when a process ends.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

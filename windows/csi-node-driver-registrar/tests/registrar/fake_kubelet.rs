@@ -1,4 +1,4 @@
-//! The kubelet as plugins see it: finds sockets in its directory, gets the plugin's info, calls the driver at the
+//! The kubelet as plugins see it. It finds sockets in its directory, gets the plugin's info, calls the driver at its
 //! endpoint, and reports the result.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{BOUND, eventually};
 
-/// Known sockets, by path. A second value distinguishes a new file from an old one, because inodes are reused.
+/// The known sockets by path. The second value distinguishes a new file from an old one, because inode numbers are
+/// reused.
 #[derive(Debug)]
 pub(crate) struct FakeKubelet {
     directory: PathBuf,
@@ -36,12 +37,12 @@ impl FakeKubelet {
         Self { directory: directory.to_owned(), met: BTreeMap::new() }
     }
 
-    /// Forgets all sockets, as after a restart.
+    /// Forgets all sockets, as a restart would.
     pub(crate) fn forget(&mut self) {
         self.met.clear();
     }
 
-    /// Waits for a new socket: not hidden, and a socket by its mode.
+    /// Waits for a new socket. It must not be hidden, and its mode must show that it is a socket.
     pub(crate) async fn meet(&mut self) -> anyhow::Result<Met> {
         let socket = eventually("a new socket", async || self.new_socket()).await?;
         let channel = eventually("a connection", async || dial(&socket).await.ok()).await?;
@@ -77,7 +78,8 @@ impl Met {
         Ok(())
     }
 
-    /// Registers the driver with the kubelet's checks, and calls the driver at the endpoint. Returns the plugin's info.
+    /// Registers the driver after the checks that the kubelet makes, and calls the driver at its endpoint. Returns the
+    /// plugin's info.
     pub(crate) async fn register(&mut self) -> anyhow::Result<PluginInfo> {
         let info = self.info().await?;
         ensure!(info.r#type == "CSIPlugin", "no handler for {:?}", info.r#type);

@@ -1,4 +1,4 @@
-//! The HTTP pages.
+//! Tests of the HTTP pages.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -54,7 +54,7 @@ async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     };
     is(200, "ok").await?;
     ensure!(page(&pages, "/healthz").await? == (200, "ok".to_owned()));
-    // Moved with its directory, so that it cannot be restored.
+    // Move the socket together with its directory, so that the registrar cannot restore it.
     let aside = sandbox.path().join("aside");
     std::fs::rename(sandbox.registration(), &aside)?;
     is(404, "registration socket does not exist").await?;
@@ -64,7 +64,8 @@ async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     std::fs::rename(&aside, sandbox.registration())?;
     is(200, "ok").await?;
 
-    // From here on, files of other processes are in its place. They are renamed to it, so the place is never empty.
+    // From here on, files of other processes replace the socket. The test renames them to its path, so that the path
+    // always exists.
     let beside = sandbox.path().join("beside");
     std::fs::write(&beside, "")?;
     std::fs::rename(&beside, sandbox.socket(NAME))?;

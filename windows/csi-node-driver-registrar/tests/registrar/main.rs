@@ -1,4 +1,4 @@
-//! The registrar's program between a driver and a kubelet, which the tests implement.
+//! Tests of the registrar program with a fake driver and a fake kubelet.
 
 mod fake_driver;
 mod over_tcp;

@@ -1,4 +1,4 @@
-//! The same program without local sockets: driver and kubelet over loopback, on both systems.
+//! Tests of the same program without local sockets. On both systems, the driver and the kubelet use loopback.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ fn args(driver: SocketAddr) -> Vec<String> {
     ]
 }
 
-/// Gets the plugin's info, registers it, and then rejects it. Returns the endpoint.
+/// Gets the plugin's info, registers the plugin, and then rejects it. Returns the endpoint.
 async fn kubelet(address: &str) -> anyhow::Result<String> {
     let address = address.trim_matches('"').strip_prefix("tcp://").context("an address")?;
     let channel = Endpoint::try_from(format!("http://{address}"))?.connect().await?;

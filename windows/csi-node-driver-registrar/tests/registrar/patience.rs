@@ -1,11 +1,11 @@
-//! Waits for a state, with a limit.
+//! Waits for a condition, with a timeout.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// The limit of every wait, on a busy machine.
+/// The timeout of every wait. It is long enough for a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {

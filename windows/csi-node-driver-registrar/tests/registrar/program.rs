@@ -1,4 +1,4 @@
-//! The program as a process.
+//! The registrar program as a process.
 
 #[cfg(target_os = "linux")]
 pub(crate) use on_linux::{Sandbox, program};
@@ -19,7 +19,7 @@ mod on_linux {
 
     use crate::{BOUND, eventually};
 
-    /// A node: the directory of the driver, the kubelet's directory of plugins, and logs.
+    /// A node: the directory of the driver, the kubelet's plugin directory, and logs.
     pub(crate) struct Sandbox {
         dir: OwnDir,
     }
@@ -69,7 +69,7 @@ mod on_linux {
         })
     }
 
-    /// Waits for `words` in the log, and returns the text after them up to the next blank.
+    /// Waits for `words` in the log, and returns the text after them up to the next space.
     pub(crate) async fn said(process: &Process, words: &str) -> anyhow::Result<String> {
         eventually(words, async || {
             let output = process.output().ok()?;
@@ -97,7 +97,7 @@ mod on_windows {
 
     use anyhow::Context;
 
-    /// A child whose log lines are read as they arrive; killed on drop.
+    /// A child process whose log lines are read as they arrive. Dropping it kills the process.
     pub(crate) struct Registrar {
         child: Child,
         lines: std::io::Lines<BufReader<std::process::ChildStderr>>,

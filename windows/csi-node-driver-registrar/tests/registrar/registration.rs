@@ -33,13 +33,13 @@ async fn kubelet_finds_and_registers_the_driver() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn kubelet_that_rejects_the_driver_is_answered_first() -> anyhow::Result<()> {
+async fn kubelet_gets_response_before_rejected_registrar_ends() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     for round in ["first", "second"] {
         let mut registrar = sandbox.start(round, &[])?;
         let mut kubelet = FakeKubelet::watching(&sandbox.registration());
-        // The socket of the previous round may be found first, without a listener.
+        // The kubelet may first find the socket of the previous round, which has no listener.
         let mut met = kubelet.meet().await?;
         met.info().await?;
         met.notify(Some("no CSINode \"x\" yet")).await.context("the refusal has no answer")?;
@@ -86,7 +86,7 @@ async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<
     for bytes in [&preface[..10], &preface[..], &http1[..], &garbage[..], &[0; 64][..], &[0xff; 3][..]] {
         let mut stream = connect()?;
         stream.set_read_timeout(Some(Duration::from_millis(50)))?;
-        // The registrar may have disconnected before everything is written.
+        // The registrar may close the connection before everything is written.
         let _written = stream.write_all(bytes);
         let _answer = stream.read(&mut [0; 1024]);
     }
@@ -100,8 +100,8 @@ async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<
     Ok(())
 }
 
-/// grpc-go 1.20 sends the path of the socket as authority. The recorded calls are for a driver: each has a reply, and none
-/// is reset.
+/// grpc-go 1.20 sends the path of the socket as authority. The recorded calls are meant for a driver. Each gets a
+/// reply, and none is reset.
 #[tokio::test]
 async fn path_as_authority_is_accepted() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

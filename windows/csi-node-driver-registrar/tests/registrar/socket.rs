@@ -1,4 +1,4 @@
-//! The registration socket: existing files at its path, and its end.
+//! Tests of the registration socket: existing files at its path, and its removal.
 
 use std::os::unix::fs::MetadataExt;
 

@@ -1,4 +1,4 @@
-//! Group disk.
+//! The group `disk`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,7 @@ use super::number::{bytes, disk_number};
 use super::{Table, rows};
 use crate::status::Failure;
 
-/// The keys of the identifiers in versions that return a map.
+/// The identifier's key in the versions that return a map.
 const PAGE83: &str = "page83";
 const SERIAL_NUMBER: &str = "serialNumber";
 
@@ -19,7 +19,7 @@ pub(super) fn table() -> Table {
     table
 }
 
-/// Versions in which disk numbers are texts.
+/// Adds the rows of versions in which a disk number is a text.
 fn with_texts(table: &mut Table) {
     rows!(table, disk: v1alpha1 v1beta1 v1beta2 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),
@@ -65,7 +65,7 @@ fn with_texts(table: &mut Table) {
     });
 }
 
-/// Versions in which disk numbers are numbers.
+/// Adds the rows of versions in which a disk number is a number.
 fn with_numbers(table: &mut Table) {
     rows!(table, disk: v1beta3 v1 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),

@@ -1,4 +1,4 @@
-//! Group filesystem. The context of old requests is ignored, and the error of old responses stays empty.
+//! The group `filesystem`. The context in old requests is ignored, and the error field of old responses stays empty.
 
 use super::{Table, rows};
 

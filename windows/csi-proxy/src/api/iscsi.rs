@@ -1,4 +1,4 @@
-//! Group iscsi.
+//! The group `iscsi`.
 
 use winstorage::service::Login;
 use winstorage::types::Secret;
@@ -9,7 +9,7 @@ use crate::status::Failure;
 /// A portal as the client sent it: address and port.
 type Portal = (String, u32);
 
-/// The portal of a request. It is optional in the message, but required by the call.
+/// Gets the portal of a request. It is optional in the message, but the call requires it.
 macro_rules! portal {
     ($request:ident) => {
         match $request.target_portal {

@@ -1,4 +1,4 @@
-//! Disk numbers of old versions, as decimal texts.
+//! Disk numbers of old versions, which are decimal texts.
 
 use winstorage::types::DiskNumber;
 
@@ -8,8 +8,8 @@ pub(crate) struct NoDiskNumber {
     text: String,
 }
 
-/// Parses digits only. A number that is too large is rejected and never truncated, because the result would be another
-/// disk.
+/// Parses a disk number, which consists of digits only. Rejects a number that is too large instead of truncating it,
+/// because the truncated number would be another disk.
 pub(crate) fn disk_number(text: &str) -> Result<DiskNumber, NoDiskNumber> {
     let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     number.map(DiskNumber).ok_or_else(|| NoDiskNumber { text: text.to_owned() })

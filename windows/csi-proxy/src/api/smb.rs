@@ -1,4 +1,4 @@
-//! Group smb. The error of old responses stays empty.
+//! The group `smb`. The error field of old responses stays empty.
 
 use winstorage::service::SmbMapping;
 use winstorage::types::Secret;

@@ -1,4 +1,4 @@
-//! Group system.
+//! The group `system`.
 
 use super::{Table, rows};
 

@@ -1,4 +1,4 @@
-//! Group volume.
+//! The group `volume`.
 
 use winstorage::StorageError;
 use winstorage::types::{DiskNumber, PartitionNumber, VolumeGuid};
@@ -105,7 +105,7 @@ fn texts(volumes: &[VolumeGuid]) -> Vec<String> {
     volumes.iter().map(ToString::to_string).collect()
 }
 
-/// Adds the name of the newer call to the error.
+/// Puts the name of the newer call in front of the error text.
 fn forwarded<T>(to: &str, result: Result<T, StorageError>) -> Result<T, Failure> {
     result.map_err(|error| Failure::from(error).forwarded_to(to))
 }

@@ -7,7 +7,7 @@ use component_base::flags::CommandLine;
 
 use super::BadCommandLine;
 
-/// The first word of the command line.
+/// The first argument, which selects the self-test.
 pub(super) const WORD: &str = "selftest";
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct Selftest {
     pub directory: String,
 }
 
-/// Parses the arguments after the word; `None` if help is requested.
+/// Parses the arguments after `selftest`. Returns `None` if they request help.
 pub(super) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Selftest>, BadCommandLine> {
     let Flags { disk, directory, help, words } = CommandLine::<Flags>::read(arguments)?.flags;
     if let Some(word) = words.into_iter().next() {

@@ -1,22 +1,22 @@
-//! Decides how a service's process ends.
+//! Decides how the process of a service ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A requested stop: the process reports STOPPED without an error, so Windows does not restart the service. The
-    /// text describes what was left behind.
+    /// A client has requested the stop. The process reports STOPPED without an error, so that Windows does not restart
+    /// the service. The text describes what it leaves behind.
     Stopped(Option<String>),
-    /// The service failed: the process ends without reporting STOPPED. The service control manager treats that as a
+    /// The service has failed. The process ends without reporting STOPPED. The service control manager treats that as a
     /// crash and restarts the service, even if the flag for other failures (`sc failureflag`) is not set or not in
     /// effect yet.
     Failed(String),
 }
 
-/// Runs a service. `is_asked` returns true after its stop was requested.
+/// Runs a service. `is_asked` returns true after the service control manager has requested its stop.
 pub(super) fn live(is_asked: impl Fn() -> bool, work: impl FnOnce() -> Result<(), String>) -> End {
-    // After a panic, the process must not keep running without serving.
+    // Catch a panic, so that the process does not keep running without serving.
     let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text_of(panic.as_ref())));
     match (ended, is_asked()) {
         (Ok(()), true) => End::Stopped(None),

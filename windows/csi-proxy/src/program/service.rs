@@ -1,5 +1,5 @@
-//! Reports the state to the service control manager: RUNNING when all pipes exist, STOP_PENDING until the last call has
-//! ended.
+//! Reports the state of the service to the service control manager: RUNNING when all pipes exist, then STOP_PENDING
+//! until the last call has ended.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::flags::Command;
 use crate::windows::EventLog;
 
 const NAME: &str = "csiproxy";
-/// How often the manager is notified that the stop takes longer.
+/// How often the service notifies the manager while its stop takes time.
 const BEAT: Duration = Duration::from_secs(1);
-/// The wait hint of a phase: the drain and the steps around it.
+/// The wait hint of a phase. It covers the drain and the steps around it.
 const HINT: Duration = Duration::from_secs(30);
 
-/// Hands this thread to the service control manager until the service has stopped.
+/// Lets the service control manager use this thread until the service has stopped.
 pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
     match service_dispatcher::start(NAME, service_main::<M>) {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,14 +39,14 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 }
 
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
-    // A panic must not unwind into Windows' frames.
+    // A panic must not unwind into frames of Windows.
     if std::panic::catch_unwind(serve::<M>).is_err() {
         fail("panic outside the service's work");
     }
 }
 
-/// Ends the process without reporting STOPPED, which the service control manager treats as a crash. The reason goes to
-/// the event log, because a log file may not exist yet.
+/// Ends the process without reporting STOPPED, which the service control manager treats as a crash. Writes the reason
+/// to the event log, because a log file may not exist yet.
 fn fail(reason: &str) -> ! {
     tracing::error!(reason, "service failed");
     report(&format!("csi-proxy failed: {reason}"));
@@ -94,7 +94,7 @@ fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> 
         return Err("the command line does not run a service".to_owned());
     };
     let started = Started::new::<M>(*settings)?;
-    // Dropping the sender ends the beat, also if the service panics.
+    // Dropping the sender ends the notifications, even if the service panics.
     let (over, ended) = mpsc::channel();
     std::thread::scope(|scope| {
         let stopped = stop.clone();
@@ -102,16 +102,16 @@ fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> 
         let opened = || told.tell(ServiceState::Running, 0);
         let result = started.run(stop, opened, None::<std::future::Ready<()>>);
         drop::<Sender<()>>(over);
-        // The beat returns nothing.
+        // The thread returns no result.
         let _ignored = beat.join();
         result
     })
 }
 
-/// After the stop, repeatedly notifies the manager that calls are being finished.
+/// After `stop` is cancelled, repeatedly notifies the manager that the service is finishing calls.
 fn beat(told: &Told, stop: &CancellationToken, ended: &Receiver<()>) {
     let mut checkpoint = 0;
-    // A short interval before the stop, so that the manager gets the first notification at once.
+    // Before `stop` is cancelled, check often, so that the manager gets the first notification without delay.
     let pause = || if stop.is_cancelled() { BEAT } else { BEAT / 10 };
     while ended.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
         if stop.is_cancelled() {
@@ -128,8 +128,8 @@ struct Told {
 impl Told {
     fn tell(&self, state: ServiceState, checkpoint: u32) {
         let accepted = if state == ServiceState::Running {
-            // Preshutdown, because during the shutdown Windows waits only some seconds for all services together, which
-            // would interrupt a format.
+            // Accept PRESHUTDOWN: during the shutdown itself, Windows waits only some seconds for all services
+            // together, which would interrupt a format.
             ServiceControlAccept::STOP | ServiceControlAccept::PRESHUTDOWN | ServiceControlAccept::PARAM_CHANGE
         } else {
             ServiceControlAccept::empty()
@@ -143,7 +143,7 @@ impl Told {
     }
 
     fn set(&self, status: ServiceStatus, checkpoint: u32, wait_hint: Duration) {
-        // If the manager does not accept the status, there is no other way to report it.
+        // If the manager rejects the status, the service has no other way to report it.
         let _ignored = self.handle.set_service_status(ServiceStatus { checkpoint, wait_hint, ..status });
     }
 }

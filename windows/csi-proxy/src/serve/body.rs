@@ -1,5 +1,5 @@
-//! Messages as bytes. Each method decodes its own, so the server is compiled once and not for every method of every
-//! version.
+//! Messages as bytes. Each method decodes its own messages, so the server is compiled only once, not for every method
+//! of every version.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;

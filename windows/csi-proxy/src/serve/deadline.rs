@@ -1,17 +1,17 @@
-//! The client's deadline, from its `grpc-timeout`.
+//! The client's deadline, which its `grpc-timeout` header contains.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// For clients without a deadline.
+/// How long an operation may retry if its client has no deadline.
 const USUAL: Duration = Duration::from_secs(60);
 
 pub(super) fn given(metadata: &MetadataMap) -> Option<Duration> {
     metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse)
 }
 
-/// Returns how long an operation that has waited may retry: a little less than the client's remaining time.
+/// Returns how long an operation may retry after it has waited: a little less than the client's remaining time.
 pub(super) fn patience(given: Option<Duration>, waited: Duration) -> Duration {
     given.map_or(USUAL, |limit| limit.saturating_sub(waited).mul_f64(0.9))
 }

@@ -1,4 +1,5 @@
-//! Identifies the process that has opened a pipe, at the connection, because its process id may be reused later.
+//! Identifies the process that has opened a pipe. It does so when the client connects, because Windows may reuse the
+//! process id later.
 
 use std::ffi::c_void;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle, RawHandle};
@@ -17,7 +18,7 @@ use crate::peer::Peer;
 
 /// Returns the known properties of the client of a connected pipe.
 ///
-/// It does not impersonate the client: the impersonation level of Go clients does not reveal their account.
+/// Does not impersonate the client: with the impersonation level of Go clients, Windows does not reveal their account.
 pub(super) fn client_of(pipe: RawHandle) -> Peer {
     let Some(pid) = process_id(pipe) else { return Peer::default() };
     let process = open(pid);
@@ -48,7 +49,7 @@ fn session(pid: u32) -> Option<u32> {
 }
 
 fn open(pid: u32) -> Option<OwnedHandle> {
-    // SAFETY: no pointers; a returned handle is owned by this code alone.
+    // SAFETY: the call takes no pointers, and only this code owns a returned handle.
     let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
     owned(handle)
 }
@@ -74,7 +75,7 @@ fn user(process: &OwnedHandle) -> Option<String> {
     // SAFETY: the process is open and the output variable is ours.
     let done = unsafe { OpenProcessToken(process.as_raw_handle(), TOKEN_QUERY, &raw mut token) };
     let token = owned(token).filter(|_| done != 0)?;
-    // Words of eight bytes, so that the structure at their front is aligned; the longest SID is 68 bytes.
+    // Use words of eight bytes, so that the structure at the start is aligned. The longest SID has 68 bytes.
     let mut information = [0_u64; 32];
     let mut length = 0;
     // SAFETY: the buffer is ours and has the given length.

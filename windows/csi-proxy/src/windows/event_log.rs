@@ -1,4 +1,4 @@
-//! Records of calls in Windows' event log, source `csiproxy`.
+//! Audit records in Windows' event log, with the source `csiproxy`.
 
 use std::io;
 use std::ptr::{null, null_mut};
@@ -14,16 +14,16 @@ use crate::audit::AuditSink;
 
 const SOURCE: &str = "csiproxy";
 const CALL: u32 = 1;
-/// The event id of the reason for which the service has ended.
+/// The event id of the reason why the service has ended.
 const FAILURE: u32 = 2;
 const LONGEST: usize = 31_000;
 
 #[derive(Debug)]
 pub(crate) struct EventLog(HANDLE);
 
-// SAFETY: the event log's functions accept the handle from any thread, also concurrently.
+// SAFETY: the functions of the event log accept the handle from any thread, even concurrently.
 unsafe impl Send for EventLog {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for EventLog {}
 
 impl EventLog {
@@ -53,8 +53,8 @@ impl EventLog {
             text.push(0);
         }
         let texts = [text.as_ptr()];
-        // SAFETY: the handle is open. The count of one text is correct, it ends in zero and outlives the call; no data,
-        // no user.
+        // SAFETY: the handle is open. The call gets one text, as the count states. The text ends in zero and outlives
+        // the call. The call gets neither data nor a user.
         unsafe {
             ReportEventW(self.0, kind, 0, number, null_mut(), 1, 0, texts.as_ptr(), null());
         }

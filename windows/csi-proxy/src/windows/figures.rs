@@ -1,4 +1,4 @@
-//! Resource usage of this process, from Windows.
+//! The resource usage of this process, as Windows reports it.
 
 use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
 use windows_sys::Win32::Foundation::{FILETIME, STATUS_INFO_LENGTH_MISMATCH, STATUS_SUCCESS};
@@ -39,7 +39,7 @@ fn resident() -> Option<f64> {
     let mut counters = PROCESS_MEMORY_COUNTERS { cb: size, ..Default::default() };
     // SAFETY: this process's own handle is always valid; the structure is ours and has the given size.
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, size) };
-    // A double is exact, because this is at most some gibibytes.
+    // The conversion to a double is exact, because the size is at most some gibibytes.
     let kibibytes = u32::try_from(counters.WorkingSetSize / 1024).ok();
     kibibytes.filter(|_| done != 0).map(|kibibytes| f64::from(kibibytes) * 1024.0)
 }
@@ -48,12 +48,12 @@ fn handles() -> Option<f64> {
     let mut count = 0;
     // SAFETY: this process's own handle is always valid; the output variable is ours.
     let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
-    // Every process has handles, but Wine reports 0.
+    // Every process has handles, but Wine reports 0. Count them in the table then.
     if done == 0 || count == 0 { counted_handles() } else { Some(f64::from(count)) }
 }
 
-/// Layout of the machine's table of handles: two words, the first of which is the count; then five words per handle,
-/// the second of which is the process id.
+/// The number of the query for the table of all handles of the machine. The table begins with two words, of which the
+/// first is the count. Then follow five words for each handle, of which the second is the process id.
 const ALL_HANDLES: i32 = 64;
 const BEFORE: usize = 2;
 const OF_ONE: usize = 5;

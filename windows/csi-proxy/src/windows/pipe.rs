@@ -19,12 +19,12 @@ use super::security::Security;
 use crate::peer::Peer;
 use crate::proxy::Transport;
 
-/// `ERROR_NO_DATA`: the client has disconnected before it was accepted.
+/// `ERROR_NO_DATA`: the client disconnected before it was accepted.
 const NO_DATA: i32 = 232;
-/// Waiting instances of a pipe. With one, most of many concurrent clients find the pipe busy, and Go clients give up
-/// after two seconds.
+/// Number of waiting instances of a pipe. With only one, most of many concurrent clients find the pipe busy, and Go
+/// clients give up after two seconds.
 const WAITING: usize = 4;
-/// How often the creation of an instance is tried, and the pause between tries.
+/// How often the creation of an instance is retried, and the pause between attempts.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,7 +34,7 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// Creates the factory. Its pipes accept no clients after `stop` is cancelled.
+    /// Creates the factory. After `stop` is cancelled, its pipes accept no clients.
     pub(crate) fn new(security: Security, stop: CancellationToken) -> Self {
         Self { security: Arc::new(security), stop }
     }
@@ -73,7 +73,8 @@ impl Transport for Pipes {
     }
 }
 
-/// Explains the error: the descriptor of the first instance decides which accounts may create the others.
+/// Adds an explanation to the error: the descriptor of the first instance determines which accounts may create the
+/// other instances.
 fn explained(nth: usize, error: io::Error) -> io::Error {
     if nth == 0 || error.kind() != io::ErrorKind::PermissionDenied {
         return error;
@@ -91,11 +92,11 @@ struct Maker {
 }
 
 impl Maker {
-    /// Creates a bidirectional byte pipe with any number of instances, for clients of this machine alone. The first
-    /// instance fails if the name is taken.
+    /// Creates an instance of a bidirectional byte pipe for local clients only. The number of instances is not limited.
+    /// The first instance fails if another process already serves the pipe.
     fn instance(&self, is_first: bool) -> io::Result<NamedPipeServer> {
         let mut options = ServerOptions::new();
-        // The mode first: in old versions of tokio it reset the rejection of remote clients.
+        // Set the mode first: old versions of tokio reset the rejection of remote clients when they set it.
         options.pipe_mode(PipeMode::Byte).first_pipe_instance(is_first).reject_remote_clients(true);
         self.security.attributes(|attributes| {
             // SAFETY: the attributes and their descriptor live until the call returns, and Windows copies both.
@@ -103,8 +104,8 @@ impl Maker {
         })
     }
 
-    /// Accepts clients. Creates a new waiting instance before it passes on the connected one, so that clients always
-    /// find the pipe.
+    /// Accepts clients. Creates a new waiting instance before it passes on a connected one, so that clients always find
+    /// the pipe.
     async fn accept(
         self: Arc<Self>,
         first: NamedPipeServer,
@@ -141,7 +142,7 @@ impl Maker {
         }
     }
 
-    /// Creates another instance. A temporary lack of resources in Windows does not end the service.
+    /// Creates another instance. Retries, so that a temporary lack of resources in Windows does not end the service.
     async fn another(&self) -> io::Result<NamedPipeServer> {
         let mut tries = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Access rights of a pipe.
+//! Permissions of a pipe.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,11 +17,11 @@ pub(crate) struct Security(PSECURITY_DESCRIPTOR);
 
 // SAFETY: the descriptor is written once, by `parse`, and only read afterwards; any thread may read and free it.
 unsafe impl Send for Security {}
-// SAFETY: as above: nothing changes it.
+// SAFETY: as above, nothing changes the descriptor after `parse`.
 unsafe impl Sync for Security {}
 
 impl Security {
-    /// Parses SDDL. Errors: Windows' error, whose number only means that the text is malformed.
+    /// Parses SDDL. Errors: Windows' error. Its number only shows that the text is malformed.
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         let text = wide(text);
@@ -37,7 +37,8 @@ impl Security {
         if done == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(descriptor)) }
     }
 
-    /// Calls `with` with attributes that are valid during the call, and that child processes do not inherit.
+    /// Calls `with` with security attributes. They are valid during the call, and child processes do not inherit the
+    /// handle.
     pub(super) fn attributes<R>(&self, with: impl FnOnce(*mut c_void) -> R) -> R {
         let size = u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).expect("a few bytes");
         let mut attributes = SECURITY_ATTRIBUTES { nLength: size, lpSecurityDescriptor: self.0, bInheritHandle: 0 };

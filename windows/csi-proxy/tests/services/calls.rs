@@ -1,13 +1,18 @@
-//! The test cases of each call, from `calls.tsv`. Its columns are the names of the call in all versions that have it, its
-//! fields, and a part of the response in protobuf's text form without blanks. Then follow the step of the machine that fails,
-//! invalid fields, and a part of the error for them (`-`: the call has no fields that can be invalid).
+//! The test cases of each call, from `calls.tsv`. The columns are:
+//!
+//! - the names of the call in all versions that have it
+//! - its fields
+//! - a part of the response in protobuf's text form without blanks
+//! - the step of the machine that fails
+//! - invalid fields
+//! - a part of the error for the invalid fields (`-`: no field of the call can be invalid)
 
 type Fields = Vec<(&'static str, &'static str)>;
 
-/// One call, in all versions that have it, under all of its names.
+/// One call in all versions that have it, with all of its names.
 pub(crate) struct Scenario {
     pub(crate) names: Vec<&'static str>,
-    /// Fields of any of the versions; each version uses those that it has.
+    /// The fields of all versions. Each version uses those that it has.
     pub(crate) fields: Fields,
     pub(crate) answer: &'static str,
     pub(crate) fails: &'static str,

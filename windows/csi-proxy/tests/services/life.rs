@@ -1,4 +1,4 @@
-//! From opening the pipes to the end of the last call.
+//! Tests from the opening of the pipes to the end of the last call.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn stop_lets_running_calls_end_and_reply() {
 async fn hung_call_delays_the_stop_by_20_seconds() {
     let (mut running, gate, _calls) = format_at_a_gate().await;
     running.stop.cancel();
-    // Waits until the proxy is only waiting for the call.
+    // Wait until the proxy has closed its pipes and waits only for the call.
     while running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -114,7 +114,7 @@ async fn unavailable_metrics_address_fails_the_start() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
-/// SetDiskState(1, offline), as bytes.
+/// The request SetDiskState(1, offline) as bytes.
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
@@ -172,14 +172,14 @@ async fn hung_disk_occupies_one_thread() {
     }
     let other = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
-    // Shorter than the gate holds, and longer than a busy machine needs.
+    // The timeout is shorter than the gate holds the call, and longer than a busy machine needs.
     let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
     listed.expect("the hung disk has taken all threads").unwrap();
     hung.end().await;
 }
 
 #[tokio::test]
-async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
+async fn second_waiter_for_a_disk_is_rejected_naming_the_holder() {
     let mut hung = HungDisk::new().await;
     hung.ask();
     hung.ask();

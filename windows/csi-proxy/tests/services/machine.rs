@@ -1,4 +1,4 @@
-//! A fake machine behind a proxy with pipes in memory, and its clients.
+//! A fake machine behind a proxy with in-memory pipes, and clients of the proxy.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
-/// A blank volume, on disk 3.
+/// A blank volume on disk 3.
 pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
 
 const DESCRIPTION: &str = include_str!("machine.json");

@@ -1,4 +1,4 @@
-//! Misbehaving clients do not harm the process.
+//! Tests that misbehaving clients do not harm the process.
 
 use std::time::Duration;
 
@@ -65,8 +65,8 @@ async fn malformed_input_ends_at_most_its_connection() {
         let status = wire::call(&channel, "/v1.Filesystem/Mkdir", message).await.unwrap_err();
         assert_eq!(status.code(), Code::Internal, "{status}");
     }
-    // Just below the limit of 4 MiB, the message is read and then rejected because the path is too long. Above the
-    // limit, it is not read.
+    // A message just below the limit of 4 MiB is read, and then rejected because the path is too long. A message above
+    // the limit is not read.
     let path = |bytes: usize| {
         let mut message = vec![0x0a];
         prost_length(&mut message, bytes);
@@ -111,7 +111,7 @@ async fn hundreds_of_silent_connections_do_not_block_clients() {
     let began = Instant::now();
     for mut connection in silent {
         let mut rest = Vec::new();
-        // The server may have sent its settings.
+        // The server may already have sent its settings.
         connection.read_to_end(&mut rest).await.unwrap();
     }
     let took = began.elapsed();
@@ -119,7 +119,7 @@ async fn hundreds_of_silent_connections_do_not_block_clients() {
     wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await.unwrap();
 }
 
-/// This is what grpc-go sends through csi-proxy's own client.
+/// grpc-go sends these bytes when csi-proxy's own client uses it.
 #[tokio::test]
 async fn authority_with_the_path_of_a_pipe_is_accepted() {
     let stream = include_bytes!("../../../../crates/grpc-authority/src/tests/recorded/grpc-go-1.83-pipe.bin");
@@ -127,7 +127,7 @@ async fn authority_with_the_path_of_a_pipe_is_accepted() {
     let mut connection = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
     connection.write_all(stream).await.unwrap();
     let end = Instant::now() + BOUND;
-    // The recording is from a CSI client: this pipe has none of the six calls, and each reply reports that.
+    // The recording is from a CSI client. This pipe has none of its six calls, and each reply reports that.
     while running.records.all().len() < 6 {
         assert!(Instant::now() < end, "{}", running.records.text());
         tokio::time::sleep(Duration::from_millis(10)).await;

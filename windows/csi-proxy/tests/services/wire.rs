@@ -1,4 +1,4 @@
-//! Builds requests from names and values of fields, with the descriptors of the protocol files.
+//! Builds requests from names and values of fields, with the descriptors in the protocol files.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The csi-proxy project's own Go clients, unmodified, over Windows' pipes.
+//! Tests of the csi-proxy project's own Go clients, unmodified, with Windows' pipes.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -22,8 +22,8 @@ fn said(mut command: Command) -> String {
     text
 }
 
-/// Calls that this machine may reject, with the text of the error: an earlier call has already done it, or a field is
-/// missing that the clients cannot set. Every other call must succeed.
+/// Calls that this machine may reject, with the text of the error. Either an earlier call has already had the effect,
+/// or a field is missing that the clients cannot set. Every other call must succeed.
 const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ("filesystem", "IsMountPoint", "Unknown", "because it does not exist"),
     ("filesystem", "IsSymlink", "Unknown", "because it does not exist"),

@@ -1,4 +1,4 @@
-//! The open handles of the program, from its metrics.
+//! Tests of the program's open handles, which its metrics show.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 use crate::program::{LIMIT, Program, alone, connected};
 
 const PROBES: u16 = 200;
-/// Normal fluctuation: connections of the metrics endpoint, threads, and what a runtime keeps of a closed connection.
+/// Normal fluctuation in the number of handles: connections of the metrics endpoint, threads, and what a runtime keeps
+/// of a closed connection.
 const SLACK: f64 = 20.0;
 /// Windows' error for a pipe without a free instance.
 const BUSY: i32 = 231;

@@ -18,7 +18,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Serialises the tests, because pipes have the same names in all of them.
+/// Serialises the tests, because their pipes have the same names.
 pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().await
 }
@@ -45,7 +45,8 @@ pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::
     }
 }
 
-/// Returns the path of the proxy with a fake machine: an example of this crate, which cargo builds beside its tests.
+/// Returns the path of the proxy with a fake machine. It is an example of this crate, which cargo builds together with
+/// the tests.
 pub(crate) fn path() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(std::path::Path::parent).unwrap();
@@ -90,12 +91,12 @@ impl Files {
 
     pub(crate) fn records(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("audit")).unwrap_or_default();
-        // The last line may be incomplete.
+        // The last line may be incomplete, so ignore lines that are not valid JSON.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 
-/// A running proxy, killed on drop.
+/// A running proxy. Dropping it kills the process.
 pub(crate) struct Program {
     child: Child,
     files: Files,

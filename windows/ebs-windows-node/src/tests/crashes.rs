@@ -1,4 +1,4 @@
-//! The process crashes after any call of the machine, and another process gets the same request.
+//! Tests in which the process crashes after any call to the machine, and another process gets the same request.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use winstorage::fake::Effect;
 
 use super::*;
 
-/// Reads that prove a disk blank change nothing, so only the first one and some others crash.
+/// The reads that prove a disk blank change nothing, so the test crashes only after the first one and some others.
 const READS: [usize; 3] = [0, 1, 700];
 
 /// The RPCs of a volume's lifecycle, in order.
@@ -51,7 +51,7 @@ fn check(world: &World, rpc: &str, at: &str) {
     assert!(is_grown || rpc != "expand", "{at}: size");
 }
 
-/// Returns each call of `rpc`: the step, and the number of earlier calls of that step.
+/// Returns each call to the machine that `rpc` makes: the step, and the number of earlier calls of the same step.
 async fn calls_of(rpc: &str) -> Vec<(String, usize)> {
     let world = before(rpc).await;
     perform(&world, rpc).await.unwrap();
@@ -85,7 +85,8 @@ async fn dies_after_every_call_of(rpc: &str) {
         perform(&world, rpc).await.unwrap_or_else(|error| panic!("{at}: {error}"));
         check(&world, rpc, &at);
     }
-    // A crash in a call whose error is only logged affects the next call, so nearly all crashes end the RPC.
+    // If the driver only logs the error of the crashed call, the crash affects the next call. So nearly all crashes end
+    // the RPC.
     assert!(crashes * 10 >= calls.len() * 9, "only {crashes} of {} calls ended the RPC", calls.len());
 }
 

@@ -1,4 +1,5 @@
-//! A node service that reaches its machine only through csi-proxy. csi-sanity passes over it, too (`tests/csi_sanity.rs`).
+//! Tests of a node service that reaches its machine only through csi-proxy. `tests/csi_sanity.rs` also runs csi-sanity
+//! with it.
 
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ async fn stats_come_from_the_proxy_if_the_path_is_not_visible() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failed_stage_over_csi_proxy_is_finished_by_the_next() -> anyhow::Result<()> {
+async fn retried_stage_over_csi_proxy_completes_a_failed_stage() -> anyhow::Result<()> {
     for step in ["set_online", "initialize_gpt", "create_data_partition", "online_partition", "format_ntfs", "mount"] {
         let world = World::over(machine(), Proxy::Ours, Unproven::Refuse).await?;
         world.host.inject(step, 0, Effect::FailAfter(Answer::Com(0x8004_1001)));

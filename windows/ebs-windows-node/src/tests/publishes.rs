@@ -63,7 +63,7 @@ async fn only_a_staged_volume_is_published() {
 }
 
 #[tokio::test]
-async fn stats_are_of_the_volume_to_which_the_path_leads() {
+async fn stats_describe_the_volume_to_which_the_path_leads() {
     let world = staged().await;
     world.publish().await.unwrap();
     for path in [TARGET, STAGING] {

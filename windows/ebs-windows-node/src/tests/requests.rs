@@ -83,8 +83,8 @@ impl Write for Lines {
     }
 }
 
-/// Captures what this thread logs while the guard lives. A global subscriber is installed below it, because without
-/// one, a line that another thread logs first would be disabled permanently.
+/// Captures what this thread logs while the guard exists. It also installs a global subscriber: without one, a log
+/// statement that another thread reaches first would stay disabled.
 fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

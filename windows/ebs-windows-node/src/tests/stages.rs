@@ -45,7 +45,7 @@ async fn disk_is_identified_by_its_serial_number() {
 }
 
 #[tokio::test]
-async fn disk_location_counts_only_without_nitro() {
+async fn disk_location_is_used_only_without_nitro() {
     let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
         "location": "Bus 0 : Adapter 0 : Port 0 : Target 26 : LUN 0"}]}"#;
     for (instance_type, is_found) in [("m5.large", false), ("m4.large", true)] {
@@ -125,7 +125,7 @@ async fn reused_disk_number_is_not_written_to() {
         host.remove_disk(1);
         host.add_disk(1, "vol0aaaaaaaaaaaaaaaa_00000001.", 10 * GIB, true);
     };
-    // During the last read of the proof.
+    // Swap the disks during the last read of the proof.
     world.host.inject("read_disk", 900, Effect::Meanwhile(Box::new(swap)));
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "Unavailable");
@@ -185,9 +185,9 @@ async fn stage_grows_a_file_system_smaller_than_its_disk() {
     world.stage().await.unwrap();
     assert_eq!(world.host.calls("resize_partition"), 0);
     world.host.set_disk_size(1, 20 * GIB);
-    // Another service holds the volume for a moment.
+    // Another service holds the volume briefly.
     world.host.inject("resize_partition", 0, Effect::Fail(Answer::Method(STORAGE_BUSY)));
-    // A failed rescan does not matter for this volume.
+    // A failed rescan has no effect on this volume.
     world.host.inject("rescan", 0, Effect::Fail(Answer::Method(1)));
     world.stage().await.unwrap();
     assert_eq!(world.host.calls("resize_partition"), 2);
@@ -195,7 +195,7 @@ async fn stage_grows_a_file_system_smaller_than_its_disk() {
 }
 
 #[tokio::test]
-async fn late_partitions_and_volumes_are_waited_for() {
+async fn stage_waits_for_late_partitions_and_volumes() {
     for late in [Late::Partitions, Late::Volumes, Late::FileSystems] {
         let world = World::new();
         world.stage().await.unwrap();

@@ -1,4 +1,4 @@
-//! A node service whose machine has the disks that are attached in the simulated EC2.
+//! A node service whose machine has exactly the disks that are attached in the simulated EC2.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,11 @@ use ebs_sim::port::SimEc2;
 use tonic::{Request, Response, Status};
 use winstorage::fake::FakeHost;
 
-/// A fake machine, of this process or of another one, with the requests of [`winstorage::fake::control`].
+/// A fake machine in this process or another one, with the requests of [`winstorage::fake::control`].
 pub(crate) trait Machine: Clone + Send + Sync + 'static {
     fn ask(&self, request: &str) -> String;
 
-    /// Returns the path on the machine for a path here.
+    /// Returns the path on the fake machine that stands for a path here.
     fn path(&self, here: &str) -> String {
         here.to_owned()
     }
@@ -42,7 +42,7 @@ impl Machine for FakeHost {
     }
 }
 
-/// The service. Before each call, the disks of the machine are synchronised with EC2.
+/// A node service that synchronises the machine's disks with EC2 before each call.
 #[derive(Clone)]
 pub(crate) struct Attached<N, M> {
     node: N,
@@ -61,7 +61,7 @@ struct Seen {
 }
 
 impl<N, M: Machine> Attached<N, M> {
-    /// Creates the service. Its disk numbers are above `last`, because a machine may be that of several instances.
+    /// Creates the service. Its disk numbers are above `last`, because several instances may share a machine.
     pub(crate) fn new(node: N, host: M, ec2: SimEc2, instance: String, last: u32) -> Self {
         let seen = Arc::new(Mutex::new(Seen { last, ..Seen::default() }));
         Self { node, host, ec2, instance, seen }
@@ -115,8 +115,8 @@ impl<N, M: Machine> Attached<N, M> {
         twice.map(|(volume, _)| volume.clone()).collect()
     }
 
-    /// Creates a directory on this machine for each published path of the fake machine, because csi-sanity checks the
-    /// paths here.
+    /// Creates a directory here for each published path of the fake machine, because csi-sanity checks the paths on its
+    /// own machine.
     fn show(&self, target: &str) {
         let target_here = Path::new(target);
         let is_there = self.host.ask(&format!("exists {}", self.host.path(target))) == "true";

@@ -1,4 +1,4 @@
-//! csi-proxy with the fake machine and with pipes in memory.
+//! csi-proxy with the fake machine and in-memory pipes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Runs csi-sanity against a node service whose machine has the disks of the simulated EC2, and a controller on that
-//! EC2.
+//! Runs csi-sanity against a node service and a controller. The node service's machine has the disks of the simulated
+//! EC2, which the controller uses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl RpcObserver for Unobserved {
     fn finished(&self, _rpc: &'static str, _code: &'static str, _took: Duration) {}
 }
 
-/// Reads the expected skips. A line is `spec | csi-sanity's reason | ours`; `#` starts a comment.
+/// Reads the expected skips. A line is `spec | csi-sanity's reason | ours`, and `#` starts a comment.
 fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
@@ -45,7 +45,7 @@ fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(skips)
 }
 
-/// Runs a part of the suite, and checks that its skips are the listed ones.
+/// Runs a part of the suite, and checks that it skips exactly the listed specs.
 async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResult> {
     let program = sanity::program()?;
     let spec = SanitySpec {

@@ -1,6 +1,6 @@
-//! The driver's Windows program with the Kubernetes project's own csi-proxy, in Go and unmodified, both under Wine.
-//! `make interop` builds it. Wine has no disks in MSFT_Disk, so the test covers only pipes, calls, errors with that
-//! program's texts, and directories.
+//! Tests of the driver's Windows program with the Kubernetes project's own csi-proxy, which is written in Go and
+//! unmodified. Both run under Wine. `make interop` builds csi-proxy. Wine has no disks in MSFT_Disk, so the test covers
+//! only pipes, calls, directories, and errors with the texts of that csi-proxy.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,8 +36,8 @@ async fn driver_works_with_the_go_csi_proxy() -> anyhow::Result<()> {
     let program = std::env::var(PROXY).with_context(|| format!("{PROXY} is not set: scripts/interop does"))?;
     let mut proxy = windows.start(&program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
     proxy.said("Require privacy").await?;
-    // That program keeps an instance of each pipe that clients cannot get on Windows. Wine gives it to the first
-    // client.
+    // The Go program keeps an instance of each pipe that clients on Windows cannot open. Wine gives it to the first
+    // client, so connect once to use it up.
     drop(Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?);
     let driver = Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?;
     let seen = async {

@@ -1,5 +1,4 @@
-//! The programs of a Windows node under Wine with a fake machine: the driver as a host process, and the driver over
-//! csi-proxy.
+//! The programs of a Windows node under Wine with a fake machine. The driver runs as a host process or uses csi-proxy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ impl Driver {
         Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
     }
 
-    /// Starts the driver as in a container, over the csi-proxy of this machine, and waits until it serves.
+    /// Starts the driver as in a container, with the csi-proxy of this machine, and waits until it serves.
     pub(crate) async fn over_csi_proxy(
         windows: &Windows,
         machine: &OtherMachine,

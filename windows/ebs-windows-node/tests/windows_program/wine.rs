@@ -1,5 +1,5 @@
-//! A Windows under Wine for one test, and its programs. Wine treats SIGINT as Ctrl-C in a console: it calls the
-//! handlers of the program.
+//! A Windows installation under Wine for one test, and its programs. Wine treats SIGINT as Ctrl-C in a console: it
+//! calls the console handlers of the program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
 const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
-/// The time limit of a start or end under Wine on a busy machine.
+/// The timeout of a start or end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Formats a path of this machine as Windows does, on the drive `drive`.
+/// Formats a path of this machine as a Windows path on the drive `drive`.
 pub(crate) fn windows_path(drive: char, path: &Path) -> String {
     format!("{drive}:{}", path.display()).replace('/', r"\")
 }
@@ -25,7 +25,8 @@ fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"))
 }
 
-/// A Windows for this test alone, because pipes have machine-wide names. All of its programs end with it.
+/// A Windows installation for this test only, because pipes have machine-wide names. Dropping it ends all of its
+/// programs.
 pub(crate) struct Windows {
     prefix: TempDir,
     server: String,
@@ -39,13 +40,14 @@ impl Windows {
         let prefix = tempfile::Builder::new().prefix("wine-prefix-").tempdir_in(beside)?;
         for entry in std::fs::read_dir(&original)? {
             let (from, to) = (entry?.path(), prefix.path());
-            // Hard links, except for files that Wine overwrites in place.
+            // Use hard links, except for files that Wine overwrites in place.
             let how = if from.extension().is_some_and(|extension| extension == "reg") { "-a" } else { "-al" };
             run_tool("/bin/cp", &[how, &from.display().to_string(), &to.display().to_string()], PATIENCE)?;
         }
         let server = wine.with_file_name("wineserver64").display().to_string();
         let windows = Self { prefix, server };
-        // Without this, a server that ends with its last program would reject a program that starts at that moment.
+        // Keep Wine's server running: otherwise it would end with its last program, and reject a program that starts at
+        // that time.
         windows.tell_server("--persistent=600")?;
         Ok(windows)
     }
@@ -59,7 +61,7 @@ impl Windows {
         self.prefix.path().join("drive_c")
     }
 
-    /// Starts `program`, in the directory of programs unless it is an absolute path. Its log is in `dir`.
+    /// Starts `program`. If it is not an absolute path, it is in the directory of the programs. Its log is in `dir`.
     pub(crate) fn start(
         &self,
         program: &str,
@@ -72,7 +74,7 @@ impl Windows {
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
         let prefix = self.prefix.path().display().to_string();
-        // Without a wrapper process, so that signals reach the program itself.
+        // Start it without a wrapper process, so that signals reach the program itself.
         let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", prefix), ("LIMIT", "none".to_owned())];
         let mut env = more.clone();
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
@@ -89,7 +91,7 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        // A server that has already ended does not react.
+        // A server that has already ended does not respond.
         let _ = self.tell_server("--kill");
     }
 }

@@ -28,7 +28,7 @@ fn directory_listing_returns_each_name() {
 
 proptest! {
     #[test]
-    fn whatever_a_listing_holds_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_directory_listing_is_parsed_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(names(&bytes).is_none_or(|all| all.len() * NAME <= bytes.len()));
     }
 }

@@ -1,4 +1,4 @@
-//! Disks, as a test changes and sees them.
+//! How a test changes and inspects disks.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ impl FakeHost {
         self.state().disks.arriving.insert(number, FakeDisk::raw(serial, size, false));
     }
 
-    /// Attaches the disk with this serial number, offline: the most recently detached one with its contents, or an
-    /// empty disk of `size` bytes.
+    /// Attaches the disk with this serial number and size. It is offline. It has the contents of a detached disk with
+    /// the same serial number, or is empty.
     pub fn attach_disk(&self, number: u32, serial: &str, size: u64) {
         let disks = &mut self.state().disks;
         let away = disks.away.iter().position(|disk| disk.serial == serial).map(|at| disks.away.remove(at));
@@ -25,7 +25,7 @@ impl FakeHost {
         disks.disks.insert(number, disk);
     }
 
-    /// Detaches a disk with its contents, without notice.
+    /// Detaches a disk without notice. It keeps its contents.
     pub fn detach_disk(&self, number: u32) {
         let disks = &mut self.state().disks;
         let gone = disks.disks.remove(&number);
@@ -44,17 +44,17 @@ impl FakeHost {
         self.change_disk(number, |disk| disk.partitions.last_mut().expect("a partition").letter = Some(letter));
     }
 
-    /// Makes the disk read-only. A disk that `collides` with another one refuses to go online while it is read-only.
+    /// Makes the disk read-only. If it `collides` with another disk, it cannot go online while it is read-only.
     pub fn set_read_only(&self, number: u32, collides: bool) {
         self.change_disk(number, |disk| (disk.read_only, disk.collides) = (true, collides));
     }
 
-    /// Delays a part of the disk by `after` once it has gone online.
+    /// Makes a part of the disk visible only `after` this time, counted from when the disk goes online.
     pub fn show_late(&self, number: u32, what: Late, after: Duration) {
         self.change_disk(number, |disk| disk.late = Some((what, after)));
     }
 
-    /// Writes bytes to a disk, regardless of partition tables.
+    /// Writes bytes to a disk, without regard to partition tables.
     pub fn write_disk(&self, number: u32, offset: u64, bytes: &[u8]) {
         self.change_disk(number, |disk| drop(disk.content.insert(offset, bytes.to_vec())));
     }
@@ -73,7 +73,7 @@ impl FakeHost {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.online)
     }
 
-    /// Returns the volumes of a disk, also those that Windows does not show.
+    /// Returns the volumes of a disk, including those that Windows does not show.
     pub fn volumes_of(&self, number: u32) -> Vec<VolumeGuid> {
         let state = self.state();
         let partitions = state.disks.disks.get(&number).into_iter().flat_map(|disk| &disk.partitions);
@@ -88,7 +88,7 @@ impl FakeHost {
         self.state().disks.volume_mut(volume).map_or(0, |(volume, _)| volume.formats)
     }
 
-    /// Makes the volume formatted from the start, with `used` bytes in use.
+    /// Makes the volume a formatted one, with `used` bytes in use.
     pub fn set_formatted(&self, volume: &VolumeGuid, used: u64) {
         if let Some((volume, _)) = self.state().disks.volume_mut(volume) {
             (volume.formatted, volume.used) = (true, used);

@@ -1,5 +1,5 @@
-//! Controls a fake machine in another process: a test changes and reads the machine while the program under test runs.
-//! The protocol is a line per request and a line per reply, of words with blanks between them, over loopback.
+//! Controls a fake machine in another process. A test changes and reads the machine while the program under test runs.
+//! The protocol runs over loopback. Each request and each reply is a line of words with spaces between them.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -14,15 +14,14 @@ use crate::types::WinPath;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Creates the machine that a test build's `--host=fake:FILE` names, and starts to accept requests. The file
-/// `FILE.port` contains its port. Errors: the file cannot be read, or is not a valid description of a machine; see also
-/// [`listen`].
+/// Creates the machine for `--host=fake:FILE` of a test build, and starts to accept requests. The file `FILE.port`
+/// contains the port. Errors: the file cannot be read, or is not a valid description of a machine; see also [`listen`].
 pub fn described(file: &Path) -> Result<FakeHost, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
     let host = FakeHost::from_json(&text)?;
     let mut port_file = file.as_os_str().to_owned();
     port_file.push(".port");
-    listen(&host, Path::new(&port_file)).map_err(|error| format!("listen to the test: {error}"))?;
+    listen(&host, Path::new(&port_file)).map_err(|error| format!("listen for the test: {error}"))?;
     Ok(host)
 }
 
@@ -33,7 +32,7 @@ pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let serve = move || {
         for connection in listener.incoming().flatten() {
             let host = host.clone();
-            // A failed reply means that the test has ended.
+            // If sending a reply fails, the test has ended.
             let answer = move || drop(answer_all(&host, connection));
             if thread::Builder::new().name("control".to_owned()).spawn(answer).is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! The description of a fake machine as JSON, for `--host=fake:FILE` of test builds:
+//! The description of a fake machine in JSON, for `--host=fake:FILE` of test builds:
 //!
 //! ```json
 //! {
@@ -8,7 +8,7 @@
 //! }
 //! ```
 //!
-//! Disk 0 with `C:` is added if the description has no disk 0.
+//! If the description has no disk 0, the machine gets a disk 0 with `C:`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::types::{PortalAddress, VolumeGuid, WinPath};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Description {
-    /// The clock advances only by waits, without real time.
+    /// Whether the clock advances only while the program waits, and independently of real time.
     pub virtual_time: bool,
     pub disks: Vec<FakeDisk>,
     pub tree: BTreeMap<String, Entry>,
@@ -43,9 +43,9 @@ pub struct Description {
 pub enum Entry {
     Directory,
     File,
-    /// `{"link": TARGET}`
+    /// A link, written `{"link": TARGET}`.
     Link(String),
-    /// `{"junction": TARGET}`
+    /// A junction, written `{"junction": TARGET}`.
     Junction(String),
     MountPoint(VolumeGuid),
 }
@@ -114,7 +114,7 @@ impl Entry {
 impl State {
     pub(super) fn add_system_disk(&mut self) {
         self.disks.add_system_disk();
-        let root = WinPath::normalise(r"C:\Windows").expect("a path by construction");
+        let root = WinPath::normalise(r"C:\Windows").expect("a valid path");
         self.files.place(&root, Kind::Directory(BTreeMap::new()));
     }
 

@@ -1,4 +1,4 @@
-//! Disks and partitions.
+//! Disks and partitions of the fake machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::host::{
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Bytes that GPT and alignment use at both ends of a disk.
+/// Number of bytes that GPT and alignment use, at both ends of a disk together.
 const OVERHEAD: u64 = 2 * MIB;
 pub(super) const RESERVED: u64 = 16 * MIB;
-/// Offset of a GPT from either end, in bytes.
+/// Distance in bytes of a GPT from the start and from the end of the disk.
 const SECTOR: u64 = 512;
-/// WMI's error for a missing object.
+/// WMI's error for an object that does not exist.
 const GONE: Answer = Answer::Com(0x8004_1002);
 
 mod result {
@@ -31,13 +31,13 @@ mod result {
     pub(super) const OFFLINE: u32 = 41003;
 }
 
-/// What Windows can show with a delay after a disk has gone online.
+/// What Windows may show only some time after a disk has gone online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// Its partitions, and everything on them.
+    /// The partitions of the disk, and everything on them.
     Partitions,
     Volumes,
-    /// The file systems of its volumes, which look unformatted.
+    /// The file systems of the volumes, which look unformatted until then.
     FileSystems,
 }
 
@@ -55,13 +55,13 @@ pub struct FakeDisk {
     system: bool,
     pub(super) arriving: bool,
     pub(super) partitions: Vec<FakePartition>,
-    /// Set by Windows' SAN policy, or because the disk collides with another disk.
+    /// Whether the disk is read-only, because of Windows' SAN policy or a collision with another disk.
     #[serde(skip)]
     pub(super) read_only: bool,
-    /// It has the signature of another disk, so it goes online only when it is writable.
+    /// Whether the disk has the signature of another disk. It then goes online only if it is writable.
     #[serde(skip)]
     pub(super) collides: bool,
-    /// What Windows shows only this long after the disk has gone online.
+    /// What Windows shows late, and how long after the disk has gone online.
     #[serde(skip)]
     pub(super) late: Option<(Late, Duration)>,
     #[serde(skip)]
@@ -108,7 +108,7 @@ impl FakeDisk {
         Self { serial: serial.to_owned(), size, online, ..Self::default() }
     }
 
-    /// Returns whether this part of the disk is still hidden at `now`.
+    /// Returns whether Windows does not show this part of the disk yet at `now`.
     pub(super) fn hides(&self, what: Late, now: Duration) -> bool {
         self.late.is_some_and(|(late, after)| late == what && now < self.online_since + after)
     }
@@ -130,7 +130,7 @@ impl FakeDisk {
         }
     }
 
-    /// Returns the bytes of a range, zero where nothing was written.
+    /// Returns the bytes in a range. Bytes that were never written are zero.
     pub(super) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
         let end = self.size.min(offset.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)));
         let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
@@ -142,8 +142,8 @@ impl FakeDisk {
         bytes
     }
 
-    /// Builds a device id descriptor with one identifier, binary if the text is hex, else ASCII. Without an identifier, the
-    /// descriptor is empty.
+    /// Builds a device id descriptor with one identifier, which is binary if the text is hexadecimal, otherwise ASCII.
+    /// Without an identifier, the descriptor is empty.
     pub(super) fn descriptor(&self) -> Vec<u8> {
         let (code_set, bytes) = match hex::decode(&self.page83) {
             Ok(bytes) => (1_u32, bytes),
@@ -194,11 +194,11 @@ impl Disks {
     fn new_volume(&mut self) -> FakeVolume {
         self.next_volume += 1;
         let text = format!(r"\\?\Volume{{00000000-0000-4000-8000-{:012x}}}\", self.next_volume);
-        let id = VolumeGuid::parse(&text).expect("a GUID by construction");
+        let id = VolumeGuid::parse(&text).expect("a valid GUID");
         FakeVolume { id, formatted: false, used: 0, formats: 0 }
     }
 
-    /// Returns a volume with its size, also if Windows does not show it.
+    /// Returns a volume and its size, even if Windows does not show the volume.
     pub(super) fn volume_mut(&mut self, id: &VolumeGuid) -> Option<(&mut FakeVolume, u64)> {
         let mut all = self.disks.values_mut().flat_map(|disk| &mut disk.partitions);
         let partition = all.find(|partition| partition.holds(id))?;
@@ -209,8 +209,8 @@ impl Disks {
         self.volume_mut(id).map(|(volume, size)| (size, size.saturating_sub(volume.used)))
     }
 
-    /// Returns the partitions that hold a volume, with their disks. Only disks that are online and show their volumes
-    /// count.
+    /// Returns the partitions of a volume, with their disks. Ignores disks that are offline or do not show their
+    /// volumes yet.
     pub(super) fn holders(&self, id: &VolumeGuid) -> Vec<(u32, &FakePartition)> {
         let shows = |disk: &FakeDisk| ![Late::Partitions, Late::Volumes].iter().any(|late| disk.hides(*late, self.now));
         let online = self.disks.iter().filter(|(_, disk)| disk.online && shows(disk));
@@ -222,7 +222,7 @@ impl Disks {
         !self.holders(id).is_empty()
     }
 
-    /// Checks that Windows shows a volume and may write to it.
+    /// Checks that Windows shows the volume and that it is writable.
     pub(super) fn ensure_writable(&self, id: &VolumeGuid) -> Result<(), Answer> {
         if !self.is_visible(id) {
             return Err(Answer::Method(result::FAILED));

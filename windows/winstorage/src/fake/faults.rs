@@ -1,4 +1,4 @@
-//! Faults: which call of which step fails, waits or crashes.
+//! Faults: which call of a step fails, waits or crashes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,12 +9,12 @@ use crate::host::Answer;
 
 pub enum Effect {
     Fail(Answer),
-    /// The call takes effect and then fails: a lost reply.
+    /// The call takes effect and then fails, as when a reply is lost.
     FailAfter(Answer),
     Delay(Duration),
     Hold(Gate),
     Meanwhile(Box<dyn FnOnce(&FakeHost) + Send>),
-    /// The call takes effect and the calling process dies: all further calls fail until [`FakeHost::restart`].
+    /// The call takes effect, and then the calling process dies: all further calls fail until [`FakeHost::restart`].
     CrashAfter,
 }
 
@@ -30,7 +30,7 @@ struct GateState {
     is_open: bool,
 }
 
-/// Longer than any test waits. A gate that stays closed fails the test instead of hanging it.
+/// This is longer than any test waits. A gate that is never opened makes the test fail instead of hang.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 impl Gate {
@@ -40,7 +40,7 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Waits until a call has reached the gate. Returns false if no call has within a minute.
+    /// Waits until a call reaches the gate. Returns false if no call does so within a minute.
     pub fn wait_reached(&self) -> bool {
         self.wait(|state| state.is_reached)
     }
@@ -70,7 +70,7 @@ impl Faults {
         self.ahead.entry(step.to_owned()).or_default().push((skip, effect));
     }
 
-    /// Returns the fault of this call of `step`, and advances every other fault of the step by one call.
+    /// Returns the fault for this call of `step`. Counts the call for all other faults of the step.
     pub(super) fn take(&mut self, step: &str) -> Option<Effect> {
         let ahead = self.ahead.get_mut(step)?;
         let due = ahead.iter().position(|(skip, _)| *skip == 0);

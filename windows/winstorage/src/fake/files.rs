@@ -1,4 +1,4 @@
-//! The file system. Nodes have numbers, so an open entry stays the same node whatever happens to its name.
+//! The file system. Nodes have numbers, so an open entry remains the same node when its name changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
 
-/// The maximum of links that Windows follows on one path.
+/// Maximum number of links that Windows follows on one path.
 const HOPS: u32 = 63;
 /// `ERROR_CANT_RESOLVE_FILENAME`
 const TOO_MANY_LINKS: u32 = 1921;
@@ -49,7 +49,7 @@ impl FakeHost {
         self.place(path, Kind::File);
     }
 
-    /// Creates a symbolic link, with its parents. The target is stored unchanged.
+    /// Creates a symbolic link and its missing parents. Stores the target unchanged.
     pub fn add_link(&self, path: &str, target: &str) {
         self.place(path, Kind::Link { target: target.to_owned(), is_directory: true });
     }
@@ -66,7 +66,7 @@ impl FakeHost {
         self.place(path, Kind::Other(tag));
     }
 
-    /// Returns the kind of the entry at `path`, following links in its parents, or `None` if it does not exist.
+    /// Returns the kind of the entry at `path`, or `None` if it does not exist. Follows links in the parents only.
     pub fn kind_at(&self, path: &str) -> Option<EntryKind> {
         let state = self.state();
         let path = WinPath::normalise(path)?;
@@ -188,7 +188,7 @@ impl Files {
         }
     }
 
-    /// Returns the node at a path. Follows links above it, and the last component too if `follow` is set.
+    /// Returns the node at a path. Follows links in the parents, and if `follow` is true, in the last component too.
     fn find(&self, path: &WinPath, follow: bool) -> Result<Node, u32> {
         self.find_within(path, follow, HOPS)
     }

@@ -1,8 +1,8 @@
-//! A Windows machine in memory, for tests here and in the crates above: a state that steps change, injected faults, and
-//! a log of all calls.
+//! A Windows machine in memory, for tests of this crate and of crates that use it. It has a state that steps change,
+//! injected faults, and a log of all calls.
 //!
-//! It replaces Windows below all decisions, so it does not check what a client is allowed to do. Its errors are
-//! Windows' own codes, as far as Microsoft documents them; `csi-proxy selftest` compares it with a real machine.
+//! It replaces Windows below all decisions, so it does not check what a client may do. Its errors are Windows' own
+//! codes, as far as Microsoft documents them. `csi-proxy selftest` compares it with a real machine.
 
 mod attachments;
 pub mod control;
@@ -42,7 +42,7 @@ struct Inner {
 #[derive(Debug)]
 enum Clock {
     Virtual(Mutex<Duration>),
-    /// The clock of the machine that runs the test.
+    /// The clock of the machine on which the test runs.
     Real,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct State {
     shares: network::Shares,
     iscsi: network::Iscsi,
     system: system::System,
-    /// Set by a crash: every call fails until [`FakeHost::restart`].
+    /// Whether the process has crashed. Every call then fails until [`FakeHost::restart`].
     is_down: bool,
 }
 
@@ -62,8 +62,8 @@ impl FakeHost {
         Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
     }
 
-    /// Creates the machine that a test build's `--host=fake:FILE` names from JSON, see [`Description`]. Its delays take
-    /// real time. Errors: the text is not a valid description.
+    /// Creates the machine for `--host=fake:FILE` of a test build from JSON, see [`Description`]. Its delays take real
+    /// time. Errors: the text is not a valid description.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let description: Description = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::from_description(&description)
@@ -89,8 +89,8 @@ impl FakeHost {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Gives the call of `step` after the next `skip` calls this `effect`, once. A step is the name of the trait's
-    /// method.
+    /// Skips the next `skip` calls of `step`, and gives the following call this `effect`. A step has the name of the
+    /// trait's method.
     pub fn inject(&self, step: &str, skip: usize, effect: Effect) {
         locked(&self.inner.faults).add(step, skip, effect);
     }
@@ -159,7 +159,7 @@ impl FakeHost {
             }
             Some(Effect::CrashAfter) => {
                 let mut state = self.state();
-                // The result is lost.
+                // The caller never gets the result.
                 let _lost = act(&mut state);
                 state.is_down = true;
                 Err(crashed())

@@ -1,4 +1,4 @@
-//! SMB shares and iSCSI targets on the network of the machine.
+//! The SMB shares and iSCSI targets in the network of the fake machine.
 
 use super::{FakeHost, State};
 use crate::host::{
@@ -7,7 +7,7 @@ use crate::host::{
 };
 use crate::types::{PortalAddress, Secret};
 
-/// `ERROR_ALREADY_EXISTS` as an SMB method returns it.
+/// `ERROR_ALREADY_EXISTS`, as SMB methods return it.
 const EXISTS: u32 = 0x8007_00B7;
 /// `ERROR_LOGON_FAILURE`
 const LOGON_FAILURE: u32 = 1326;
@@ -17,7 +17,7 @@ const NOT_FOUND: u32 = 0xEFFF_0003;
 #[serde(default, deny_unknown_fields)]
 pub struct FakeShare {
     pub root: String,
-    /// The required `user:password` in Windows' escaping; without it, any credential is accepted.
+    /// The required `user:password`, escaped as Windows expects it. `None` accepts any credential.
     pub credential: Option<String>,
     pub status: u32,
     pub is_mapped: bool,

@@ -1,4 +1,4 @@
-//! Firmware, services, time.
+//! Firmware, services and time of the fake machine.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ const DISABLED: u32 = 14;
 pub struct FakeService {
     pub name: String,
     pub display_name: String,
-    /// `Running`, `Stopped`, …
+    /// The state, such as `Running` or `Stopped`.
     pub state: String,
-    /// `Auto`, `Manual`, `Disabled`, …
+    /// The start mode, such as `Auto`, `Manual` or `Disabled`.
     pub start_mode: String,
     pub needs: Vec<String>,
     /// How long a start or stop takes, in milliseconds.

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_description_that_is_not_understood_is_refused() {
+fn invalid_machine_description_is_rejected() {
     for odd in [
         r#"{"disk": []}"#,
         r#"{"disks": [{"number": 1}]}"#,

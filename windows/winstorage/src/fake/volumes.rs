@@ -5,7 +5,7 @@ use super::disks::{Late, MIB, RESERVED};
 use crate::host::{HostError, ObjectPath, Partition, VolumeHost, VolumeRow};
 use crate::types::VolumeGuid;
 
-/// Bytes that an empty NTFS uses.
+/// Number of bytes that an empty NTFS uses.
 const EMPTY_NTFS: u64 = 30 * MIB;
 
 impl VolumeHost for FakeHost {

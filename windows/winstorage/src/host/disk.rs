@@ -5,9 +5,9 @@ use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskRow {
-    /// `Path`: the device interface, `\\?\scsi#disk&…`.
+    /// `Path`: the device interface, such as `\\?\scsi#disk&…`.
     pub device: String,
-    /// `SerialNumber`, verbatim, with blanks; empty if Windows reports no number.
+    /// `SerialNumber`, verbatim, including blanks. It is empty if Windows reports no serial number.
     pub serial: String,
 }
 
@@ -16,11 +16,11 @@ pub struct Disk {
     pub object: ObjectPath,
     pub number: DiskNumber,
     pub style: PartitionStyle,
-    /// `SerialNumber`, verbatim; empty if Windows reports no number.
+    /// `SerialNumber`, verbatim. It is empty if Windows reports no serial number.
     pub serial: String,
     pub is_offline: bool,
     pub offline_reason: Option<OfflineReason>,
-    /// `IsReadOnly`: Windows refuses to write to it.
+    /// `IsReadOnly`: Windows does not write to the disk.
     pub is_read_only: bool,
     pub size: u64,
     pub is_boot: bool,
@@ -58,7 +58,7 @@ impl std::fmt::Display for OfflineReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartitionStyle {
-    /// 0: no partition table.
+    /// 0: the disk has no partition table.
     #[default]
     Raw,
     Mbr,
@@ -72,19 +72,19 @@ pub struct Partition {
     pub number: PartitionNumber,
     pub kind: PartitionKind,
     pub size: u64,
-    /// `IsOffline`: between its creation and `Online`.
+    /// `IsOffline`: true from the creation of the partition until the `Online` method.
     pub is_offline: bool,
     pub is_boot: bool,
     pub is_system: bool,
     pub drive_letter: Option<char>,
 }
 
-/// The purpose of a partition, by its type on a GPT disk. Every partition of an MBR disk is `Other`, because it may
-/// have data of another owner.
+/// The purpose of a partition, which its type shows on a GPT disk. Every partition of an MBR disk is `Other`, because
+/// it may contain data that does not belong to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartitionKind {
-    /// Microsoft Reserved, which Windows creates when it initialises a disk.
+    /// The Microsoft Reserved partition, which Windows creates when it initialises a disk.
     Reserved,
     Data,
     Other,
@@ -94,7 +94,7 @@ pub enum PartitionKind {
 pub struct VolumeRow {
     pub object: ObjectPath,
     pub id: VolumeGuid,
-    /// `FileSystemType` is a known file system.
+    /// Whether `FileSystemType` is a known file system.
     pub is_formatted: bool,
     pub size: u64,
     pub remaining: u64,
@@ -103,39 +103,39 @@ pub struct VolumeRow {
 
 /// Disks and partitions.
 ///
-/// Each method fails with Windows' error. A lookup of a missing disk returns `None`.
+/// Each method fails with Windows' error. A lookup of a disk that does not exist returns `None`.
 pub trait DiskHost: Send + Sync {
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
-    /// Rescans for disks that were attached, detached or resized.
+    /// Rescans the machine for disks that were attached, detached or resized.
     fn rescan(&self) -> Result<(), HostError>;
     fn initialize_gpt(&self, disk: &Disk) -> Result<(), HostError>;
-    /// Creates one basic-data partition of all free space, without a drive letter. Errors: the method failed, also with
-    /// [`super::result::ACCESS_PATH_IN_USE`].
+    /// Creates one basic-data partition in all free space, without a drive letter. Errors: the method failed, for
+    /// example with [`super::result::ACCESS_PATH_IN_USE`].
     fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
     /// Reads the partition tables of the disk again.
     fn refresh_disk(&self, disk: &Disk) -> Result<(), HostError>;
     fn set_online(&self, disk: &Disk, online: bool) -> Result<(), HostError>;
     fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
-    /// Returns all partitions of the disk, or the one with this number, including reserved ones.
+    /// Returns all partitions of the disk, including reserved ones, or only the partition with this number.
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError>;
     fn online_partition(&self, partition: &Partition) -> Result<(), HostError>;
     /// Returns the maximum size of the partition and its file system, in bytes.
     fn largest_size(&self, partition: &Partition) -> Result<u64, HostError>;
-    /// Resizes the partition and its file system to `size` bytes. Errors: the method failed, also with
+    /// Resizes the partition and its file system to `size` bytes. Errors: the method failed, for example with
     /// [`super::result::STORAGE_BUSY`].
     fn resize_partition(&self, partition: &Partition, size: u64) -> Result<(), HostError>;
 }
 
 pub trait VolumeHost: Send + Sync {
-    /// Returns the volumes on a partition; a reserved one has no volumes.
+    /// Returns the volumes on a partition. A reserved partition has no volumes.
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError>;
-    /// Returns the partitions of a volume, several if it is spanned.
+    /// Returns the partitions of a volume. A spanned volume has several.
     fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError>;
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError>;
-    /// Creates an empty NTFS without a label. The format is quick and forced.
+    /// Creates an empty NTFS file system without a label. Formats quickly and with force.
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
 }

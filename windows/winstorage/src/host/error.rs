@@ -1,8 +1,8 @@
-//! The error of a step that Windows rejected.
+//! The error of a step that failed in Windows.
 
 use std::fmt;
 
-/// A failed step, its object, and Windows' error.
+/// The step that failed, its object, and Windows' error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{step} of {object} failed: {answer}")]
 pub struct HostError {
@@ -13,7 +13,7 @@ pub struct HostError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// `GetLastError` of a Win32 call.
+    /// The `GetLastError` code of a Win32 call.
     Win32(u32),
     /// The `ReturnValue` of a WMI method.
     Method(u32),
@@ -74,7 +74,7 @@ pub mod code {
     pub const DIRECTORY: u32 = 267;
     pub const NOT_A_REPARSE_POINT: u32 = 4390;
 
-    /// Returns the text of a frequent code. Windows' own texts are in the language of the machine.
+    /// Returns a text for a frequent error code. Windows' own texts are in the language of the machine.
     pub(super) fn text(code: u32) -> Option<&'static str> {
         Some(match code {
             FILE_NOT_FOUND => "The system cannot find the file specified.",
@@ -94,7 +94,7 @@ pub mod code {
 pub mod result {
     /// `MSFT_Disk.CreatePartition` created the partition, but its access path is in use.
     pub const ACCESS_PATH_IN_USE: u32 = 42002;
-    /// Another service, for example the defragmenter, holds the volume.
+    /// Another service holds the volume, for example the defragmenter.
     pub const STORAGE_BUSY: u32 = 4;
     /// `Win32_Service.StopService` failed because dependent services are running.
     pub const DEPENDENTS_RUNNING: u32 = 3;

@@ -1,5 +1,5 @@
-//! The steps that the machine can do, one per method. They separate the decisions, which run on every system, from
-//! Windows.
+//! The steps that the machine can do, with one method for each. They separate the decisions, which run on every system,
+//! from Windows.
 //!
 //! The traits **block**. COM objects belong to the thread that created them, and every Win32 call of this crate is
 //! synchronous, so each implementation of an asynchronous trait would need a thread pool. Instead, there is one pool in
@@ -8,8 +8,8 @@
 //! to its end.
 //!
 //! An implementation decides nothing: it does the step once and returns Windows' result. [`crate::service`] decides
-//! which steps are allowed, their order, and the meaning of an error. There are two implementations: Windows (`real`,
-//! on [`crate::wmi`]) and `fake::FakeHost`.
+//! which steps are allowed, in which order they run, and what an error means. There are two implementations: Windows
+//! (`real`, with [`crate::wmi`]) and `fake::FakeHost`.
 
 mod disk;
 mod error;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::HostError;
 use crate::types::{Iqn, PortalAddress, Secret};
 
-/// The `__PATH` of a WMI object, which identifies it in method calls and associations.
+/// The `__PATH` of a WMI object. It identifies the object in method calls and associations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectPath(pub String);
 
@@ -13,7 +13,8 @@ pub struct ObjectPath(pub String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MappingStatus {
     Ok,
-    /// 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6 unavailable, or an unknown status.
+    /// A status other than "connected": 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6
+    /// unavailable, or an unknown number.
     Bad(u32),
 }
 
@@ -28,17 +29,17 @@ pub struct Mapping {
 pub struct NewMapping {
     /// `\\host\share`
     pub root: String,
-    /// `user:password` in Windows' escaping; `None` for the machine's own credentials.
+    /// `user:password`, escaped as Windows expects it. `None` uses the machine's own credentials.
     pub credential: Option<Secret>,
     pub require_privacy: bool,
 }
 
-/// SMB shares that every session of the machine sees.
+/// SMB shares that all sessions of the machine can use.
 pub trait SmbHost: Send + Sync {
     /// Returns the mapping of `root` (`\\host\share`), if it exists.
     fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError>;
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
-    /// Removes a mapping, even with open files.
+    /// Removes a mapping, even if files on it are open.
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
 }
 
@@ -59,7 +60,7 @@ pub struct Target {
 pub struct Session {
     pub object: ObjectPath,
     pub identifier: String,
-    /// `IsPersistent`: Windows restores it after a restart.
+    /// `IsPersistent`: Windows restores the session after a restart.
     pub is_persistent: bool,
 }
 
@@ -75,7 +76,7 @@ pub struct TargetLogin {
     pub portal: PortalAddress,
     pub iqn: Iqn,
     pub authentication: Authentication,
-    /// `None` if the client sent no user. An empty name would be sent as such.
+    /// The user, or `None` if the client sent no user. Windows would receive an empty name as a name.
     pub user: Option<String>,
     pub secret: Option<Secret>,
 }
@@ -90,7 +91,7 @@ pub trait IscsiHost: Send + Sync {
     fn target_disks(&self, target: &Target) -> Result<Vec<u32>, HostError>;
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
-    /// Makes a session not persistent, so that it ends with the next restart.
+    /// Makes a session non-persistent, so that it ends with the next restart.
     fn unregister(&self, session: &Session) -> Result<(), HostError>;
     /// Sets the machine-wide secret with which targets authenticate themselves.
     fn set_chap_secret(&self, secret: &Secret) -> Result<(), HostError>;

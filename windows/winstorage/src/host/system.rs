@@ -1,4 +1,4 @@
-//! The machine itself: firmware, services, time.
+//! The machine itself: firmware and services.
 
 use super::{HostError, NativeHost};
 use crate::types::ServiceName;
@@ -7,9 +7,9 @@ use crate::types::ServiceName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRow {
     pub display_name: String,
-    /// `State`: `Running`, `Stop Pending`, …
+    /// `State`, such as `Running` or `Stop Pending`.
     pub state: String,
-    /// `StartMode`: `Auto`, `Manual`, …
+    /// `StartMode`, such as `Auto` or `Manual`.
     pub start_mode: String,
 }
 

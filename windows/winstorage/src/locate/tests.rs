@@ -1,14 +1,15 @@
 use super::*;
 
 #[test]
-fn a_location_is_read_part_by_part() {
+fn disk_location_is_parsed_part_by_part() {
     let place = |adapter: &str, bus: &str, target: &str, lun: &str| {
         let [adapter, bus, target, lun] = [adapter, bus, target, lun].map(str::to_owned);
         Some(DiskLocation { adapter, bus, target, lun })
     };
     assert_eq!(location("PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"), place("0", "", "1", "0"));
     assert_eq!(location("Integrated : Adapter 2 : Bus 1 : Target 3 : LUN 4"), place("2", "1", "3", "4"));
-    // Four parts; five without two words. Then two unknown words.
+    // The first text has four parts instead of five. The second has no part with two words. The next two are valid,
+    // because unknown words are ignored.
     assert_eq!(location("Adapter 0 : Port 0 : Target 1 : LUN 0"), None);
     assert_eq!(location("a : b : c : d : e"), None);
     assert_eq!(location("a : b : c : d : Port 7"), place("", "", "", ""));
@@ -47,7 +48,7 @@ fn ebs_disk_is_found_by_its_serial_number() {
 fn serial_numbers_match_as_a_whole_and_must_be_unique() {
     assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
     assert_eq!(look(&[(2, "vol0123456789abcdef0")]), Ok(Look::Found(DiskNumber(2))));
-    // The reference's "contains" would take both.
+    // The reference checks whether the serial number contains the id, and would accept both.
     for other in ["vol0123456789abcdef01_00000001.", "xvol0123456789abcdef0_1", "vol0123456789abcdef", ""] {
         assert!(matches!(look(&[(2, other)]), Ok(Look::RescanAndWait(_))), "{other}");
     }

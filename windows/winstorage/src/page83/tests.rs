@@ -26,27 +26,27 @@ fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
 fn page_83_is_the_first_identifier_of_the_device() {
     assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
     assert_eq!(identifier(&descriptor(&[(2, 0, b"vol0123 ")])), "vol0123 ");
-    // Of a port, in UTF-8, of the device.
+    // The identifiers are one of a port, one in UTF-8, and one of the device.
     assert_eq!(identifier(&descriptor(&[(1, 1, b"port"), (3, 0, b"utf8"), (2, 0, b"disk")])), "disk");
     assert_eq!(identifier(&descriptor(&[(1, 1, b"port")])), "");
     assert_eq!(identifier(&descriptor(&[])), "");
 }
 
 #[test]
-fn a_descriptor_is_read_as_far_as_it_fits() {
+fn malformed_descriptor_is_parsed_within_its_bounds() {
     let whole = descriptor(&[(1, 1, b"port"), (2, 0, b"disk")]);
     for length in 0..whole.len() {
         assert_eq!(identifier(&whole[..length]), "", "{length} bytes");
     }
-    // The size in the descriptor is smaller than the buffer.
+    // A descriptor whose size is smaller than the buffer.
     let mut small = whole.clone();
     small[4..8].copy_from_slice(&30_u32.to_le_bytes());
     assert_eq!(identifier(&small), "");
-    // The offset of the next identifier is zero.
+    // A descriptor whose offset of the next identifier is smaller than the header.
     let mut looping = whole.clone();
     looping[HEAD + 10..HEAD + 12].copy_from_slice(&1_u16.to_le_bytes());
     assert_eq!(identifier(&looping), "");
-    // The count of identifiers is too large.
+    // A descriptor whose count of identifiers is too large.
     let mut many = descriptor(&[(1, 1, b"port")]);
     many[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(identifier(&many), "");

@@ -33,7 +33,7 @@ fn first_failed_check_rejects_a_path_with_the_reference_text() {
 }
 
 #[test]
-fn the_length_is_that_of_windows() {
+fn path_length_is_counted_in_utf16_units() {
     let fitting = format!(r"{KUBELET}\{}", "ä".repeat(260 - KUBELET.len() - 1));
     assert!(fitting.len() > 260);
     assert!(rules(Validation::Strict).check(&fitting).is_ok());
@@ -56,8 +56,8 @@ fn containment_is_by_component_and_not_by_prefix() {
 }
 
 #[test]
-fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
-    // The Kelvin sign and the long s.
+fn letters_that_fold_to_ascii_are_distinct() {
+    // The Kelvin sign folds to k, and the long s folds to s.
     for odd in ["C:\\var\\lib\\\u{212A}ubelet\\x", "D:\\c\u{17F}i\\work\\x"] {
         assert!(rules(Validation::Strict).check(odd).is_err(), "{odd}");
     }
@@ -79,7 +79,7 @@ fn names_that_windows_changes_and_device_names_are_rejected() {
 }
 
 #[test]
-fn legacy_validation_is_exactly_the_references() {
+fn legacy_validation_is_identical_to_the_reference() {
     let rules = rules(Validation::Legacy);
     for allowed in [r"C:\var\lib\kubelet2\x", r"C:\var\lib\kubelet\NUL", r"C:\var\lib\kubelet\a."] {
         assert!(rules.check(allowed).is_ok(), "{allowed}");
@@ -89,7 +89,7 @@ fn legacy_validation_is_exactly_the_references() {
     assert!(rules.check_unlike_reference("foo").is_err());
 }
 
-/// A second implementation that shares no code with the checks. It resolves the path byte by byte as Windows does.
+/// A second implementation that shares no code with the checks. It resolves the path byte by byte, as Windows does.
 /// Returns `None` if the result is not a file or directory below one of the directories.
 fn judge(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
@@ -105,7 +105,7 @@ fn judge(text: &str) -> Option<()> {
                 stack.pop()?;
             }
             part => {
-                // Streams, wildcards, controls.
+                // Reject streams, wildcards and control characters.
                 if part.bytes().any(|byte| byte < 0x20 || b"<>:\"|?*".contains(&byte)) {
                     return None;
                 }
@@ -130,7 +130,7 @@ fn judge(text: &str) -> Option<()> {
     (is_below(&["C", "var", "lib", "kubelet"]) || is_below(&["D", "csi", "work"])).then_some(())
 }
 
-/// Pieces of paths that have fooled such checks before.
+/// Parts of paths that have misled such checks before.
 const PIECES: &str = concat!(
     r"C:\var\lib\kubelet c:\VAR\LIB\KUBELET D:\csi\work C: D: \ \\ / .. . ... pods pv1 NUL com1 lpt² CONIN$ a. : ::$DATA * ? | < > ",
     r#"" \\?\ \\.\ \??\ ~1 kubelet2 KUBELE~1 var lib kubelet csi work ß 😀 .txt $ % mount"#
@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_that_passes_is_outside_by_an_independent_judge(text in any_path()) {
+    fn no_accepted_path_is_outside_the_directories(text in any_path()) {
         if let Ok(allowed) = rules(Validation::Strict).check(&text) {
             prop_assert!(judge(&text).is_some(), "{text:?} passed as {}", allowed.path);
             let built = allowed.below.iter().fold(allowed.root.clone(), |path, name| path.join(name));
@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn paths_of_the_administrator_are_normalised() {
+fn administrator_paths_are_normalised() {
     let normal = |text: &str| WinPath::normalise(text).map(|path| path.to_string());
     assert_eq!(normal("/var/lib/x").as_deref(), Some(r"C:\var\lib\x"));
     assert_eq!(normal(r"\var\lib\x").as_deref(), Some(r"C:\var\lib\x"));

@@ -1,4 +1,4 @@
-//! WMI over COM. The `wmi` crate holds all that is unsafe about it.
+//! WMI over COM. All `unsafe` code for it is in the `wmi` crate.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use wmi::{AuthLevel, IWbemClassWrapper, Variant, WMIConnection, WMIError};
 
 use crate::wmi::{Call, Namespace, On, Row, Value, Wmi, WmiError};
 
-/// COM's error after the service behind a connection was restarted.
+/// The COM error for a connection whose service has been restarted.
 const DISCONNECTED: u32 = 0x8001_0108;
 const SERVER_UNAVAILABLE: u32 = 0x8007_06BA;
 
 thread_local! {
-    /// COM objects belong to their thread, so each thread has a connection for each namespace that it has used.
+    /// Each thread has a connection for each namespace that it has used, because COM objects belong to their thread.
     static CONNECTIONS: RefCell<BTreeMap<Namespace, WMIConnection>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The connections of the calling thread, whichever that is.
+/// The WMI connections of whichever thread calls it.
 #[derive(Debug, Clone, Copy)]
 pub struct ComWmi {
     encrypt: bool,
@@ -40,7 +40,7 @@ impl ComWmi {
         Ok(connection)
     }
 
-    /// Runs an idempotent step, and repeats it over a new connection if the old one is dead.
+    /// Runs an idempotent step. If the connection is dead, repeats the step over a new one.
     fn twice<T>(
         self,
         namespace: Namespace,
@@ -66,7 +66,7 @@ impl Wmi for ComWmi {
 
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError> {
         let (class, namespace) = (call.class().name(), call.class().namespace());
-        // Only the query for the signature is repeated; the call itself is sent once.
+        // Repeat only the query for the signature. The call itself is sent once.
         let input = self.twice(namespace, |connection| {
             let signature =
                 connection.get_object(class).map_err(refused)?.get_method(call.method()).map_err(refused)?;
@@ -112,10 +112,10 @@ fn refused(error: WMIError) -> WmiError {
 }
 
 fn row(object: &IWbemClassWrapper) -> Result<Row, WmiError> {
-    // The output of a method has no path.
+    // The output of a method has no object path.
     let mut row = Row::new(object.path().ok());
     for name in object.list_properties().map_err(refused)? {
-        // A property of a type that no caller reads is left out.
+        // Skip a property whose type no caller reads.
         if let Some(value) = object.get_property(&name).ok().and_then(value) {
             row.set(&name, value);
         }
@@ -157,13 +157,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_keeps_its_connection_to_a_namespace() {
+    fn thread_keeps_its_connection_to_a_namespace() {
         let wmi = ComWmi::new(true);
         let first = wmi.connection(Namespace::Cim).unwrap();
         for _ in 0..3 {
             wmi.query(Namespace::Cim, "SELECT Name FROM Win32_Service WHERE Name = 'RpcSs'").unwrap();
         }
-        // What it prints names COM's object.
+        // The debug output contains the address of the COM object.
         let object = |connection: &WMIConnection| format!("{connection:?}");
         assert_eq!(object(&wmi.connection(Namespace::Cim).unwrap()), object(&first));
         for end in [|| forget(Namespace::Cim), disconnect] {

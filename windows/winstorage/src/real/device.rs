@@ -1,4 +1,4 @@
-//! Queries of devices and reparse points with control codes.
+//! Queries and changes devices and reparse points with control codes.
 
 use std::fs::File;
 use std::os::windows::io::AsRawHandle;
@@ -14,9 +14,9 @@ use super::wide::last_error;
 use crate::types::DiskNumber;
 
 const DEVICE_ID_PROPERTY: u32 = 2;
-/// More identifiers than any disk has.
+/// Maximum size of a descriptor in bytes. No disk has so many identifiers.
 const LONGEST_DESCRIPTOR: usize = 16 * 1024;
-/// `STORAGE_DEVICE_NUMBER`: type, number, partition.
+/// The position of the number in `STORAGE_DEVICE_NUMBER`, which has type, number and partition.
 const NUMBER: std::ops::Range<usize> = 4..8;
 
 pub(super) fn number(device: &File) -> Result<Option<DiskNumber>, u32> {
@@ -26,7 +26,7 @@ pub(super) fn number(device: &File) -> Result<Option<DiskNumber>, u32> {
 }
 
 pub(super) fn ids(device: &File) -> Result<Vec<u8>, u32> {
-    // PropertyId, QueryType (standard), one byte of parameters and its padding.
+    // The query has a PropertyId, a QueryType (standard), one byte of parameters and its padding.
     let query = [DEVICE_ID_PROPERTY.to_le_bytes(), [0; 4], [0; 4]].concat();
     control(device, IOCTL_STORAGE_QUERY_PROPERTY, &query, LONGEST_DESCRIPTOR)
 }

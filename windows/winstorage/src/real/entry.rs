@@ -1,4 +1,4 @@
-//! Entries of the file system, open.
+//! Open entries of the file system.
 
 use std::fs::File;
 use std::os::windows::fs::MetadataExt;
@@ -26,10 +26,11 @@ use crate::{directory, reparse};
 const LISTING: usize = 64 * 1024;
 const LONGEST_PATH: usize = 32 * 1024;
 
-/// An open entry: of a directory, or one that was opened by its path.
+/// An open entry. It was opened by its name in a directory, or by its path.
 pub(super) struct OpenEntry {
     file: Arc<File>,
-    /// The directory in which it was opened, and its name then. The name may belong to another entry now.
+    /// The directory in which the entry was opened, and the name that it had then. That name may now belong to another
+    /// entry.
     parent: Option<(Arc<File>, String)>,
     shown: String,
 }
@@ -52,7 +53,7 @@ impl OpenEntry {
         move |code| HostError::win32(step, &self.shown, code)
     }
 
-    /// Holds the directory so that it cannot be moved, and returns its path for calls without handles.
+    /// Holds the directory, so that no process can move it. Returns its path, for calls that do not accept handles.
     fn pinned(&self) -> Result<(File, Vec<u16>), u32> {
         let pin = open::pinned(&self.file)?;
         let mut path = final_path(&pin)?;
@@ -94,7 +95,7 @@ impl FsEntry for OpenEntry {
         const STEP: &str = "GetFileInformationByHandleEx";
         let mut names = Vec::new();
         let mut class = FileFullDirectoryRestartInfo;
-        // As aligned as the kernel requires.
+        // Use words of eight bytes, for the alignment that the kernel requires.
         let mut buffer = vec![0_u64; LISTING / 8];
         loop {
             let length = u32::try_from(LISTING).unwrap_or(u32::MAX);
@@ -126,7 +127,7 @@ impl FsEntry for OpenEntry {
         let data = reparse::symbolic_link(target).ok_or_else(|| failed("NtCreateFile")(code::INVALID_NAME))?;
         let link = open::by_name(&self.file, name, Want::MakeLink { is_directory }).map_err(failed("NtCreateFile"))?;
         device::set_reparse_data(&link, &data).map_err(|code| {
-            // Without a link, the empty directory must not remain.
+            // If the directory cannot become a link, remove it again.
             let removed = dispose(&link);
             tracing::debug!(removed = removed.is_ok(), "removed a link that could not be created");
             failed("FSCTL_SET_REPARSE_POINT")(code)
@@ -136,7 +137,7 @@ impl FsEntry for OpenEntry {
     fn remove(self: Box<Self>) -> Result<(), HostError> {
         let failed = self.failed("FileDispositionInfoEx");
         let Some((parent, name)) = &self.parent else { return Err(failed(code::ACCESS_DENIED)) };
-        // Opens by name in the held directory, so the current entry is removed without following links.
+        // Open by name in the held directory. This removes the entry that has the name now, without following links.
         let doomed = open::by_name(parent, name, Want::Remove).map_err(&failed)?;
         dispose(&doomed).map_err(&failed)
     }
@@ -172,8 +173,8 @@ impl FsEntry for OpenEntry {
     }
 }
 
-/// Removes the entry of a handle that has the right to. Where the file system can, the name disappears at once, even if
-/// other handles are open; else when the last handle closes.
+/// Removes the entry of a handle that has the right to delete it. If the file system supports it, the name disappears
+/// at once, even if other handles are open. Otherwise it disappears when the last handle closes.
 fn dispose(doomed: &File) -> Result<(), u32> {
     let flags = FILE_DISPOSITION_FLAG_DELETE
         | FILE_DISPOSITION_FLAG_POSIX_SEMANTICS
@@ -186,10 +187,10 @@ fn dispose(doomed: &File) -> Result<(), u32> {
     }
 }
 
-/// Sets information of an open file; `T` is the structure of `class`.
+/// Sets information of an open file. `T` must be the structure that belongs to `class`.
 fn set_information<T: Copy>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS, info: &T) -> Result<(), u32> {
     let length = u32::try_from(size_of::<T>()).unwrap_or_default();
-    // SAFETY: `info` has that length and lives until after the call, which reads it only.
+    // SAFETY: `info` has that length and lives until after the call, which only reads it.
     let done =
         unsafe { SetFileInformationByHandle(file.as_raw_handle(), class, std::ptr::from_ref(info).cast(), length) };
     if done == 0 { Err(last_error()) } else { Ok(()) }

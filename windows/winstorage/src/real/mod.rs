@@ -1,7 +1,7 @@
 //! Windows itself.
 //!
-//! The tests of this repository prove only that this module compiles, and as much of its behaviour as Wine implements.
-//! The decisions are in [`crate::wmi`] and [`crate::service`].
+//! The tests of this repository only prove that this module compiles, and that it works as far as Wine implements
+//! Windows. The decisions are in [`crate::wmi`] and [`crate::service`].
 
 mod com;
 mod device;
@@ -19,7 +19,7 @@ pub use native::Win32;
 
 pub type WindowsHost = WmiHost<ComWmi, Win32>;
 
-/// Creates the machine, for use from any number of threads. Each thread opens its own connections to WMI when it first
+/// Creates the machine, which any number of threads may use. Each thread opens its own WMI connections when it first
 /// needs them.
 ///
 /// `encrypt` requests packet privacy from COM, as some namespaces require.

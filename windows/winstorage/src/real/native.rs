@@ -1,4 +1,4 @@
-//! Paths, devices, drives and time.
+//! Paths, devices, drives and time of Windows.
 
 use std::os::windows::fs::FileExt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{device, open};
 use crate::host::{FsEntry, HostError, NativeHost, Space, SpaceHost, code};
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
 
-/// Enough for the name of a volume and for the directory of Windows.
+/// Buffer length that is enough for the name of a volume and for the Windows directory.
 const NAME_LENGTH: usize = 260;
 
 #[derive(Debug, Clone, Copy)]
@@ -109,13 +109,13 @@ impl NativeHost for Win32 {
     }
 
     fn elapsed(&self) -> Duration {
-        // SAFETY: it takes nothing and returns a number.
+        // SAFETY: the function takes no argument and returns a number.
         Duration::from_millis(unsafe { GetTickCount64() })
     }
 
     fn pause(&self, time: Duration) {
         let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX - 1);
-        // SAFETY: it takes a number; the thread is one of those that may wait.
+        // SAFETY: the function takes a number, and this thread may block.
         unsafe { Sleep(milliseconds) };
     }
 }
@@ -124,7 +124,8 @@ impl SpaceHost for Win32 {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         let name = wide(&format!(r"{path}\"));
         let mut space = Space { available: 0, total: 0, free: 0 };
-        // SAFETY: the text ends in 0 and lives until after the call; the three numbers are written only during it.
+        // SAFETY: the text ends in 0 and lives until after the call; the call writes the three numbers only while it
+        // runs.
         let done = unsafe {
             let (available, total) = (&raw mut space.available, &raw mut space.total);
             GetDiskFreeSpaceExW(name.as_ptr(), available, total, &raw mut space.free)

@@ -1,4 +1,4 @@
-//! Opens handles by a path that the administrator has named, or by a name in an open directory.
+//! Opens handles by a path that the administrator has configured, or by a name in an open directory.
 
 use std::fs::File;
 use std::os::windows::fs::OpenOptionsExt;
@@ -22,7 +22,7 @@ use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
 
 use super::wide::{code_of, last_error};
 
-/// The rights to read an entry and to list a directory.
+/// The rights that reading an entry and listing a directory require.
 const LOOK: u32 = FILE_READ_ATTRIBUTES | FILE_LIST_DIRECTORY | FILE_TRAVERSE | SYNCHRONIZE;
 const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 
@@ -34,13 +34,13 @@ pub(super) enum Want {
     Follow,
     Remove,
     MakeDirectory,
-    /// Create a directory or file that becomes a link.
+    /// Create a directory or file that will become a link.
     MakeLink {
         is_directory: bool,
     },
 }
 
-/// Opens a complete Win32 name, following links.
+/// Opens a full Win32 path. Follows links.
 pub(super) fn by_path(path: &str) -> Result<File, u32> {
     let mut options = File::options();
     options.access_mode(LOOK).share_mode(SHARE_ALL).custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
@@ -68,7 +68,7 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
         }
     };
     let mut units: Vec<u16> = name.encode_utf16().collect();
-    // A name with a separator would be resolved by the kernel.
+    // Reject a separator: the kernel would resolve the name as a path.
     if units.is_empty() || name.contains(['\\', '/', ':']) {
         return Err(crate::host::code::INVALID_NAME);
     }
@@ -85,8 +85,8 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
     let options = options | FILE_SYNCHRONOUS_IO_NONALERT | FILE_OPEN_FOR_BACKUP_INTENT;
     let mut handle = null_mut();
     let mut status_block = IO_STATUS_BLOCK::default();
-    // SAFETY: `attributes` points at `object_name`, that at `units`, and all of them, like the directory's handle, live until
-    // after the call, which is synchronous; the two results are written only during it.
+    // SAFETY: `attributes` points to `object_name`, which points to `units`. All of them, and the directory's handle,
+    // live until after the call, which is synchronous. The call writes the two results only while it runs.
     let status = unsafe {
         NtCreateFile(
             &raw mut handle,
@@ -103,10 +103,10 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
         )
     };
     if status < 0 {
-        // SAFETY: it computes a number from a number.
+        // SAFETY: the function computes a number from a number.
         return Err(unsafe { RtlNtStatusToDosError(status) });
     }
-    // SAFETY: the call has succeeded, so this handle is open, and ours alone.
+    // SAFETY: the call has succeeded, so the handle is open, and no other code owns it.
     Ok(File::from(unsafe { OwnedHandle::from_raw_handle(handle) }))
 }
 
@@ -119,6 +119,6 @@ pub(super) fn pinned(entry: &File) -> Result<File, u32> {
     if handle == INVALID_HANDLE_VALUE {
         return Err(last_error());
     }
-    // SAFETY: the call has succeeded, so this handle is open, and ours alone.
+    // SAFETY: the call has succeeded, so the handle is open, and no other code owns it.
     Ok(File::from(unsafe { OwnedHandle::from_raw_handle(handle) }))
 }

@@ -1,4 +1,4 @@
-//! The privilege to create symbolic links. A service holds it, but it is not enabled.
+//! The privilege to create symbolic links. A service has it, but it is disabled by default.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr::{null, null_mut};
@@ -18,12 +18,12 @@ const STEP: &str = "AdjustTokenPrivileges";
 pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
     let failed = || HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", last_error());
     let mut luid = LUID::default();
-    // SAFETY: the name is a constant that ends in 0, `luid` is written only during the call.
+    // SAFETY: the name is a constant that ends in 0. The call writes `luid` only while it runs.
     if unsafe { LookupPrivilegeValueW(null(), SE_CREATE_SYMBOLIC_LINK_NAME, &raw mut luid) } == 0 {
         return Err(failed());
     }
     let mut token = null_mut();
-    // SAFETY: the process's own pseudo handle needs no closing, `token` is written only during the call.
+    // SAFETY: the pseudo handle of the own process needs no closing. The call writes `token` only while it runs.
     if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &raw mut token) } == 0 {
         return Err(failed());
     }
@@ -35,7 +35,7 @@ pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
     };
     // SAFETY: the token is open, `wanted` holds as many privileges as its count, and no output is requested.
     let done = unsafe { AdjustTokenPrivileges(token.as_raw_handle(), 0, &raw const wanted, 0, null_mut(), null_mut()) };
-    // The call succeeds even if the token lacks the privilege; then the last error is set.
+    // The call succeeds even if the token lacks the privilege. It sets the last error then.
     match (done, last_error()) {
         (0, code) => Err(HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", code)),
         (_, 0) => Ok(()),

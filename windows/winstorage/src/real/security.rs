@@ -1,4 +1,4 @@
-//! COM for the whole process: the threads share one apartment, and all traffic to WMI is encrypted.
+//! COM settings of the whole process. The threads share one apartment, and all traffic to WMI is encrypted.
 
 use std::ptr::{null, null_mut};
 use std::sync::Once;
@@ -8,14 +8,15 @@ use windows_sys::Win32::System::Com::{
     CoIncrementMTAUsage, CoInitializeSecurity, EOAC_NONE, RPC_C_AUTHN_LEVEL_PKT_PRIVACY, RPC_C_IMP_LEVEL_IMPERSONATE,
 };
 
-/// COM accepts this setting once per process.
+/// COM accepts these settings only once per process.
 static ENCRYPTED: Once = Once::new();
 
-/// Must run before the first connection, so that objects from connections, above all enumerators, are encrypted too.
+/// Enables encryption. Must run before the first connection, so that objects that connections create, above all
+/// enumerators, are encrypted too.
 pub(super) fn encrypt() {
     ENCRYPTED.call_once(|| {
         let mut cookie = null_mut();
-        // SAFETY: `cookie` is written only during the call. The apartment stays for the life of the process, so the
+        // SAFETY: the call writes `cookie` only while it runs. The apartment stays for the life of the process, so the
         // cookie is never released.
         let joined = unsafe { CoIncrementMTAUsage(&raw mut cookie) };
         let authentication = RPC_C_AUTHN_LEVEL_PKT_PRIVACY;
@@ -34,7 +35,7 @@ pub(super) fn encrypt() {
             )
         };
         if joined < 0 || (secured < 0 && secured != RPC_E_TOO_LATE) {
-            tracing::warn!(joined, secured, "failed to set COM's packet privacy, WMI connections still use it");
+            tracing::warn!(joined, secured, "failed to set packet privacy for COM, but WMI connections still use it");
         }
     });
 }

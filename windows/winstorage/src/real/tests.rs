@@ -1,4 +1,5 @@
-//! What Wine does honestly of it. Links, mount points and disks need Windows: see "What only Windows can prove" in `docs/csi-proxy.md`.
+//! Tests of what Wine implements correctly. Links, mount points and disks need Windows: see "What only Windows can
+//! prove" in `docs/csi-proxy.md`.
 
 use std::sync::Barrier;
 
@@ -7,7 +8,7 @@ use crate::host::{EntryKind, FsEntry, NativeHost, SpaceHost, SystemHost, code};
 use crate::types::{ServiceName, WinPath};
 use crate::wmi::{Namespace, Wmi, WmiError};
 
-/// A directory of this test alone, gone when it ends.
+/// A directory for this test only. Dropping it removes the directory.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -57,7 +58,7 @@ fn entries_are_handled_by_name_in_an_open_directory() {
 }
 
 #[test]
-fn a_long_listing_is_read_whole() {
+fn long_directory_listing_is_read_completely() {
     let scratch = Scratch::new("listing");
     for number in 0..2_000 {
         std::fs::write(scratch.0.join(format!("a-rather-long-name-of-a-file-{number:05}")), b"").unwrap();
@@ -69,7 +70,7 @@ fn a_long_listing_is_read_whole() {
 }
 
 #[test]
-fn drive_of_windows_has_a_volume_and_space() {
+fn windows_drive_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
     assert_eq!(drive, 'C');
     Win32.volume_of_drive(drive).unwrap();
@@ -96,8 +97,8 @@ fn device_reports_its_number() {
 fn wmi_answers_on_every_thread() {
     let host = windows_host(true);
     let name = ServiceName::parse("RpcSs").unwrap();
-    // Concurrent queries, each of another class: Wine rebuilds the table of a class for each query without a lock, so
-    // two queries of one class can find it empty or crash.
+    // Run concurrent queries, each of a different class. Wine rebuilds the table of a class for each query without a
+    // lock, so two queries of one class could find it empty or crash.
     let together = Barrier::new(3);
     let ask = |wql| {
         together.wait();

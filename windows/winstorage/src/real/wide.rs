@@ -1,4 +1,4 @@
-//! Texts of Win32.
+//! Texts in Win32 calls.
 
 pub(super) fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
@@ -9,7 +9,7 @@ pub(super) fn narrow(units: &[u16]) -> String {
     String::from_utf16_lossy(&units[..end])
 }
 
-/// The calling thread's last error; to be asked right after the call.
+/// Returns the last error of the calling thread. Call it immediately after the failed call.
 pub(super) fn last_error() -> u32 {
     code_of(&std::io::Error::last_os_error())
 }

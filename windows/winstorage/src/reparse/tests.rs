@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A buffer as Windows writes it: both names behind each other, the substitute name first, each with a final 0 for mount points.
+/// Builds a buffer as Windows writes it: the substitute name, then the other name, each with a final 0 for mount
+/// points.
 fn mount_point(substitute: &str) -> Vec<u8> {
     let units: Vec<u16> = substitute.encode_utf16().collect();
     let length = u16::try_from(units.len() * 2).unwrap();
@@ -23,14 +24,14 @@ fn tag_and_name_distinguish_volume_junction_and_link() {
     assert_eq!(parse(&mount_point(r"\??\C:\var"), true), junction(r"C:\var"));
     let below = r"Volume{0123abcd-0000-4000-8000-00000000beef}\x";
     assert_eq!(parse(&mount_point(&format!(r"\??\{below}")), true), junction(below));
-    // One bit of the other tag more.
+    // Use a tag that differs in one bit.
     let mut other = mount_point(r"\??\C:\var");
     other[0] = 0x0C | 0x03;
     assert_eq!(parse(&other, true), Some(EntryKind::OtherReparse(0xA000_000F)));
 }
 
 #[test]
-fn a_link_is_read_back_as_it_was_written() {
+fn written_link_is_read_back_unchanged() {
     for (target, read) in [
         (r"C:\var\lib\kubelet\x", r"C:\var\lib\kubelet\x"),
         (r"\\?\UNC\host\share\", r"\\host\share\"),

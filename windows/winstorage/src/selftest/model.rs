@@ -1,5 +1,5 @@
-//! Random operations, compared with a small model: their results, and the state afterwards. It runs on the fake machine
-//! and on a real one.
+//! Random operations. Their results, and the state after them, are compared with a small model. They run on the fake
+//! machine and on a real one.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::equal;
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// Places that volumes are mounted at.
+/// Number of paths at which volumes may be mounted.
 pub(crate) const PLACES: usize = 3;
-/// How long Windows may take to show a volume of a disk that came online.
+/// How long Windows may take to show the volume of a disk that has gone online.
 const SETTLE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A source of chance that is the same in every run.
+/// A source of random numbers that are the same in every run.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -74,7 +74,7 @@ pub(crate) struct Model {
     pub(crate) places: [Place; PLACES],
 }
 
-/// Where the model's disks and places are on a machine.
+/// Maps the disks and paths of the model to disks and paths on a machine.
 pub(crate) struct Ground<'a> {
     pub(crate) storage: &'a Storage,
     pub(crate) disks: &'a [DiskNumber],
@@ -100,7 +100,7 @@ impl Request {
     }
 
     pub(crate) fn run(self, on: &Ground<'_>) -> Result<(), StorageError> {
-        // Before it is partitioned, a disk has an unknown volume.
+        // A disk without partitions gets the id of an unknown volume.
         let unknown = || r"\\?\Volume{ffffffff-0000-4000-8000-000000000000}\".to_owned();
         let volume = |disk| (on.volume)(disk).map_or_else(unknown, |volume| volume.to_string());
         let (storage, path) = (on.storage, on.path);
@@ -220,7 +220,7 @@ pub(crate) fn replay(on: &Ground<'_>, model: &mut Model, chance: &mut Chance, co
     Ok(())
 }
 
-/// Returns the state of a place, as the operations report it.
+/// Returns the state of a path, as the operations report it.
 fn there(on: &Ground<'_>, place: usize) -> Result<Place, String> {
     match on.storage.volume_of_path(&(on.path)(place)) {
         Err(StorageError::Missing { .. }) => Ok(Place::Nothing),
@@ -233,7 +233,7 @@ fn there(on: &Ground<'_>, place: usize) -> Result<Place, String> {
     }
 }
 
-/// Waits until the volume of a disk that came online is shown.
+/// Waits until Windows shows the volume of a disk that has gone online.
 fn settle(on: &Ground<'_>, expected: Disk, disk: usize) -> Result<(), String> {
     let mut waited = Duration::ZERO;
     loop {

@@ -1,4 +1,4 @@
-//! The steps, in order.
+//! The steps of the self-test, in order.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ pub(super) const ALL: [Step; 20] = [
     ("the disk is listed with its identifiers", is_listed),
     ("Windows' own disk is protected", windows_is_safe),
     ("an offline disk is not partitioned", offline_is_not_partitioned),
-    ("the disk goes offline and online, also when it already is", goes_offline_and_online),
+    ("the disk goes offline and online, even if it already is", goes_offline_and_online),
     ("bringing a read-only disk online makes it writable", becomes_writable),
     ("repeated partitioning creates one partition with one volume", is_partitioned),
     ("the volume is formatted once", is_formatted),
     ("errors about an unmounted and a missing directory have the expected text", is_told_unmounted),
-    ("the volume is mounted, also when it already is", is_mounted),
+    ("the volume is mounted, even if it already is", is_mounted),
     ("the volume of a mount point is found", is_found),
     ("the volume and its free space are found through a link", is_found_through_a_link),
     ("a link in the middle of a path is not followed", links_are_not_followed),
@@ -28,7 +28,7 @@ pub(super) const ALL: [Step; 20] = [
     ("the volume is flushed and unmounted, and the directory remains", is_unmounted),
     ("a path outside the working directories is rejected", outside_is_refused),
     ("random operations match the model", follows_the_model),
-    ("the directory is removed, also when it is missing", is_removed),
+    ("the directory is removed, and removing it again succeeds", is_removed),
     ("the disk goes offline at the end", ends_offline),
 ];
 

@@ -25,7 +25,7 @@ fn failed(storage: &Storage, spare: &Spare) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
+fn fake_machine_passes_the_selftest() {
     let (host, storage, spare) = machine();
     assert_eq!(failed(&storage, &spare), []);
     assert_eq!(host.kind_at(&spare.directory), None);
@@ -47,7 +47,7 @@ fn failed_step_reports_what_it_found() {
 }
 
 #[test]
-fn only_a_disk_without_partitions_is_used_up() {
+fn selftest_uses_only_a_disk_without_partitions() {
     let (host, storage, mut spare) = machine();
     for disk in [0, 7] {
         spare.disk = DiskNumber(disk);
@@ -75,7 +75,7 @@ fn random_operations_match_the_model() {
         for step in 0..200 {
             replay(&ground, &mut model, &mut chance, 1)
                 .unwrap_or_else(|text| panic!("step {step} of run {run}: {text}"));
-            // Independent of the operations' own reports.
+            // Check the machine itself, independently of the reports of the operations.
             for (place, expected) in model.places.iter().enumerate() {
                 let is = match host.kind_at(&path(place)) {
                     None => Place::Nothing,
@@ -92,9 +92,9 @@ fn random_operations_match_the_model() {
 }
 
 #[test]
-fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
+fn machine_that_deviates_from_the_model_is_detected() {
     let (host, storage, spare) = machine();
-    // In addition to the calls of the steps.
+    // Let later calls fail, so that the calls of the earlier steps succeed.
     for skip in 1..40 {
         host.inject("unmount", skip, Effect::Fail(Answer::Win32(5)));
     }

@@ -1,8 +1,8 @@
 //! Detects the contents of a disk, for a program that creates a file system only on a blank disk.
 //!
-//! A disk that Windows calls raw may hold a file system that Windows does not know, for example ext4. So a disk is
-//! *blank* only if the bytes that were read are zero: both ends of the disk, and a page in each of many equal stretches
-//! between them.
+//! A disk that Windows reports as raw may contain a file system that Windows does not recognise, for example ext4. So a
+//! disk is *blank* only if all bytes that were read are zero: both ends of the disk, and one page in each of many equal
+//! stretches between them.
 //!
 //! Decision: `docs/decisions/0029-prove-windows-disks-in-csi-proxy.md`.
 
@@ -16,7 +16,7 @@ use crate::{Storage, StorageError};
 pub enum Contents {
     /// Blank: no partitions except Microsoft Reserved, and all bytes that were read are zero.
     Blank,
-    /// One partition that is not online yet, as an interrupted [`Storage::partition_disk`] leaves behind.
+    /// One partition that is not online yet. An interrupted [`Storage::partition_disk`] leaves it behind.
     Offline,
     /// One partition whose volume Windows does not show yet.
     Coming,
@@ -39,16 +39,16 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Bytes that are read at each end of the disk: more than Windows reserves before a first partition.
+/// Number of bytes to read at each end of the disk. Windows reserves less before a first partition.
 const END: u64 = 36 << 20;
 const CHUNK: usize = 1 << 20;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The range between the ends is divided into this number of stretches. One page of each is read.
+/// Number of stretches between the ends of the disk. One page of each is read.
 const STRETCHES: u64 = 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of a GPT at either end, also with sectors of 4 KiB.
+/// Number of bytes that a GPT uses at either end, even with sectors of 4 KiB.
 const TABLE: u64 = 64 << 10;
 
 impl Storage {
@@ -67,7 +67,7 @@ impl Storage {
         let partitions = self.host.partitions(number, None)?;
         let used: Vec<&Partition> = partitions.iter().filter(|one| one.kind != PartitionKind::Reserved).collect();
         let data: Vec<&Partition> = used.iter().copied().filter(|one| one.kind == PartitionKind::Data).collect();
-        // Partitions of an MBR disk have no known purpose.
+        // The purpose of partitions on an MBR disk is not known, so use all of them.
         let candidates = if data.is_empty() { &used } else { &data };
         match (disk.style, candidates.as_slice()) {
             (PartitionStyle::Raw, []) => self.blank(number, (0, disk.size), seed),
@@ -89,8 +89,8 @@ impl Storage {
         })
     }
 
-    /// Checks one partition. `unused` is the range that must be zero if the partition without a file system is from an
-    /// interrupted call.
+    /// Checks a single partition. If it has no file system, `unused` is the range that must be zero if an interrupted
+    /// call created it.
     fn in_partition(
         &self,
         partition: &Partition,
@@ -145,7 +145,7 @@ impl Storage {
     }
 
     fn first_byte(&self, disk: DiskNumber, (start, end): (u64, u64), seed: &str) -> Result<Option<u64>, StorageError> {
-        // The tables end on whole pages. The last bytes of a disk may not be a whole page, and are read to their end.
+        // The partition tables end at a page boundary. The end of the disk may not, and is read to its last byte.
         let head = (start..end.min(start.saturating_add(END))).step_by(CHUNK);
         let tail_from = (end.saturating_sub(END) / CHUNK_BYTES * CHUNK_BYTES).max(start);
         let tail = (tail_from..end).step_by(CHUNK);
@@ -172,7 +172,7 @@ impl Storage {
             let what = format!("short read: {} of {wanted} bytes at offset {at}", bytes.len());
             return Err(crate::host::HostError::malformed("ReadFile", format!("disk {disk}"), what).into());
         }
-        // A comparison as a whole first, because nearly all of the many bytes are zero.
+        // Compare the whole buffer first, because nearly all of it is zero.
         if ZEROS.starts_with(&bytes[..wanted]) {
             return Ok(None);
         }
@@ -181,7 +181,7 @@ impl Storage {
     }
 }
 
-/// Returns pseudo-random numbers that depend on the seed alone (FNV-1a, then splitmix64).
+/// Returns pseudo-random numbers that depend only on the seed (FNV-1a, then splitmix64).
 fn numbers(seed: &str) -> impl Iterator<Item = u64> {
     let hash = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325, hash);

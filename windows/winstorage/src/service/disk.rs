@@ -10,7 +10,7 @@ use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
 
 impl Storage {
-    /// Returns the location of every disk. Disks whose location Windows does not report are left out.
+    /// Returns the location of every disk. Omits disks whose location Windows does not report.
     pub fn list_disk_locations(&self) -> Result<BTreeMap<DiskNumber, DiskLocation>, StorageError> {
         let disks = self.host.disk_locations()?;
         let place = |(disk, text): (DiskNumber, String)| Some((disk, locate::location(&text)?));
@@ -18,8 +18,8 @@ impl Storage {
     }
 
     /// Returns the identifiers of every disk, by the number that the device itself reports. If a query of a disk fails,
-    /// its entry is incomplete; without a number, it is left out with a warning. So one odd disk never hides the
-    /// others.
+    /// its entry is incomplete. If its number is missing, the disk is omitted with a warning. So one odd disk never
+    /// hides the others.
     pub fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, StorageError> {
         let mut all = BTreeMap::new();
         for DiskRow { device, serial } in self.host.disks()? {
@@ -48,14 +48,14 @@ impl Storage {
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
     }
 
-    /// Creates a GPT with one basic-data partition on a blank disk. A disk that has a partition stays unchanged. Before
-    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set. A repeated call
-    /// continues.
+    /// Creates a GPT with one basic-data partition on a blank disk. Leaves a disk with partitions unchanged. Before it
+    /// writes, the bytes of the disk must prove that the disk is blank, unless `--allow-reformat` is set. A repeated
+    /// call continues after an interruption.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
         if let Some(partition) = self.first_partition(number)? {
-            // Only a partition that an interrupted call of this operation has left behind.
+            // Bring only a partition online that an interrupted call of this operation has left behind.
             if partition.is_offline && partition.kind == PartitionKind::Data {
                 self.host.online_partition(&partition)?;
             }
@@ -85,8 +85,9 @@ impl Storage {
     /// Brings the disk online and makes it writable, or takes it offline. Does nothing if the disk is already in that
     /// state.
     ///
-    /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another
-    /// disk's. The latter go online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
+    /// Windows makes a disk read-only if its SAN policy keeps the disk offline, or if the disk's signature collides
+    /// with another disk's signature. In the second case, the disk goes online only after the attribute is cleared
+    /// (kubernetes-csi/csi-proxy#287, #437).
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
         let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
         if online {
@@ -105,7 +106,7 @@ impl Storage {
         let reason = disk.offline_reason;
         let failed = |cause| StorageError::NotOnline { disk: number, reason, cause };
         self.host.set_online(&disk, true).map_err(failed)?;
-        // Windows may have set the attribute while the disk went online.
+        // Windows may have set the read-only attribute while the disk went online.
         self.make_writable(&self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?)
     }
 
@@ -121,8 +122,8 @@ impl Storage {
         Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
     }
 
-    /// Returns the first partition that is not Microsoft Reserved. A query with a condition would compare with the
-    /// missing types of an MBR disk, and find no partition there.
+    /// Returns the first partition that is not Microsoft Reserved. Does not filter in the query: partitions of an MBR
+    /// disk have no such type, so a condition would match none of them.
     fn first_partition(&self, number: DiskNumber) -> Result<Option<Partition>, StorageError> {
         let partitions = self.host.partitions(number, None)?;
         Ok(partitions.into_iter().find(|partition| partition.kind != PartitionKind::Reserved))

@@ -1,8 +1,8 @@
-//! Permits one change of a disk at a time.
+//! Permits only one change of a disk at a time.
 //!
-//! A change may hang within Windows as long as the disk hangs, so a second change of the disk does not wait: it fails
-//! with the name of the operation that holds the disk. A caller that can wait without blocking a thread registers a
-//! wake-up with [`Storage::on_release`]; each disk permits one such waiter.
+//! If a disk hangs, a change may hang within Windows as long as the disk does. So a second change of the disk does not
+//! wait: it fails with the name of the operation that holds the disk. A caller that can wait without blocking a thread
+//! registers a callback with [`Storage::on_release`]. Each disk permits one such waiter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ pub struct DiskBusy {
 impl fmt::Display for DiskBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { disk, operation, held } = self;
-        write!(f, "disk {disk} is in use by {operation} for {} s so far", held.as_secs())
+        write!(f, "disk {disk} is in use by {operation}, which started {} s ago", held.as_secs())
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Waiting {
 }
 
 impl Disks {
-    /// Holds `disk` at the time `now` of the machine's clock, unless another operation holds it.
+    /// Holds `disk`, unless another operation holds it. `now` is the time on the machine's clock.
     fn hold(&self, disk: DiskNumber, operation: &'static str, now: Duration) -> Result<Held<'_>, StorageError> {
         let mut all = self.all();
         if let Some(holder) = all.get(&disk) {
@@ -88,7 +88,7 @@ impl Drop for Waiting {
 }
 
 impl Storage {
-    /// Holds the disk until the returned value is dropped. Errors: another operation holds it. Does not wait.
+    /// Holds the disk until the returned value is dropped. Does not wait. Errors: another operation holds the disk.
     pub(super) fn hold(&self, disk: DiskNumber, operation: &'static str) -> Result<Held<'_>, StorageError> {
         self.busy.hold(disk, operation, self.host.native().elapsed())
     }
@@ -96,7 +96,7 @@ impl Storage {
     /// Calls `wake` when the disk is released, or at once if no operation holds it. Returns `None` if another caller is
     /// already registered.
     ///
-    /// The disk is not reserved for the caller: another operation may hold it before the caller tries again.
+    /// This does not reserve the disk for the caller: another operation may hold it before the caller tries again.
     pub fn on_release(&self, disk: DiskNumber, wake: impl FnOnce() + Send + 'static) -> Option<Waiting> {
         let number = self.busy.next.fetch_add(1, Ordering::Relaxed);
         let mut all = self.busy.all();

@@ -1,4 +1,4 @@
-//! Operations on paths: existence, directories, links. Removal is in `remove.rs`.
+//! Operations on paths: existence, directories, links. `remove.rs` contains the removal.
 
 use super::volume_of_path::{HOPS, too_many_links};
 use super::walk::{MountPoints, Place, is_taken, missing};
@@ -7,25 +7,25 @@ use crate::path::Allowed;
 use crate::{Storage, StorageError, WayError};
 
 impl Storage {
-    /// Returns whether a path exists. A dangling link exists.
+    /// Returns whether a path exists. A dangling link counts as existing.
     pub fn path_exists(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check(path)?;
         Ok(self.walk(&allowed, MountPoints::Crossed)?.entry().is_some())
     }
 
-    /// Creates a directory with its parents. Succeeds if it exists.
+    /// Creates a directory and its missing parents. Succeeds if the directory exists.
     pub fn mkdir(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         self.make_directories(&allowed)
     }
 
-    /// Creates the symbolic link `link` to `source`. Succeeds if it already has this target.
+    /// Creates the symbolic link `link` to `source`. Succeeds if the link already exists with this target.
     pub fn create_symlink(&self, source: &str, link: &str) -> Result<(), StorageError> {
         let link = self.paths.check(link)?;
         let source = self.paths.check(source)?;
         let is_directory = match self.walk(&source, MountPoints::Refused)?.entry() {
             Some(entry) => !matches!(entry.kind()?, EntryKind::File),
-            // The target may be created later, and is a directory then: plugins do not link files.
+            // The target may be created later. It will be a directory, because plugins do not link to files.
             None => true,
         };
         self.link(&link, &source.path.to_string(), is_directory)
@@ -40,10 +40,10 @@ impl Storage {
         match entry.kind()? {
             EntryKind::MountPoint(_) => Ok(entry.leads_somewhere()?),
             EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
-                // The contents of a volume belong to its user. Following a link there may make this machine log in to
+                // The user of a volume controls its contents. Following a link there may make this machine log in to
                 // another one.
                 if matches!(self.walk(&allowed, MountPoints::Refused), Err(StorageError::Way(_))) {
-                    let reason = "is not followed: the link lies in a volume";
+                    let reason = "is not followed: the link is in a volume";
                     return Err(WayError::Target { path: allowed.path.to_string(), target, reason }.into());
                 }
                 Ok(entry.leads_somewhere()?)
@@ -52,7 +52,8 @@ impl Storage {
         }
     }
 
-    /// Returns the space of the path's volume. Follows a link in the last component if its target is allowed.
+    /// Returns the space of the volume that contains the path. Follows a link in the last component if its target is
+    /// allowed.
     pub fn space(&self, path: &str) -> Result<Space, StorageError> {
         let mut allowed = self.paths.check_unlike_reference(path)?;
         for _ in 0..HOPS {
@@ -90,7 +91,8 @@ impl Storage {
     }
 }
 
-/// Compares targets as Windows reads them: prefix, final separator and the case of ASCII letters do not count.
+/// Compares link targets as Windows does: the prefix, a final separator and the case of ASCII letters make no
+/// difference.
 fn is_same_target(one: &str, other: &str) -> bool {
     fn plain(target: &str) -> String {
         let target = target.strip_prefix(r"\\?\").or_else(|| target.strip_prefix(r"\??\")).unwrap_or(target);

@@ -1,5 +1,5 @@
-//! Protects Windows' own storage: no client can partition its disks or take them offline, or format, resize or unmount
-//! its volumes.
+//! Protects Windows' own storage. Clients can neither partition its disks or take them offline, nor format, resize or
+//! unmount its volumes.
 
 use crate::host::{Disk, Partition, VolumeRow};
 use crate::types::{DiskNumber, VolumeGuid};
@@ -21,7 +21,8 @@ impl Storage {
         }
     }
 
-    /// Checks that a disk exists, does not belong to Windows, and has no partitions, so that it can be overwritten.
+    /// Checks that a disk exists, does not belong to Windows, and has no partitions, so that the caller may overwrite
+    /// it.
     pub(crate) fn unused_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         self.changeable_disk("selftest", number)?;
         let is_unused = self.host.partitions(number, None)?.is_empty();
@@ -69,8 +70,8 @@ impl Storage {
         Ok(Ours { row, partitions, disk })
     }
 
-    /// Rejects a volume with a drive letter. Windows assigns letters by itself, so a letter does not count if the
-    /// volume is proven to be blank or mounted by a client. Where nothing is proven, it is the last protection.
+    /// Rejects a volume with a drive letter. Windows assigns letters by itself, so callers skip this check for a volume
+    /// that is proven to be blank or mounted by a client. Without such a proof, the letter is the last protection.
     pub(super) fn no_drive_letter(&self, operation: &'static str, ours: &Ours) -> Result<(), StorageError> {
         match ours.row.drive_letter {
             Some(_) => Err(refused(operation, format!("volume {}", ours.row.id), "has a drive letter")),

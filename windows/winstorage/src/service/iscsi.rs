@@ -1,4 +1,4 @@
-//! iSCSI targets.
+//! Operations on iSCSI targets.
 
 use crate::host::{Authentication, Target, TargetLogin};
 use crate::types::{Iqn, PortalAddress, Secret};
@@ -6,23 +6,24 @@ use crate::{Storage, StorageError};
 
 #[derive(Debug, Clone)]
 pub struct Login {
-    /// 0 none, 1 one-way CHAP, 2 mutual CHAP.
+    /// 0: no authentication, 1: one-way CHAP, 2: mutual CHAP.
     pub auth_type: i32,
     pub user: String,
     pub secret: Secret,
 }
 
-/// In bytes. Secrets of fewer than twelve bytes require IPsec, which this program cannot detect.
+/// Maximum length of a secret in bytes. A secret of fewer than twelve bytes requires IPsec, which this program cannot
+/// detect.
 const LONGEST_SECRET: usize = 16;
 
 impl Storage {
-    /// Registers a portal on the machine. Succeeds if it is registered.
+    /// Registers a portal on the machine. Succeeds if the portal is already registered.
     pub fn add_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         if self.host.portal(&portal)?.is_some() { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
     }
 
-    /// Unregisters a portal. Succeeds if it is not registered.
+    /// Unregisters a portal. Succeeds if the portal is not registered.
     pub fn remove_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         match self.host.portal(&portal)? {
@@ -40,7 +41,7 @@ impl Storage {
         Ok(self.targets(&portal)?.into_iter().map(|target| target.iqn).collect())
     }
 
-    /// Logs in to a target. Succeeds if it is connected.
+    /// Logs in to a target. Succeeds if the target is already connected.
     pub fn connect_target(&self, address: &str, port: u32, iqn: &str, login: &Login) -> Result<(), StorageError> {
         let authentication = authentication(login.auth_type)?;
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
@@ -52,7 +53,7 @@ impl Storage {
         Ok(self.host.connect(&TargetLogin { portal, iqn, authentication, user, secret })?)
     }
 
-    /// Logs out of a target permanently. Succeeds if it is not connected or has no session.
+    /// Logs out of a target permanently. Succeeds if the target is not connected or has no session.
     pub fn disconnect_target(&self, address: &str, port: u32, iqn: &str) -> Result<(), StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -68,7 +69,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Returns the numbers of a target's disks in decimal; empty if the target is not connected.
+    /// Returns the numbers of a target's disks in decimal. The list is empty if the target is not connected.
     pub fn target_disks(&self, address: &str, port: u32, iqn: &str) -> Result<Vec<String>, StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;

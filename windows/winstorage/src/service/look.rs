@@ -1,11 +1,11 @@
-//! Returns the kind of entry at a path.
+//! The kind of entry that is at a path.
 
 use super::walk::MountPoints;
 use crate::host::EntryKind;
 use crate::types::VolumeGuid;
 use crate::{Storage, StorageError};
 
-/// The entry at a path, without following it.
+/// What is at a path. A link is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Missing,

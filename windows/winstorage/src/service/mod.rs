@@ -1,10 +1,10 @@
-//! The operations, one function each, independent of the version of the API.
+//! The operations. Each is one function, which does not depend on the version of the API.
 //!
-//! A client's request arrives as texts and numbers. This module parses and checks them in the order and with the texts
-//! that clients know, before the first call of the host. It also decides the steps, and the meaning of the host's
-//! results.
+//! A client's request arrives as texts and numbers. This module parses and checks them before the first call of the
+//! host, with the order and the error texts that clients expect. It also decides the steps, and what the host's results
+//! mean.
 //!
-//! All functions **block**, some for minutes (a format, a service that stops), so call them from threads that may
+//! All functions **block**, some for minutes (a format, a service that stops), so call them only from threads that may
 //! block, see [`crate::host`]. They cannot be cancelled. A failed operation can be repeated, and continues where it
 //! failed.
 
@@ -50,7 +50,7 @@ pub struct Policy {
     /// `--require-privacy`: new SMB mappings are encrypted.
     pub require_privacy: bool,
     /// `--allow-reformat`: PartitionDisk and FormatVolume destroy existing contents, as the reference does. Without it,
-    /// both write only to what they have read and found blank.
+    /// both write only to disks that they have read and found blank.
     pub allow_reformat: bool,
 }
 
@@ -62,8 +62,8 @@ impl Policy {
 
 /// The storage of one machine.
 ///
-/// Operations that change a disk exclude each other per disk. A second one fails with
-/// [`crate::StorageError::DiskBusy`], because a disk can hang without limit. All others run concurrently.
+/// Only one operation at a time can change a disk. A second one fails with [`crate::StorageError::DiskBusy`], because a
+/// disk can hang without limit. All other operations run concurrently.
 pub struct Storage {
     host: Arc<dyn Host>,
     paths: PathRules,

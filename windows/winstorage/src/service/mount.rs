@@ -11,7 +11,7 @@ use crate::types::{Component, VolumeGuid};
 use crate::{Storage, StorageError, WayError};
 
 impl Storage {
-    /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
+    /// Makes an empty directory a mount point of the volume. Succeeds if the directory already is one.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
             return Err(StorageError::Empty("MountVolumeRequest.VolumeId is empty"));
@@ -28,7 +28,8 @@ impl Storage {
             return Ok(());
         }
         match entry.mount(&volume) {
-            // Another client was faster, or the directory is not empty: its current kind decides.
+            // Another client has mounted a volume in the meantime, or the directory is not empty. The current kind of
+            // the entry decides which.
             Err(error) if error.is_win32(code::DIR_NOT_EMPTY) => {
                 let entry = self.mount_target("MountVolume", &allowed)?;
                 let is_mounted = self.is_mounted(entry.as_ref(), &volume, &allowed)?;
@@ -52,7 +53,7 @@ impl Storage {
         }
         let ours = self.changeable_volume("UnmountVolume", &volume)?;
         let _held = self.hold(ours.disk.number, "UnmountVolume")?;
-        // Another client may have been faster.
+        // Another client may have unmounted it in the meantime.
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }
@@ -60,7 +61,7 @@ impl Storage {
         Ok(entry.unmount()?)
     }
 
-    /// Flushes the volume's cache. If Windows has made the disk read-only, makes it writable for that.
+    /// Flushes the volume's cache. If Windows has made the disk read-only, makes it writable first.
     fn flush(&self, ours: &Ours) -> Result<(), StorageError> {
         let failed = match self.host.flush(&ours.row) {
             Err(error) if ours.disk.is_read_only => error,
@@ -78,7 +79,8 @@ impl Storage {
         }
     }
 
-    /// Returns whether `entry` is a mount point of `volume`; false for a plain directory, an error for any other kind.
+    /// Returns whether `entry` is a mount point of `volume`. Returns false for a plain directory, and an error for any
+    /// other kind.
     fn is_mounted(&self, entry: &dyn FsEntry, volume: &VolumeGuid, allowed: &Allowed) -> Result<bool, StorageError> {
         let path = allowed.path.to_string();
         match entry.kind()? {

@@ -1,7 +1,7 @@
-//! Proves that a disk is blank, right before a write and while no other operation changes it.
+//! Proves that a disk is blank, immediately before a write and while no other operation changes the disk.
 //!
-//! Windows calls a disk raw, or a volume unformatted, if it recognises no file system: an ext4, a damaged NTFS and a
-//! locked BitLocker volume all look so. Only zero bytes that were read prove that no data is lost.
+//! Windows reports a disk as raw, or a volume as unformatted, if it recognises no file system. That includes ext4, a
+//! damaged NTFS and a locked BitLocker volume. Only zero bytes that were read prove that a write destroys no data.
 
 use super::contents::Contents;
 use super::guard::Ours;
@@ -20,7 +20,7 @@ impl Storage {
         }
     }
 
-    /// Proves that a volume without a file system is the only one of a disk that is otherwise blank.
+    /// Proves that a volume without a file system is the only content of its disk, which is otherwise blank.
     pub(super) fn prove_blank_volume(&self, operation: &'static str, ours: &Ours) -> Result<(), StorageError> {
         match self.contents(&ours.disk, &ours.disk.serial)? {
             Contents::BlankVolume(volume) if volume == ours.row.id => self.same_disk(operation, &ours.disk),
@@ -28,7 +28,8 @@ impl Storage {
         }
     }
 
-    /// The bytes were read by the number of the disk, which may be another disk now.
+    /// Checks that the disk number still belongs to the same disk. The bytes were read by number, and Windows may have
+    /// given the number to another disk.
     fn same_disk(&self, operation: &'static str, disk: &Disk) -> Result<(), StorageError> {
         let is_same = self.host.disk(disk.number)?.is_some_and(|now| now.is_same_disk(disk));
         is_same.then_some(()).ok_or(StorageError::DiskReplaced { operation, disk: disk.number })

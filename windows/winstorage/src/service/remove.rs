@@ -1,4 +1,4 @@
-//! Removes paths. A link, junction or mount point is removed as an entry; its target stays untouched.
+//! Removes paths. A link, junction or mount point is removed itself, and its target stays unchanged.
 
 use tracing::debug;
 
@@ -7,9 +7,9 @@ use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::{Component, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Deeper than any path that a client can name; a volume could be deeper.
+/// Maximum depth of directories. No path of a client can be so deep, but a volume could contain deeper directories.
 const DEEPEST: usize = 512;
-/// How often to empty a directory that other processes fill meanwhile.
+/// How often to empty a directory that other processes fill at the same time.
 const ROUNDS: u32 = 3;
 
 impl Storage {
@@ -66,7 +66,7 @@ fn remove_tree(entry: Box<dyn FsEntry>, path: &WinPath, depth: usize) -> Result<
     }
 }
 
-/// Removes a mount point from Windows' list, which would otherwise keep the path of a removed directory. No decision
+/// Removes a mount point from Windows' list, which would otherwise keep the path of the removed directory. No decision
 /// depends on that list, so an error is only logged.
 fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
     if !matches!(kind, EntryKind::MountPoint(_)) {

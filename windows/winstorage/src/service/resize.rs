@@ -9,16 +9,16 @@ use super::volume::volume_id;
 use crate::host::Partition;
 use crate::{Storage, StorageError};
 
-/// Growth in bytes that is not worth a resize. It is the limit of the reference, on which clients rely.
+/// Growth in bytes that does not justify a resize. The reference uses the same limit, and clients rely on it.
 pub const TOLERANCE: u64 = 100 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Storage {
-    /// Grows the volume's partition and file system to `size` bytes, or to the maximum if `size` is 0, and returns the
-    /// size of the partition afterwards. Does not grow by less than 100 MiB, and never shrinks.
+    /// Grows the volume's partition and file system to `size` bytes, or to the maximum if `size` is 0. Returns the new
+    /// size of the partition. Skips a growth of less than 100 MiB, and never shrinks.
     ///
-    /// While another service holds the volume, repeats the resize for at most `patience`.
+    /// Repeats the resize for at most `patience` while another service holds the volume.
     pub fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, StorageError> {
         if volume.is_empty() {
             return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));

@@ -1,4 +1,4 @@
-//! Firmware and Windows services.
+//! Operations on the firmware and Windows services.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub struct ServiceInfo {
     pub status: ServiceStatus,
 }
 
-/// Services in the order in which they can be stopped.
+/// Services, in an order in which they can be stopped.
 struct Dependents {
     seen: BTreeSet<ServiceName>,
     order: Vec<ServiceName>,
 }
 
-/// When Windows starts a service, with the numbers of the API.
+/// When Windows starts a service. The API defines the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartType {
     Boot = 0,
@@ -33,7 +33,7 @@ pub enum StartType {
     Disabled = 4,
 }
 
-/// The state of a service, with the numbers of the API.
+/// The state of a service. The API defines the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceStatus {
     Unknown = 0,
@@ -47,7 +47,7 @@ pub enum ServiceStatus {
 }
 
 const POLL: Duration = Duration::from_millis(200);
-/// For each service.
+/// How long to wait for each service.
 const PATIENCE: Duration = Duration::from_secs(30);
 const ACCEPTED: u32 = 0;
 const RUNNING_ALREADY: u32 = 10;
@@ -82,7 +82,7 @@ impl Storage {
         self.until(&name, ServiceStatus::Running, "to become running")
     }
 
-    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too.
+    /// Stops a service and waits until it has stopped. With `force`, also stops the services that depend on it.
     pub fn stop_service(&self, name: &str, force: bool) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Stopped {
@@ -109,7 +109,7 @@ impl Storage {
         self.until(name, ServiceStatus::Stopped, "to stop")
     }
 
-    /// Collects the running services that depend on `name`, each after its own dependents.
+    /// Collects the running services that depend on `name`. Each follows the services that depend on it.
     fn running_dependents(&self, name: &ServiceName, found: &mut Dependents) -> Result<(), StorageError> {
         for (dependent, row) in self.host.dependents(name)? {
             if status(&dependent, &row) != ServiceStatus::Stopped && found.seen.insert(dependent.clone()) {

@@ -1,4 +1,4 @@
-//! SMB shares.
+//! Operations on SMB shares.
 
 use tracing::{info, warn};
 
@@ -8,26 +8,27 @@ use crate::{Storage, StorageError};
 
 #[derive(Debug, Clone)]
 pub struct SmbMapping {
-    /// `\\host\share`, also with directories below it, and with `/` as separator.
+    /// `\\host\share`, possibly with directories below it, and possibly with `/` as separator.
     pub remote_path: String,
-    /// The path of the link; empty for no link.
+    /// The path of the link. No link is created if it is empty.
     pub local_path: String,
-    /// Empty for the machine's own credentials.
+    /// The user. If it is empty, the machine's own credentials are used.
     pub username: String,
     pub password: Secret,
 }
 
-/// A share, and the path below it that a client named.
+/// A share, and the path in it that a client specified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Remote {
-    /// `\\host\share`, lower case.
+    /// `\\host\share` in lower case.
     root: String,
-    /// The whole path, without `\\` at the beginning and `\` at the end.
+    /// The complete path, without the leading `\\` and a trailing `\`.
     full: String,
 }
 
 impl Storage {
-    /// Maps a share for the whole machine, and links it. Keeps a mapping that works, and replaces a broken one.
+    /// Maps a share for the whole machine, and creates a link to it. Keeps a mapping that works, and replaces a broken
+    /// one.
     pub fn new_smb_global_mapping(&self, wanted: &SmbMapping) -> Result<(), StorageError> {
         let remote = remote(&wanted.remote_path)?;
         let local = match wanted.local_path.as_str() {
@@ -48,7 +49,7 @@ impl Storage {
         })
     }
 
-    /// Removes a mapping. Succeeds if it does not exist.
+    /// Removes a mapping. Succeeds if the mapping does not exist.
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
         let Some(mapping) = self.host.mapping(&remote.root)? else {
@@ -58,7 +59,7 @@ impl Storage {
         Ok(self.host.remove_mapping(&mapping)?)
     }
 
-    /// Returns whether a working mapping exists. Removes a broken one.
+    /// Returns whether a working mapping exists. Removes a broken mapping.
     fn is_mapped(&self, root: &str) -> Result<bool, StorageError> {
         let mapping = match self.host.mapping(root) {
             Ok(Some(mapping)) if mapping.status == MappingStatus::Ok => mapping,
@@ -86,7 +87,7 @@ fn remote(path: &str) -> Result<Remote, StorageError> {
     let plain = path.replace('/', r"\");
     let parts: Vec<&str> = plain.split('\\').filter(|part| !part.is_empty()).collect();
     let [host, share, ..] = parts[..] else { return Err(invalid()) };
-    // Names that no share has, or that would lead out of it or into the device namespace.
+    // Reject names that no share can have, and names that would lead out of the share or into the device namespace.
     let is_odd = |part: &&str| [".", "..", "?"].contains(part) || part.contains(['"', ':', '*', '?', '<', '>', '|']);
     let is_control = |part: &&str| part.chars().any(char::is_control);
     if parts.iter().any(|part| is_odd(part) || is_control(part)) {
@@ -95,7 +96,7 @@ fn remote(path: &str) -> Result<Remote, StorageError> {
     Ok(Remote { root: format!(r"\\{}\{}", host.to_lowercase(), share.to_lowercase()), full: parts.join(r"\") })
 }
 
-/// `user:password`, where a `\` or `:` of the user's name is escaped by a `\`.
+/// Returns `user:password`, with a `\` before each `\` or `:` in the user's name.
 fn credential(username: &str, password: &Secret) -> Option<Secret> {
     if username.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The operations over a machine in memory.
+//! Tests of the operations on a machine in memory.
 
 mod contents;
 mod disks;
@@ -24,7 +24,7 @@ pub(super) const SERIAL: &str = "vol0123456789abcdef0_00000001.";
 pub(super) const GIB: u64 = 1 << 30;
 pub(super) const MIB: u64 = 1 << 20;
 
-/// Disk 0 with Windows, an empty disk 1 of 10 GiB, and the kubelet's directory.
+/// Returns a machine with Windows on disk 0, an empty disk 1 of 10 GiB, and the kubelet's directory.
 pub(super) fn machine() -> (FakeHost, Storage) {
     let host = FakeHost::new();
     host.add_disk(1, SERIAL, 10 * GIB, true);

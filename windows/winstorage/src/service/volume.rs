@@ -34,13 +34,13 @@ impl Storage {
         Ok(row.is_formatted)
     }
 
-    /// Creates an empty NTFS on a blank volume. Before the format, the bytes of its disk must prove that it is blank,
-    /// unless `--allow-reformat` is set.
+    /// Creates an empty NTFS file system on a blank volume. Before it formats, the bytes of the disk must prove that
+    /// the disk is blank, unless `--allow-reformat` is set.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
         let _held = self.hold(disk, "FormatVolume")?;
-        // A second check, now that no other operation can format it.
+        // Check again, now that no other operation can format the volume.
         let ours = self.changeable_volume("FormatVolume", &volume)?;
         if self.policy.allow_reformat {
             self.no_drive_letter("FormatVolume", &ours)?;
@@ -79,7 +79,7 @@ impl Storage {
     }
 }
 
-/// Parses the volume id, for every operation except MountVolume.
+/// Parses the volume id for every operation except MountVolume.
 pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
     if text.is_empty() { Err(StorageError::Empty("volume id empty")) } else { Ok(VolumeGuid::parse(text)?) }
 }

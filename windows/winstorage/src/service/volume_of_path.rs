@@ -6,21 +6,21 @@ use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// The maximum of links that lead to links.
+/// Maximum number of links that lead to further links.
 pub(super) const HOPS: u32 = 32;
-/// The maximum of links and parents together, as in the reference.
+/// Maximum number of links and parents together, as in the reference.
 const STEPS: u32 = 256;
 
 enum Step {
     Volume(VolumeGuid),
-    /// Follow a client's link, to allowed places only.
+    /// Follow a link that clients control. Its target must be an allowed path.
     Follow(WinPath),
-    /// Continue with the parent of an administrator's directory.
+    /// Continue with the parent of a directory that the administrator controls.
     Above(WinPath),
 }
 
 impl Storage {
-    /// Returns the volume of a mount point, or of a link to one.
+    /// Returns the volume of a mount point, or of a link to a mount point.
     pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty("target path is empty"));
@@ -43,8 +43,8 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive. Errors: as
-    /// [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
+    /// Returns the volume that contains the path: the volume of the closest mount point above it, or of its drive.
+    /// Errors: as [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
     pub fn closest_volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty("target path is empty"));
@@ -62,7 +62,7 @@ impl Storage {
         Err(StorageError::NoClosest(path.to_owned()))
     }
 
-    /// Below a working directory: finds the deepest mount point of the path, unless the path is a link.
+    /// Searches a path below a working directory. Finds its deepest mount point, unless the path is a link.
     fn closest_below(&self, path: &WinPath) -> Result<Step, StorageError> {
         let allowed = self.paths.check_unlike_reference(&path.to_string())?;
         let mut at = match self.host.native().open(&allowed.root) {
@@ -80,8 +80,8 @@ impl Storage {
                     mounted = Some(volume);
                     root
                 }
-                // The contents of a volume belong to its user: a link there is not followed, and the volume is this
-                // one.
+                // The user of a volume controls its contents. So do not follow a link there: the path belongs to this
+                // volume.
                 _ if is_last && mounted.is_some() => break,
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } if is_last => {
                     return Ok(Step::Follow(self.target_of(&allowed, &target)?.path));
@@ -92,7 +92,7 @@ impl Storage {
         Ok(mounted.map_or(Step::Above(allowed.root), Step::Volume))
     }
 
-    /// Searches from an administrator's directory up to the drive, and follows the links there.
+    /// Searches from a directory that the administrator controls up to the drive. Follows the links on the way.
     fn closest_above(&self, path: &WinPath) -> Result<Step, StorageError> {
         let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
             return Ok(Step::Volume(self.host.native().volume_of_drive(path.drive())?));
@@ -108,7 +108,7 @@ impl Storage {
         })
     }
 
-    /// Returns the target of a client's link, if clients may name it.
+    /// Returns the target of a link that clients control. Fails unless clients may use that path.
     pub(super) fn target_of(&self, link: &Allowed, target: &str) -> Result<Allowed, StorageError> {
         let allowed = self.paths.check_unlike_reference(without_prefix(target));
         Ok(allowed.map_err(|_| leads_out(&link.path, target, "is not within the working directories"))?)

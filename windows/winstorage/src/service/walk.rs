@@ -1,4 +1,4 @@
-//! Walks from a working directory down to the last component of a path. Each component is opened in its parent without
+//! Walks from a working directory down to the last component of a path. It opens each component in its parent without
 //! following links, so no process can insert a link between the check and the use.
 
 use crate::host::{EntryKind, FsEntry, HostError};
@@ -14,7 +14,7 @@ pub(super) enum MountPoints {
 
 pub(super) enum Place {
     Root(Box<dyn FsEntry>),
-    /// `name` in `parent`, with the entry if it exists.
+    /// At `name` in `parent`. `entry` is absent if the name does not exist.
     In {
         parent: Box<dyn FsEntry>,
         name: String,
@@ -35,7 +35,7 @@ impl Place {
 }
 
 impl Storage {
-    /// Walks to the end of `allowed`. A link above the last component is an error.
+    /// Walks to the end of `allowed`. Fails if a component above the last one is a link.
     pub(super) fn walk(&self, allowed: &Allowed, crossing: MountPoints) -> Result<Place, StorageError> {
         let mut at = match self.host.native().open(&allowed.root) {
             Err(error) if error.is_missing() => return Ok(Place::Nowhere),
@@ -57,7 +57,7 @@ impl Storage {
         Ok(Place::In { parent: at, name: last.as_str().to_owned(), entry })
     }
 
-    /// Opens the directory that `allowed` names, and creates it with its missing parents.
+    /// Opens the directory `allowed`. Creates it and its missing parents if necessary.
     pub(super) fn make_directories(&self, allowed: &Allowed) -> Result<(), StorageError> {
         let mut at = self.open_or_make(&allowed.root)?;
         let mut left = allowed.below.iter().peekable();
@@ -77,7 +77,7 @@ impl Storage {
         let child = match directory.child(name.as_str())? {
             Some(child) => child,
             None => match directory.create_directory(name.as_str()) {
-                // Another process created it meanwhile, of whatever kind.
+                // Another process has created an entry in the meantime. It may be of any kind.
                 Err(error) if is_taken(&error) => directory.child(name.as_str())?.ok_or(error)?,
                 made => return Ok(made?),
             },
@@ -85,13 +85,13 @@ impl Storage {
         match child.kind()? {
             EntryKind::Directory => Ok(child),
             EntryKind::File => Err(WayError::NotADirectory { path: path.to_string() }.into()),
-            // A link or mount point in the last component counts as the directory.
+            // If the last component is a link or mount point, it counts as the directory.
             _ if is_last && child.leads_somewhere()? => Ok(child),
             kind => Err(link_on_the_way(path, name, &kind).into()),
         }
     }
 
-    /// Opens the administrator's directory, following links, and creates it if it is missing.
+    /// Opens a directory that the administrator controls, and creates it if it is missing. Follows links.
     fn open_or_make(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, StorageError> {
         match self.host.native().open(path) {
             Err(error) if error.is_missing() => {

@@ -1,6 +1,6 @@
 //! Identifiers of disks.
 
-/// The location of a disk in the machine, with Windows' values; empty if Windows reports none of them.
+/// The location of a disk in the machine, in Windows' form. The fields are empty if Windows reports no location.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskLocation {
     pub adapter: String,
@@ -11,7 +11,7 @@ pub struct DiskLocation {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskIds {
-    /// Its first identifier on page 83; empty if it is missing or the query failed.
+    /// The disk's first identifier on page 83. It is empty if the disk reports no identifier or the query failed.
     pub page83: String,
     pub serial_number: String,
 }

@@ -1,4 +1,4 @@
-//! Names of services, iSCSI targets and portals. Their grammars are checked before they become part of a query.
+//! Names of services, iSCSI targets and portals. Their syntax is checked before they become part of a query.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct ServiceName(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Iqn(String);
 
-/// The address of an iSCSI portal. A client's port 0 means 3260.
+/// The address of an iSCSI portal. If a client sends port 0, the port is 3260.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortalAddress {
     address: String,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// The number of a disk, `MSFT_Disk.Number`: valid until the next change of the machine's disks.
+/// The number of a disk, `MSFT_Disk.Number`. It is valid until the disks of the machine change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DiskNumber(pub u32);
 
-/// The number of a partition on its disk, from 1. The API's 0, "all partitions", is `None` here.
+/// The number of a partition on its disk, from 1. The API's 0, which means "all partitions", is `None` here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PartitionNumber(u32);
 

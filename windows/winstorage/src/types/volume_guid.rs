@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-/// A volume by its GUID, `\\?\Volume{8-4-4-4-12}\`, always printed with the final backslash, which Win32 requires.
+/// A volume, identified by its GUID: `\\?\Volume{8-4-4-4-12}\`. It is always printed with the final backslash, which
+/// Win32 requires.
 ///
-/// Equality ignores the case of the digits. Their case is kept, because Windows compares the texts.
+/// Equality ignores the case of the digits. The type keeps their case, because Windows compares the texts.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VolumeGuid(String);
@@ -16,8 +17,8 @@ pub struct VolumeIdError(pub String);
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl VolumeGuid {
-    /// Parses `\\?\Volume{GUID}\`, also without the final backslash, and with `\\.\` or `\??\` (the kernel's form) as
-    /// prefix. Errors: any other text is rejected.
+    /// Parses `\\?\Volume{GUID}\`. The final backslash may be missing, and the prefix may be `\\.\` or `\??\` (the
+    /// kernel's form). Errors: any other text is rejected.
     pub fn parse(text: &str) -> Result<Self, VolumeIdError> {
         let refuse = || VolumeIdError(text.to_owned());
         let rest =

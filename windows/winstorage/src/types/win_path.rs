@@ -1,8 +1,8 @@
-//! Absolute paths of Windows. `std::path` parses them only on Windows, and repairs them silently; this type does not.
+//! Absolute Windows paths. `std::path` parses them only on Windows and repairs them silently. This type does neither.
 
 use std::fmt;
 
-/// A path with a drive letter and its components: no separators, no `.` or `..`, no empty components.
+/// A path with a drive letter and components. It has no separators, no `.` or `..`, and no empty components.
 ///
 /// This type does not check whether a path is allowed. [`crate::path::PathRules`] creates it from a client's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct WinPath {
     components: Vec<Component>,
 }
 
-/// A name in a directory, as it was written. Equality ignores the case of ASCII letters only: each volume has its own
-/// case table for other letters, and a wrong guess would let a path escape.
+/// A name in a directory, exactly as the client sent it. Equality ignores the case of ASCII letters only: each volume
+/// has its own case table for other letters, and a wrong guess could let a path leave its directory.
 #[derive(Debug, Clone)]
 pub struct Component(String);
 
@@ -46,7 +46,7 @@ impl WinPath {
         Self { drive: drive.to_ascii_uppercase(), components }
     }
 
-    /// Splits `X:\a\b`, and drops repeated and trailing separators. Returns `None` without a drive letter.
+    /// Splits `X:\a\b`, and drops repeated and trailing separators. Returns `None` if there is no drive letter.
     pub(crate) fn split(text: &str) -> Option<Self> {
         let mut chars = text.chars();
         let drive = chars.next().filter(char::is_ascii_alphabetic)?;
@@ -55,8 +55,8 @@ impl WinPath {
         Some(Self::from_parts(drive, components.collect()))
     }
 
-    /// Parses a path of the administrator or the orchestrator: `/` becomes `\`, and a leading `\` means drive `c:`.
-    /// Returns `None` if the result is not absolute.
+    /// Parses a path that the administrator or the orchestrator specifies. `/` becomes `\`, and a leading `\` means the
+    /// drive `c:`. Returns `None` if the result is not absolute.
     pub fn normalise(text: &str) -> Option<Self> {
         let text = text.replace('/', r"\");
         let is_rooted = text.starts_with('\\') && !text.starts_with(r"\\");
@@ -85,7 +85,7 @@ impl WinPath {
         path
     }
 
-    /// Returns the components below `directory`; `None` if the path is not `directory` or in it.
+    /// Returns the components below `directory`. Returns `None` if the path is neither `directory` nor in it.
     pub fn below(&self, directory: &Self) -> Option<&[Component]> {
         let depth = directory.components.len();
         let is_in = self.drive == directory.drive && self.components.get(..depth)? == directory.components.as_slice();

@@ -1,4 +1,4 @@
-//! Disks and partitions.
+//! WMI queries and calls for disks and partitions.
 
 use super::vocabulary::{self, Call, Class};
 use super::{On, Row, Value, Wmi, WmiHost};
@@ -112,12 +112,12 @@ fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
             0 => PartitionStyle::Raw,
             MBR => PartitionStyle::Mbr,
             GPT => PartitionStyle::Gpt,
-            // Only a disk that is known to be empty may be initialised.
+            // An unknown value is an error, because only a disk that is known to be empty may be initialised.
             other => return Err(format!("PartitionStyle has the unknown value {other}")),
         },
         serial: row.text("SerialNumber")?.to_owned(),
         is_offline: row.flag("IsOffline")?,
-        // A disk that is online has no reason. The number is only for messages, so an invalid one is left out.
+        // An online disk has no reason. The number is only used in messages, so omit an invalid one.
         offline_reason: row.number32("OfflineReason").ok().filter(|reason| *reason != 0).map(OfflineReason),
         is_read_only: row.flag("IsReadOnly")?,
         size: row.number("Size")?,

@@ -1,6 +1,6 @@
-//! Translates steps to WMI queries and calls. This module decides which are sent, with which names and types, and its
-//! tests run on every system. Only [`Wmi`] differs: COM on Windows, recordings in tests. All queries and calls are in
-//! [`vocabulary`].
+//! Translates steps to WMI queries and calls. This module decides which queries and calls are sent, and with which
+//! names and types. Its tests run on every system, because only [`Wmi`] depends on the system: it is COM on Windows,
+//! and recordings in tests. [`vocabulary`] contains all queries and calls.
 
 mod disk;
 mod iscsi;
@@ -18,17 +18,17 @@ use crate::types::Secret;
 pub use row::Row;
 pub use vocabulary::{Call, Class, Namespace};
 
-/// A value of a property or argument, of the type that the class declares.
+/// A value of a property or argument. Its variant is the type that the class declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Null,
     Bool(bool),
     U16(u16),
     U32(u32),
-    /// `uint64`; COM carries it as text.
+    /// `uint64`, which COM transfers as text.
     U64(u64),
     Text(String),
-    /// `string` that is not printed.
+    /// A `string` that is never printed.
     Secret(Secret),
 }
 
@@ -46,12 +46,12 @@ pub enum On<'a> {
     Object(&'a ObjectPath),
 }
 
-/// WMI, blocking, from any thread.
+/// Access to WMI. Calls block, and any thread may make them.
 pub trait Wmi: Send + Sync {
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
-    /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
-    /// the method.
+    /// Calls a method with named arguments. Arguments that are missing stay unset. The returned row has `ReturnValue`
+    /// and the output of the method.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
@@ -111,7 +111,7 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
         Ok((result, out))
     }
 
-    /// Calls a method for which every return code except 0 is an error.
+    /// Calls a method. Every return code except 0 is an error.
     fn call(
         &self,
         on: On<'_>,
@@ -126,7 +126,7 @@ impl<W: Wmi, N: NativeHost> WmiHost<W, N> {
     }
 }
 
-/// Reads a row. The error describes the property.
+/// Converts a row. An error describes the invalid property.
 type Read<'a, T> = &'a dyn Fn(&Row) -> Result<T, String>;
 
 fn refused(step: &'static str, object: &dyn fmt::Display, error: WmiError) -> HostError {

@@ -1,11 +1,11 @@
-//! Objects of WMI: properties by name.
+//! WMI objects, with their properties by name.
 
 use std::collections::BTreeMap;
 
 use super::Value;
 use crate::host::ObjectPath;
 
-/// An object from a query, or the output of a method. Names are compared without case, as in WMI.
+/// An object that a query returned, or the output of a method. As in WMI, names are not case-sensitive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
     path: Option<String>,
@@ -13,7 +13,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates an object with `path` (`__PATH`), which method results do not have.
+    /// Creates an object with the `path` `__PATH`, which the output of a method does not have.
     pub fn new(path: Option<String>) -> Self {
         Self { path, values: BTreeMap::new() }
     }
@@ -26,7 +26,7 @@ impl Row {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
 
-    /// Returns a number of any width, also from text.
+    /// Returns a number of any width. It may be a text.
     pub fn number(&self, name: &str) -> Result<u64, String> {
         let number = match self.value(name) {
             Value::U16(number) => Some(u64::from(*number)),
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Returns a drive letter from a `char16`: a UTF-16 number or a text. 0 means no letter.
+    /// Returns a drive letter from a `char16`, which is a UTF-16 number or a text. 0 means that there is no letter.
     pub fn drive_letter(&self, name: &str) -> Result<Option<char>, String> {
         let letter = match self.value(name) {
             Value::Null => None,

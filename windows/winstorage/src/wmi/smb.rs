@@ -1,4 +1,4 @@
-//! SMB mappings.
+//! WMI queries and calls for SMB mappings.
 
 use super::vocabulary::{self, Call, Class};
 use super::{On, Row, Value, Wmi, WmiHost};

@@ -1,4 +1,4 @@
-//! Firmware and services.
+//! WMI queries and calls for firmware and services.
 
 use super::vocabulary::{self, Call, Class};
 use super::{On, Row, Wmi, WmiHost};

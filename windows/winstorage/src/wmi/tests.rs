@@ -1,5 +1,6 @@
-//! What is sent to WMI, by recordings: for each operation every query and call in order, with names and types. The recordings were
-//! written from the documentation of the WMI classes; they are to be made again on a Windows machine.
+//! Tests that compare what is sent to WMI with recordings. A recording contains every query and call of an operation in
+//! order, with names and types. The recordings were written from the documentation of the WMI classes. They should be
+//! recorded again on a Windows machine.
 
 mod recorded;
 
@@ -22,7 +23,7 @@ fn recordings() -> BTreeMap<String, Vec<Recording>> {
     serde_json::from_str(include_str!("tests/recordings.json")).unwrap()
 }
 
-/// Runs one operation with its recording, which it must use up, and returns the result.
+/// Runs one operation with its recording, and returns the result. The operation must use the complete recording.
 fn replay(name: &str, operation: impl FnOnce(&Storage) -> String) -> String {
     let calls = recordings().remove(name).unwrap_or_else(|| panic!("no recording of {name}"));
     let native = FakeHost::new();
@@ -84,7 +85,7 @@ const VOLUMES: &[(&str, Operation, &str)] = &[
         |all| told(all.list_volumes_on_disk(DISK, PartitionNumber::new(2)).map(|found| found.len())),
         "1",
     ),
-    // The fake machine does not have the volume of the recording: all queries are sent, and then the operation fails.
+    // The fake machine does not have the volume of the recording. So the operation sends all queries, and then fails.
     (
         "MountVolume",
         |all| told(all.mount_volume(VOLUME, r"C:\work\stage")),
@@ -122,7 +123,7 @@ const SYSTEM: &[(&str, Operation, &str)] = &[
 ];
 
 #[test]
-fn each_operation_sends_exactly_what_is_recorded() {
+fn each_operation_sends_exactly_its_recording() {
     let all: Vec<_> = [DISKS, VOLUMES, NETWORK, SYSTEM].concat();
     for (name, operation, expected) in &all {
         assert_eq!(replay(name, operation), *expected, "{name}");
@@ -145,7 +146,7 @@ fn host(recordings: serde_json::Value) -> WmiHost<Recorded, FakeHost> {
 }
 
 #[test]
-fn a_methods_result_is_an_error_with_class_method_and_code() {
+fn method_error_has_class_method_and_code() {
     use crate::host::DiskHost;
     let rescan = |reply: serde_json::Value| {
         let mut call = serde_json::json!({"exec": "MSFT_StorageSetting.UpdateHostStorageCache", "namespace": "Storage", "on": "class"});

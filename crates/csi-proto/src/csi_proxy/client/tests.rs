@@ -13,7 +13,7 @@ use super::*;
 use crate::csi_proxy::system::v1alpha1::GetBiosSerialNumberRequest;
 use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
 
-/// The results of the next attempts to open each pipe. Without an entry, the pipe is served.
+/// What the next attempts to open each pipe return. A pipe without an entry is served.
 #[derive(Clone)]
 struct Node {
     errors: Arc<Mutex<BTreeMap<String, VecDeque<i32>>>>,

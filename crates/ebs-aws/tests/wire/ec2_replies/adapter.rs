@@ -1,17 +1,17 @@
-//! The same bytes through the SDK, over loopback HTTP.
+//! Sends the simulator's replies through the SDK, over loopback HTTP.
 
 use super::script::{Said, all_of};
 use crate::fixtures::{INSTANCE, Objects, VOLUME, call, instance, vol};
 use crate::hyperpod;
 use crate::server::{Reply, Wire};
 
-/// Returns the name of the class that the adapter assigns to a reply to the action, or `ok` for success. For a launch,
-/// which the driver never makes, it uses a creation.
+/// Returns the name of the class that the adapter assigns to a reply to the action, or `ok` for success. The driver
+/// never launches instances, so the test uses a creation for a launch.
 pub(super) async fn class_of(action: &str, said: &Said) -> String {
     let reply = Reply::Say(said.status, said.body.clone());
     let replies = if action.ends_with("ClusterNodeVolume") { vec![hyperpod::known(), reply] } else { vec![reply] };
     let wire = Wire::answering(replies).await;
-    // A successful reply must be about the requested objects.
+    // The client accepts a successful reply only if it is about the requested objects.
     let ids = |element| all_of(&said.body, element).into_iter().filter(|id| !id.is_empty());
     let volumes = ids("volumeId").chain([VOLUME.to_owned()]).map(|id| vol(&id)).collect();
     let instances = ids("instanceId").chain([INSTANCE.to_owned()]).map(|id| instance(&id)).collect();

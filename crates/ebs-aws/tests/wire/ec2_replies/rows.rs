@@ -1,13 +1,13 @@
-//! The list in `rows.tsv`.
+//! Reads the list in `rows.tsv`.
 
 /// How a test provokes a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
-    /// By a script.
+    /// A script provokes it.
     Script(String),
-    /// By a fault rule that replaces the reply to one call.
+    /// A fault rule replaces the reply to one call.
     Fault,
-    /// Not at all, with the reason.
+    /// No test provokes it, for this reason.
     Not(String),
 }
 
@@ -16,9 +16,9 @@ pub(super) enum How {
 pub(super) struct Row {
     pub(super) id: String,
     pub(super) action: String,
-    /// The HTTP status. 0 if it is unknown.
+    /// The HTTP status, or 0 if it is unknown.
     pub(super) status: u16,
-    /// Empty for success.
+    /// The error code. Empty for success.
     pub(super) code: String,
     pub(super) text: String,
     pub(super) how: How,
@@ -59,7 +59,8 @@ fn row(line: &str) -> Row {
     }
 }
 
-/// Returns true if the text fits the pattern. `{name}` matches a text that is not empty, and `{…}` any text.
+/// Returns true if the text matches the pattern. `{name}` matches any text that is not empty, and `{…}` matches any
+/// text.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let Some((literal, rest)) = pattern.split_once('{') else { return pattern == text };
     let Some(after) = text.strip_prefix(literal) else { return false };
@@ -78,7 +79,7 @@ pub(super) fn example(pattern: &str) -> String {
 }
 
 #[test]
-fn pattern_matches_only_its_texts() {
+fn pattern_matches_only_fitting_texts() {
     for (pattern, text, expected) in [
         ("plain", "plain", true),
         ("plain", "plainer", false),

@@ -1,16 +1,18 @@
-//! Runs the provocations of `rows.tsv` in a simulated account that receives forms, as EC2's Query API does.
+//! Runs the scripts of `rows.tsv` in a simulated account that receives forms, as EC2's Query API does.
 //!
-//! A provocation is a list of steps, separated by `; `. `? STEP` gets the quoted reply. `N* STEP & STEP` repeats steps,
-//! with `#` for a letter from `b` on, and `until STEP & STEP` repeats them until the conditions hold. Steps are:
+//! A script is a list of steps, separated by `; `. `? STEP` marks the step that gets the quoted reply. `N* STEP & STEP`
+//! repeats steps, with `#` for a letter from `b` on, and `until STEP & STEP` repeats them until the conditions hold.
+//! Steps are:
 //!
 //! - settings of the account, before all others: `account`, `limits`, `policy`, `instance-type`, `max-lag`,
 //!   `snapshot-interval`, `modifications`;
 //! - changes of the simulator: `timing`, `rules`, `advance SECONDS`, `release`;
-//! - checks: `state VOLUME STATE` of the only attachment, and `whole-body`, which compares the body instead of the text;
-//! - calls: `ACTION NAME=VALUE …`, where `NAME.N=VALUE*50` stands for fifty parameters, and the short forms of
-//!   [`Account::form`]. A call must succeed, or with `!CODE` in front fail so. `x = CALL` stores the id of a short form
-//!   as `$x`, `x = ELEMENT of CALL` another element. Conditions follow after ` | `: `has TEXT`, `lacks TEXT`, `refused`.
-//!   `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
+//! - checks: `state VOLUME STATE` of the only attachment, and `whole-body`, which compares the body instead of the
+//!   text;
+//! - calls: `ACTION NAME=VALUE …`, where `NAME.N=VALUE*50` abbreviates fifty parameters, and the short forms of
+//!   [`Account::form`]. A call must succeed, or with `!CODE` in front fail with this code. `x = CALL` stores the id of
+//!   a short form as `$x`, and `x = ELEMENT of CALL` stores another element. Conditions follow after ` | `: `has TEXT`,
+//!   `lacks TEXT`, `refused`. `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +34,8 @@ const LAUNCH: &str = "RunInstances ImageId=ami-12345678 MinCount=1 MaxCount=1 Pl
 /// A cluster and one of its nodes.
 const NODE: &str =
     r#""ClusterArn":"arn:aws:sagemaker:us-west-2:123456789012:cluster/c","NodeId":"i-0123456789abcdef0""#;
-/// Repetitions of `until`. The staleness is random, and half of all describes show a state within this number.
+/// How often `until` repeats its steps. The staleness is random, and half of all describes show a given state within
+/// this number.
 const LOOKS: usize = 400;
 
 #[derive(Debug, Clone, Default)]
@@ -61,7 +64,7 @@ pub(super) async fn provoke(row: &Row) -> Said {
     account.quoted.expect("a step with a question mark")
 }
 
-/// Replaces the reply to the first call of the row's action. A second call succeeds.
+/// Replaces the reply to the first call of the row's action. A second call must succeed.
 async fn replaced(row: &Row) -> Said {
     let (before, call) = match row.action.as_str() {
         "CreateVolume" => ("", "volume"),
@@ -85,7 +88,7 @@ async fn replaced(row: &Row) -> Said {
     account.quoted.unwrap()
 }
 
-/// Returns true if the step is a setting, and sets it.
+/// Applies the step if it is a setting. Returns false otherwise.
 fn configures(config: &mut EngineConfig, step: &str) -> bool {
     let (word, value) = step.split_once(' ').unwrap_or((step, ""));
     match word {
@@ -112,7 +115,7 @@ fn seconds(text: &str) -> Duration {
 struct Account {
     engine: Engine,
     service: Ec2Service,
-    /// The values of `$x`.
+    /// The values of variables such as `$x`.
     names: BTreeMap<String, String>,
     quoted: Option<Said>,
 }
@@ -153,7 +156,7 @@ impl Account {
         }
     }
 
-    /// Runs steps, and returns the reply to the last one.
+    /// Runs the steps and returns the reply to the last one.
     async fn parts(&mut self, parts: &str) -> Result<Said, String> {
         let mut last = Said::default();
         for part in parts.split(" & ") {

@@ -1,4 +1,4 @@
-//! Hand-made signatures, with a wrong time or a wrong secret.
+//! Requests with hand-made signatures, which have a wrong time or a wrong secret.
 
 use std::time::{Duration, SystemTime};
 

@@ -12,10 +12,10 @@ use crate::traffic::Transition;
 use crate::volume::VolumeService;
 use crate::{CloudError, CloudErrorKind, timeouts};
 
-/// Waits until no modification runs, and returns the latest one from a describe sent at `settled_at` or later.
-/// Waits at most 15 s for a modification in an unknown state. After that EC2 decides, by its description of the
-/// volume and its answer to the next modification. While a modification runs, EC2 shows its targets as if they were
-/// reached, so the description of the volume proves nothing.
+/// Waits until no modification runs, and returns the latest one. It comes from a describe sent at `settled_at` or
+/// later. While a modification runs, EC2 describes the volume as if it had reached its targets, so a description of the
+/// volume proves nothing. Waits at most 15 s for a modification in an unknown state. After that, EC2 decides: by its
+/// description of the volume and its answer to the next modification.
 pub(super) async fn latest_at_rest<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -42,8 +42,8 @@ pub(super) async fn latest_at_rest<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, id, decide).await
 }
 
-/// Waits until the requested modification is past `modifying`. It began after `latest_before` and has the requested
-/// targets.
+/// Waits until the requested modification is past `modifying`. Recognizes it by its targets and by a start after
+/// `latest_before`.
 pub(super) async fn modification_end<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -68,8 +68,8 @@ pub(super) async fn modification_end<E: Ec2>(
     service.context.describer.await_modification(op, first, &request.volume, decide).await
 }
 
-/// Checks after a refusal whether the requested modification exists already: another process may have made it, or a
-/// call whose answer was lost. Repeated refusals share one wait of 15 s.
+/// Checks after a refusal whether the requested modification already exists: from another process, or from a call whose
+/// answer was lost. Repeated refusals share one wait of 15 s.
 pub(super) async fn is_made_already<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -85,7 +85,7 @@ pub(super) async fn is_made_already<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, &request.volume, decide).await
 }
 
-/// Returns the volume once EC2 describes it as requested.
+/// Waits until EC2 describes the volume as requested, and returns it.
 pub(super) async fn reached<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -93,7 +93,7 @@ pub(super) async fn reached<E: Ec2>(
 ) -> Result<Volume, CloudError> {
     let decide = |seen: Option<Volume>, _: Instant| match seen {
         Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
-        // EC2 may not list the volume right after a modification. The deadline of the operation ends the wait.
+        // Right after a modification, EC2 may not list the volume. The operation's deadline limits the wait.
         Some(_) | None => Verdict::Waiting,
     };
     service.context.describer.await_volume(op, FirstPoll::Now, &request.volume, decide).await

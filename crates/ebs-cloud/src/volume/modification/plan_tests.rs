@@ -12,7 +12,7 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
     requested_iops(spec, volume, &DriverName::default())
 }
 
-/// A ratio in the request needs no permission by a flag.
+/// A ratio in the request needs no permission from the flag.
 #[test]
 fn explicit_iops_win_over_ratios_and_request_over_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -25,7 +25,7 @@ fn explicit_iops_win_over_ratios_and_request_over_tags() {
     }
 }
 
-/// The flag of the request wins over the tag.
+/// The flag in the request wins over the tag.
 #[test]
 fn tagged_ratio_counts_only_if_request_or_tag_allows_it() {
     for (tag, asked, counts) in [

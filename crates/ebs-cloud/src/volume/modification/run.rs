@@ -19,7 +19,7 @@ use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::new_request::probe_tags;
 use crate::{CloudError, CloudErrorKind, ModifySpec, Object};
 
-/// EC2 counts the modifications of a volume in this period.
+/// The period in which EC2 limits the number of modifications of a volume.
 const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 pub(in crate::volume) async fn modify<E: Ec2>(
@@ -43,8 +43,8 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     }
 }
 
-/// Deletes first and then sets, so that a key in both ends with its new value. Always sends both calls: they are
-/// idempotent, and a describe with the requested tags may be stale.
+/// Deletes tags and then sets tags, so that a key in both ends with its new value. Sends both calls even if a describe
+/// already shows the result: the calls are idempotent, and the describe may be stale.
 async fn change_tags<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -70,8 +70,8 @@ async fn change_tags<E: Ec2>(
 }
 
 /// Returns the instant from which a describe shows all earlier changes, and any modification that blocks this one.
-/// Another process may have changed the volume just before, or have a call in flight, even if this process is old
-/// and a new leader. Growth does not wait for it: EC2 never shrinks a volume.
+/// Another process may have changed the volume just before this process became the leader, or still have a call in
+/// flight. Growth does not wait for this, because EC2 never shrinks a volume.
 fn settled_at<E: Ec2>(service: &VolumeService<E>, id: &VolumeId, spec: &ModifySpec) -> Instant {
     let (recent, write) = (&service.context.recent, Write::Modification(id.clone()));
     match spec.size {
@@ -134,8 +134,8 @@ async fn request<E: Ec2>(service: &VolumeService<E>, spec: &ModifySpec, volume: 
     plan::request(spec, volume, requested, iops)
 }
 
-/// Returns the request with fewer IOPS after a refusal: with the maximum that EC2 named, or without IOPS if only
-/// the volume's tags request them. `None` if EC2 refused for another reason.
+/// Returns the request with fewer IOPS after a refusal: with the maximum that EC2 named, or without IOPS if only the
+/// volume's tags request them. Returns `None` if EC2 refused for another reason.
 async fn with_fewer_iops<E: Ec2>(
     service: &VolumeService<E>,
     spec: &ModifySpec,
@@ -183,7 +183,7 @@ async fn iops_within_limits<E: Ec2>(
         None => volume_type.iops_limits().map(|limits| limits.with_max(None)),
     };
     if requested.only_raises && limits.is_none() {
-        // The type has no choice of IOPS.
+        // This volume type has no choice of IOPS.
         return None;
     }
     let iops = plan::iops_within(requested.request, size, limits, volume.iops);
@@ -230,7 +230,7 @@ fn modification_refused(
     }
 }
 
-/// Returns EC2's rule, and the time of the next possible modification if the latest one shows it.
+/// Returns EC2's rule, and the time of the next possible modification if the latest modification shows it.
 fn when_possible(latest: Option<&Modification>) -> String {
     let rule =
         "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";

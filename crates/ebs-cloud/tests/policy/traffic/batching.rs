@@ -63,7 +63,7 @@ async fn concurrent_lookups_share_calls_of_200_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_batching_each_lookup_is_its_own_call_at_once() {
+async fn without_batching_each_lookup_makes_its_own_call_at_once() {
     let world = World::instant().await;
     let driver = world.driver_with(false);
     let ids = volumes(&driver, 40).await;

@@ -105,7 +105,7 @@ async fn create(driver: Driver, name: String, waiters: Waiters) -> bool {
 
 /// After many timeouts in the queue, a sidecar pauses for up to half an hour.
 #[tokio::test(start_paused = true)]
-async fn place_is_kept_over_the_longest_pause_of_a_sidecar() {
+async fn queue_place_outlasts_the_longest_pause_of_a_sidecar() {
     let world = World::realistic().await;
     world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.9 }).on("CreateVolume")).expect("a sound rule");
     let driver = world.driver();

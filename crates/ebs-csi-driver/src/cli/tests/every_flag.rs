@@ -1,5 +1,4 @@
-//! The effect of each flag in each mode. The tests determine it by trying, so that no flag is accepted and then ignored
-//! silently.
+//! Checks the effect of each flag in each mode by trying it, so that no flag is accepted and then silently ignored.
 
 use clap::Arg;
 
@@ -34,18 +33,18 @@ const SAMPLES: &[(&str, &str)] = &[
     ("csi-mount-point-prefix", "/var/lib/kubelet/plugins"),
 ];
 
-/// What a flag does in a mode.
+/// The effect of a flag in a mode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It changes the behaviour of the process.
+    /// The flag changes the behaviour of the process.
     Effect,
-    /// It changes nothing, and the process logs this.
+    /// The flag changes nothing, and the process logs this warning.
     Said(String),
-    /// The process does not start.
+    /// The process rejects the flag with this error and does not start.
     Refused(String),
 }
 
-/// The complete result of a command line.
+/// Everything that a command line determines.
 #[derive(PartialEq)]
 struct Outcome {
     log: String,
@@ -97,8 +96,8 @@ pub(super) fn fate(mode: &str, flag: &Arg) -> Fate {
     }
 }
 
-/// In each mode a flag changes the behaviour of the process, or the log warns that it has no effect, or it is rejected
-/// with a reason.
+/// In each mode, a flag changes the behaviour of the process, or the log warns that the flag has no effect, or the
+/// process rejects it with a reason.
 #[test]
 fn no_flag_is_ignored_silently_in_any_mode() {
     for mode in ALL_MODES {
@@ -115,7 +114,7 @@ fn no_flag_is_ignored_silently_in_any_mode() {
 }
 
 /// The reference driver's flags with their modes and defaults, as its users know them. `*` marks a default that differs
-/// here.
+/// in this driver.
 const REFERENCE: &str = "
 version                               A false
 logtostderr                           A false

@@ -6,8 +6,8 @@ fn on_windows(line: &str) -> Result<Job, Refused> {
     checks::job(&read(line)?, Platform::Windows)
 }
 
-/// Modes with a controller, including the default mode, and the labeler are usage errors whose text names where they
-/// run. `--version` works in every mode.
+/// Modes with a controller, including the default mode, and the labeler are usage errors. The error names the platform
+/// that supports the mode. `--version` works in every mode.
 #[test]
 fn windows_rejects_controller_modes() {
     for line in ["", "all", "controller", "metadataLabeler"] {
@@ -25,7 +25,7 @@ fn windows_rejects_controller_modes() {
     }
 }
 
-/// The node service keeps no records on Windows. The log warns that flags of Linux file systems and sockets have no
+/// On Windows the node service stores no records. The log warns that flags for Linux file systems and sockets have no
 /// effect.
 #[test]
 fn windows_needs_no_state_dir_and_ignores_linux_flags() {

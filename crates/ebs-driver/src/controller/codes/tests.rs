@@ -4,8 +4,8 @@ use ebs_ec2::{SnapshotId, VolumeId};
 use super::*;
 use crate::status::{IntoStatus, to_status};
 
-/// Returns the outcome after `kind`, or the first one for `None`. A new outcome does not compile before it has its
-/// place here, and fails the test before it has its row.
+/// Returns the outcome that follows `kind`, or the first one for `None`. A new outcome does not compile until it has a
+/// place here, and then fails the test until the table has its row.
 fn after(kind: Option<&CloudErrorKind>) -> Option<CloudErrorKind> {
     use CloudErrorKind as Kind;
     Some(match kind {
@@ -33,10 +33,10 @@ fn all() -> impl Iterator<Item = CloudErrorKind> {
     std::iter::successors(after(None), |kind| after(Some(kind)))
 }
 
-/// An outcome, its usual code, and the RPCs that have another code.
+/// An outcome, the code for most RPCs, and the RPCs with a different code.
 type Row = (&'static str, &'static str, &'static [(Rpc, &'static str)]);
 
-/// Every outcome in the order of [`after`].
+/// Every outcome, in the order of [`after`].
 const TABLE: [Row; 16] = [
     (
         "NotFound",
@@ -74,9 +74,10 @@ fn code(rpc: Rpc, kind: CloudErrorKind) -> String {
     }
 }
 
-/// The codes are: ResourceExhausted for quota and shortage, OutOfRange for a size, FailedPrecondition for a request
-/// that must wait for another action, Unauthenticated for credentials that EC2 rejects, PermissionDenied for
-/// credentials without the permission. A missing object is NotFound, or OK where the request removes it.
+/// The codes are ResourceExhausted for a quota or a shortage, OutOfRange for a size, FailedPrecondition for a request
+/// that must wait for another action, Unauthenticated for credentials that EC2 rejects, and PermissionDenied for
+/// credentials without the permission. For a missing object the code is NotFound, or OK if the request removes the
+/// object.
 #[test]
 fn every_outcome_has_its_code_for_every_rpc() {
     let kinds: Vec<CloudErrorKind> = all().collect();
@@ -90,7 +91,8 @@ fn every_outcome_has_its_code_for_every_rpc() {
     }
 }
 
-/// Unproven outcomes are Aborted or Unavailable, with the advice to call again, and no other outcome is.
+/// Every outcome that is not proven has the code Aborted or Unavailable, and the advice to call again. No other outcome
+/// has these codes, with two exceptions.
 #[test]
 fn unproven_outcome_never_has_a_final_code() {
     for kind in all().filter(|kind| !kind.is_final()) {
@@ -101,7 +103,7 @@ fn unproven_outcome_never_has_a_final_code() {
             assert!(error.next_step().is_some_and(|next| next.contains("again")), "{rpc}: {error}");
         }
     }
-    // The next step is also a repeated call for a page token, and for a volume that disappeared after its creation.
+    // The exceptions: an invalid page token, and a volume that disappeared after its creation.
     let also = |rpc: Rpc, kind: &CloudErrorKind| match kind {
         CloudErrorKind::BadPageToken => true,
         CloudErrorKind::NotFound(_) => rpc == Rpc::CreateVolume,

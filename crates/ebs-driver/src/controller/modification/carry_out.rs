@@ -1,4 +1,4 @@
-//! Carries out the gathered changes and gives each its result.
+//! Carries out the gathered changes and returns a result for each.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::status::IntoStatus;
 #[derive(Clone)]
 pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
 
-/// The size of the volume after the change.
+/// The size of the volume after the change, or why the change failed.
 type ChangeResult = Result<Gib, Arc<ControllerError>>;
 
 impl Results {
-    /// True when the work stopped at one of the changes because a caller had left.
+    /// Returns true when the work stopped before one of the changes because a caller had left.
     pub(super) fn are_abandoned(&self) -> bool {
         self.0.iter().any(|(_, result)| result.as_ref().is_err_and(|error| error.is_abandoned()))
     }
@@ -29,8 +29,8 @@ impl Results {
     }
 }
 
-/// Carries out all changes with one ModifyVolume. When EC2 rejects them together, tries them one by one, growth first,
-/// so that a bad value of one request does not fail another.
+/// Carries out all changes with one ModifyVolume call. When EC2 rejects them together, tries them one by one, growth
+/// first, so that an invalid value of one request does not fail another request.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
     let spec = merged(changes).expect("contradicting changes were rejected before they joined");
     let together = cloud.volumes.modify(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
@@ -63,7 +63,7 @@ fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
     sidecars
 }
 
-/// Returns true for a rejection because of the requested values, and not because of the volume's state.
+/// Returns true if EC2 rejected the requested values, and false if the volume's state prevents the change.
 fn is_about_values(kind: &CloudErrorKind) -> bool {
     matches!(kind, CloudErrorKind::InvalidArgument | CloudErrorKind::OutOfRange | CloudErrorKind::LimitExceeded)
 }

@@ -12,7 +12,7 @@ use super::merge::merged;
 use crate::operation::Content;
 use crate::timeouts;
 
-/// The content of a gathering operation: one request, and the requests that have joined it.
+/// The content of an operation that gathers changes: one request, and the window of requests that it opens or joins.
 #[derive(Clone)]
 pub(super) struct Gathering {
     change: Change,
@@ -20,7 +20,7 @@ pub(super) struct Gathering {
     window: Arc<Window>,
 }
 
-/// A request that waits for its change holds this. Its drop is reported to the window that has the change.
+/// A token that a request holds while it waits for its change. Dropping the token notifies the window of the change.
 #[derive(Default)]
 pub(super) struct Caller(Mutex<Option<Arc<Notify>>>);
 
@@ -38,7 +38,7 @@ impl Drop for Caller {
     }
 }
 
-/// How many of the changes have a caller.
+/// Which of the changes have a caller that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     All,
@@ -49,9 +49,10 @@ enum Presence {
 pub(super) struct Window {
     length: Duration,
     gathered: Mutex<Gathered>,
-    /// Notified when the window has growth and another change, so that it expects no more requests.
+    /// Notified when the window has both growth and another change. The window then expects no more requests and closes
+    /// early.
     complete: Notify,
-    /// Notified when a caller has come or left.
+    /// Notified when a caller has joined or left.
     callers_changed: Arc<Notify>,
 }
 
@@ -60,7 +61,7 @@ struct Gathered {
     is_open: bool,
 }
 
-/// A change and the requests for it.
+/// A change and the callers that requested it.
 struct Wanted {
     change: Change,
     callers: Vec<Weak<Caller>>,
@@ -73,7 +74,7 @@ impl Wanted {
 }
 
 impl Gathering {
-    /// Creates a window of `length`, which begins when its operation begins.
+    /// Creates a gathering with a new window of `length`. The window begins when the operation begins.
     pub(super) fn new(change: Change, caller: &Arc<Caller>, length: Duration) -> Self {
         let caller = Arc::downgrade(caller);
         let first = Wanted { change: change.clone(), callers: vec![caller.clone()] };
@@ -120,14 +121,14 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// Returns all changes whose callers wait, in the order of their requests, when the window is over. The window then
-    /// accepts no more changes. Returns `None` when another operation is to run instead, or when no caller has come
-    /// back.
+    /// Waits until the window closes. Then returns the changes whose callers still wait, in the order of their
+    /// requests. If no caller waits, waits for one as [`Window::returned`] does. Returns `None` when another operation
+    /// supersedes this one, or when no caller has returned. The closed window accepts no more changes.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
             () = waiters.superseded() => return None,
-            // An early completion and the end of the window have the same effect.
+            // The window closes early when it is complete, or after its length.
             _ = timeout(self.length, self.complete.notified()) => {}
         }
         if waiters.any() {
@@ -136,9 +137,9 @@ impl Window {
         self.returned(waiters).await
     }
 
-    /// Returns the changes whose callers wait, and drops the others: their callers may have asked another driver for
-    /// something else meanwhile. When no caller waits, waits until one comes back, and then for the others for the
-    /// length of a window. Returns `None` like [`Window::gathered`].
+    /// Waits until a caller returns, then up to the length of a window for the other callers. Returns the changes whose
+    /// callers wait and drops the other changes: their callers may have asked another driver for something else.
+    /// Returns `None` like [`Window::gathered`].
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         let returned = async {
             timeout(timeouts::MODIFICATION_RETURN, waiters.awaited()).await.ok()?;
@@ -147,7 +148,7 @@ impl Window {
                     self.callers_changed.notified().await;
                 }
             };
-            // The changes of the callers that are back by then are carried out.
+            // Continue with the callers that have returned by then, even if others have not.
             let _all_or_not = timeout(self.length, all).await;
             self.wanted()
         };
@@ -158,9 +159,9 @@ impl Window {
         }
     }
 
-    /// Carries out `work` for the changes that [`Window::gathered`] or [`Window::returned`] returned. `work` sees
-    /// callers only while all of them wait, so that it begins no mutation for a change whose caller has left. It is
-    /// asked to end when only some callers wait.
+    /// Runs `work` for the changes that [`Window::gathered`] or [`Window::returned`] returned. `work` sees callers only
+    /// while all of them wait, so it begins no mutation for a change whose caller has left. When only some callers
+    /// wait, asks `work` to end.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,
@@ -180,7 +181,7 @@ impl Window {
         };
         let mut work = std::pin::pin!(work(round.clone()));
         tokio::select! {
-            // Biased, so that `watch` counts the callers before the work begins.
+            // Poll `watch` first, so that it counts the callers before the work begins.
             biased;
             () = watch => {}
             () = waiters.superseded() => {}
@@ -190,7 +191,7 @@ impl Window {
         work.await
     }
 
-    /// Returns the changes whose callers wait, and drops the others.
+    /// Closes the window and returns the changes whose callers wait. Drops the other changes.
     fn wanted(&self) -> Option<Vec<Change>> {
         let mut gathered = self.lock();
         gathered.is_open = false;
@@ -208,7 +209,7 @@ impl Window {
         }
     }
 
-    /// Notifies the window of the caller, now and when it leaves.
+    /// Notifies the window that the caller has joined, and arranges a notification when it leaves.
     fn welcome(&self, caller: &Weak<Caller>) {
         if let Some(caller) = caller.upgrade() {
             caller.report_to(&self.callers_changed);

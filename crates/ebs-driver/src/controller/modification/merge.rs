@@ -5,10 +5,10 @@ use ebs_ec2::{IopsRequest, Tags};
 
 use super::Change;
 
-/// Returns all changes as one, or `None` when two of them contradict each other.
+/// Merges all changes, or returns `None` when two of them contradict each other.
 ///
-/// Fields are merged one by one, including the ratio of IOPS and its flag. Tags are compared key by key, and deletions
-/// as sets.
+/// Fields are merged one by one, including the IOPS ratio and its flag. Tags are compared key by key, and deletions as
+/// sets.
 pub(super) fn merged<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<ModifySpec> {
     changes.into_iter().try_fold(ModifySpec::default(), |all, change| both(all, &change.spec))
 }
@@ -36,7 +36,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
     })
 }
 
-/// Returns the value that is set, or `None` when two different values are set.
+/// Returns the value if at most one distinct value is set, or the outer `None` when the two values differ.
 #[expect(clippy::option_option, reason = "a contradiction differs from an unset value")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Each field that only one request sets is kept, in either order, including the ratio of IOPS and its flag.
+    /// The merged change keeps each field that only one request sets, including the IOPS ratio and its flag.
     #[test]
     fn fields_of_only_one_request_are_kept_in_either_order() {
         let class = ModifySpec {
@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(of(&[]), Some(ModifySpec::default()));
     }
 
-    /// Contradictions are: two values for one property or tag, a number of IOPS and a ratio, and a tag that is set and
-    /// deleted. The order of deletions does not matter.
+    /// Contradictions are two values for one property or tag, both IOPS and an IOPS ratio, and a tag that one request
+    /// sets and another deletes. The order of deletions does not matter.
     #[test]
     fn contradictory_changes_are_not_merged() {
         let default = ModifySpec::default;

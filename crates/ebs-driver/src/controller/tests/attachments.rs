@@ -2,7 +2,7 @@ use ebs_sim::faults::{Effect, Rule};
 
 use super::*;
 
-/// A repeat has the same publish context.
+/// A repeated request returns the same publish context.
 #[tokio::test(start_paused = true)]
 async fn publish_context_has_device_size_source_and_attach_time() {
     let world = World::start().await;
@@ -36,10 +36,10 @@ async fn publish_context_names_a_snapshot_or_clone_as_source() {
     }
 }
 
-/// The volume is attached in its zone, and the request names a node in another zone. A detach would not help, so the
-/// message does not advise it.
+/// The volume is attached in its own zone, and the request names a node in another zone. A detach would not help, so
+/// the message does not advise one.
 #[tokio::test(start_paused = true)]
-async fn zone_mismatch_is_not_blamed_on_the_present_attachment() {
+async fn zone_mismatch_error_does_not_blame_the_attachment() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -66,7 +66,7 @@ async fn publish_of_missing_volume_or_node_is_not_found() {
     assert!(!world.is_attached().await);
 }
 
-/// The order is: volume, node, capability.
+/// The driver checks the volume first, then the node, then the capability.
 #[tokio::test(start_paused = true)]
 async fn first_of_several_faults_of_a_publish_is_reported() {
     let world = World::start().await;
@@ -94,10 +94,10 @@ async fn first_of_several_faults_of_a_publish_is_reported() {
     world.publish_as(request).await.expect("attached");
 }
 
-/// EBS cannot attach read-only, and no capability offers it. The flag is passed on to the node, which mounts read-only.
-/// A repeat without it has no flag.
+/// EBS cannot attach a volume read-only, and no capability of the driver offers it. The publish context passes the flag
+/// to the node, which mounts the volume read-only. A repeated request without the flag returns a context without it.
 #[tokio::test(start_paused = true)]
-async fn readonly_of_publish_is_passed_on_to_the_node() {
+async fn publish_passes_the_readonly_flag_to_the_node() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let request = |readonly| ControllerPublishVolumeRequest { readonly, ..world.to_publish(&volume) };
@@ -107,7 +107,7 @@ async fn readonly_of_publish_is_passed_on_to_the_node() {
     assert_eq!(writable, read_only);
 }
 
-/// Secrets and a mount group, which no capability requests, do not affect any request.
+/// Secrets and a mount group, for which the driver announces no capability, do not affect any request.
 #[tokio::test(start_paused = true)]
 async fn fields_without_a_capability_are_accepted_and_ignored() {
     let world = World::start().await;
@@ -121,7 +121,7 @@ async fn fields_without_a_capability_are_accepted_and_ignored() {
     world.publish_as(publish).await.expect("attached");
 }
 
-/// When it is already published, the code is AlreadyExists.
+/// For a volume that is already published, the code is AlreadyExists.
 #[tokio::test(start_paused = true)]
 async fn single_node_volume_is_not_published_for_several_nodes() {
     let world = World::start().await;
@@ -134,7 +134,7 @@ async fn single_node_volume_is_not_published_for_several_nodes() {
     refused(world.publish_as(shared).await, "AlreadyExists", "single-node volume");
 }
 
-/// It also accepts old handles, and succeeds when the volume or node does not exist.
+/// Unpublish also accepts old handles, and succeeds when the volume or node does not exist.
 #[tokio::test(start_paused = true)]
 async fn unpublish_detaches_and_is_idempotent() {
     let world = World::start().await;
@@ -159,9 +159,9 @@ async fn unpublish_detaches_and_is_idempotent() {
     world.publish(&volume, node).await.expect("can be attached again");
 }
 
-/// `blockAttachUntilInitialized` is kept in the volume context.
+/// The volume context contains `blockAttachUntilInitialized`.
 #[tokio::test(start_paused = true)]
-async fn initialization_is_awaited_before_attach_when_requested() {
+async fn attach_waits_for_initialization_when_requested() {
     let world = World::start().await;
     let parameters = [("blockAttachUntilInitialized", "true")];
     let volume = world.create(in_zone(with_parameters(named("pvc-1"), &parameters), HERE)).await.expect("created");

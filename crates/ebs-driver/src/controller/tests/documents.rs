@@ -29,7 +29,7 @@ fn tables() -> [(&'static str, &'static str, String); 6] {
     ]
 }
 
-/// Returns the tags of a volume and of a snapshot when all names are known.
+/// Returns the tags that the driver sets on a volume and on a snapshot when it knows all names.
 fn own_tags() -> String {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let class = map(&[
@@ -48,7 +48,7 @@ fn own_tags() -> String {
     markdown(["tag", "volume", "snapshot"], rows)
 }
 
-/// Returns results of templates for the claim `data-0` in the namespace `shop`.
+/// Returns examples of templates with their results, for the claim `data-0` in the namespace `shop`.
 fn templates() -> String {
     let data =
         ClaimNames { pvc_name: "data-0".to_owned(), pvc_namespace: "shop".to_owned(), pv_name: "pvc-1234".to_owned() };
@@ -72,7 +72,8 @@ fn reserved_keys() -> String {
     markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
 }
 
-/// Returns the limits of a few instance types, and the limit that a node of the type reports with only its root volume.
+/// Returns the limits of a few instance types, and the limit that a node of the type reports if only its root volume is
+/// attached.
 fn attachment_limits() -> String {
     let types = ["t3.medium", "m5.large", "c5d.12xlarge", "g5.48xlarge", "m7i.large", "m7i.48xlarge", "t2.micro"];
     let rows = types.into_iter().map(|name| {
@@ -86,7 +87,7 @@ fn attachment_limits() -> String {
     markdown(head, rows)
 }
 
-/// Returns the bounds of the EC2 calls with their comments: the comment above each constant of seconds.
+/// Returns the limits of `ebs-cloud` on waits for EC2. A row has the doc comment of a constant, and its seconds.
 fn bounds_of_ec2() -> String {
     let source = include_str!("../../../../ebs-cloud/src/timeouts.rs");
     let mut rows = Vec::new();
@@ -130,7 +131,7 @@ pub(super) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `EBS_WRITE_DOCS=1` writes them.
+/// `EBS_WRITE_DOCS=1` rewrites the tables.
 #[test]
 fn tables_of_the_documentation_match_the_code() {
     for (page, name, table) in tables() {
@@ -138,7 +139,7 @@ fn tables_of_the_documentation_match_the_code() {
     }
 }
 
-/// The parser also supports every documented key.
+/// The parser supports every documented key.
 #[test]
 fn every_key_is_documented_once() {
     let (class, of_tag) = (VolumeParameters::keys(), "tagSpecification*");
@@ -166,8 +167,8 @@ const UNSUPPORTED: [Rpc; 5] = [
     Rpc::NodeGetStorageHealth,
 ];
 
-/// The page lists each supported RPC with its timeout, and each meaning of an error with its code, and whether a sidecar
-/// forgets the object after it.
+/// The page lists the timeout of each supported RPC. It also lists, for each meaning of an error, the code and whether
+/// a sidecar forgets the object after it.
 #[test]
 fn design_has_the_timeout_of_each_rpc_and_each_code() {
     let page = std::fs::read_to_string(repository().join("docs/design.md")).expect("docs/design.md");
@@ -180,7 +181,8 @@ fn design_has_the_timeout_of_each_rpc_and_each_code() {
     }
     for meaning in Meaning::ALL.iter().copied() {
         let code = format!("{:?}", crate::status::status(meaning, "").code());
-        // The provisioner forgets a volume after the other codes. ResourceExhausted is final only for a creation.
+        // The codes after which the provisioner does not forget a volume. ResourceExhausted is final only for a
+        // creation.
         let is_final = match code.as_str() {
             "Aborted" | "Unavailable" => "no",
             "ResourceExhausted" => "of a creation",

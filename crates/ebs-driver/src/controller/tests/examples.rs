@@ -1,4 +1,4 @@
-//! Applies the examples of the documentation.
+//! Applies the examples in the documentation.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const PAGES: [&str; 5] =
     ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md", "docs/resizing.md"];
-/// The ARN in the examples, in the simulated account.
+/// The ARN in the examples, which belongs to the simulated account.
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
 /// Returns the objects of a YAML text.
@@ -49,7 +49,7 @@ fn example_files() -> Vec<(String, Vec<Value>)> {
     files
 }
 
-/// Returns the provisioner's request for a class and a claim.
+/// Returns the provisioner's request for a claim of a class.
 fn volume_of(class: &Value, name: &str) -> CreateVolumeRequest {
     let mut parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
@@ -81,9 +81,9 @@ fn topology_of(class: &Value) -> Option<csi::TopologyRequirement> {
     Some(csi::TopologyRequirement { preferred: requisite.clone(), requisite })
 }
 
-/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and in `examples/` is applied
-/// unchanged: it creates a volume or a snapshot, or modifies a volume. Every parameter must be a string, as Kubernetes
-/// requires.
+/// The test applies every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and in
+/// `examples/` unchanged. Each creates a volume or a snapshot, or modifies a volume. Every parameter must be a string,
+/// as Kubernetes requires.
 #[tokio::test(start_paused = true)]
 async fn every_documented_class_can_be_applied() {
     let (mut classes, mut snapshot_classes, mut attributes_classes, mut others) = (0, 0, 0, 0);
@@ -118,7 +118,7 @@ async fn every_documented_class_can_be_applied() {
     assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
 }
 
-/// The PersistentVolume is published unchanged, and has no attribute without effect.
+/// The test publishes the PersistentVolume unchanged. None of its volume attributes is without effect.
 #[tokio::test(start_paused = true)]
 async fn documented_node_local_volume_is_published_with_its_fs_type() {
     let volumes = objects("docs/node-local-volumes.md");
@@ -161,8 +161,8 @@ async fn apply_class(what: &str, class: &Value) {
     }
 }
 
-/// Checks the properties of a volume of 100 GiB with a class, by the rules of `docs/parameters.md`, which are repeated
-/// here. Without a key in the class, the volume has the account's key, which no class promises.
+/// Checks the properties of a volume of 100 GiB that was created with a class. The test repeats the rules of
+/// `docs/parameters.md`. If the class names no key, the volume has the account's key, which no class promises.
 fn check_properties(what: &str, volume: &SimVolume, class: &HashMap<String, String>) {
     let text = |key: &str| class.get(key).cloned();
     let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
@@ -171,7 +171,7 @@ fn check_properties(what: &str, volume: &SimVolume, class: &HashMap<String, Stri
         "gp3" => (3_000, 80_000, Some(125), Some(3_000)),
         "io1" => (100, 5_000, None, None),
         "io2" => (100, 100_000, None, None),
-        // 3 for each GiB.
+        // 3 IOPS for each GiB.
         "gp2" => (0, 0, None, Some(300)),
         other => panic!("no class has used {other} so far: add its properties"),
     };
@@ -191,7 +191,7 @@ fn zones_of(class: &Value) -> Vec<String> {
     terms.into_iter().map(|mut term| term.segments.remove("topology.kubernetes.io/zone").expect("a zone")).collect()
 }
 
-/// Checks that a new volume with the class, and a volume that is modified to it, have the same properties.
+/// Checks that a volume created with the class, and a volume modified to it, have the same properties.
 async fn apply_attributes_class(what: &str, class: &Value) {
     let world = World::start().await;
     let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];

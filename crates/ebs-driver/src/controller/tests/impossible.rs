@@ -1,4 +1,4 @@
-//! The driver refuses a volume that no node could use at its request, before EC2 creates, attaches and bills it.
+//! The driver refuses a request for a volume that no node could use, before EC2 creates, attaches and bills the volume.
 
 use super::*;
 
@@ -27,8 +27,8 @@ fn for_systems(request: CreateVolumeRequest, systems: &[&str]) -> CreateVolumeRe
     CreateVolumeRequest { accessibility_requirements: Some(requirement), ..request }
 }
 
-/// CreateVolume and ControllerPublishVolume refuse it and list the supported file systems. ValidateVolumeCapabilities
-/// does not confirm it.
+/// CreateVolume and ControllerPublishVolume refuse the file system, and the error lists the supported ones.
+/// ValidateVolumeCapabilities does not confirm it.
 #[tokio::test(start_paused = true)]
 async fn file_systems_that_no_node_mounts_are_refused() {
     let world = World::start().await;
@@ -62,7 +62,8 @@ async fn file_systems_of_linux_and_windows_nodes_are_accepted() {
     are_accepted(&world, names.map(|fs_type| mounted(fs_type, &[]))).await;
 }
 
-/// This applies when all required terms name one operating system, which must be able to mount the file system.
+/// The driver refuses the file system when all required topology terms name the same operating system and that system
+/// cannot mount it.
 #[tokio::test(start_paused = true)]
 async fn file_systems_of_the_other_operating_system_are_refused() {
     let world = World::start().await;
@@ -83,7 +84,7 @@ async fn file_systems_of_the_other_operating_system_are_refused() {
     are_accepted(&world, rows.map(|(fs_type, systems)| for_systems(mounted(fs_type, &[]), systems))).await;
 }
 
-/// The error names the flag. A flag that only a kernel can check is accepted.
+/// The error names the flag. The driver accepts a flag that only a kernel can check.
 #[tokio::test(start_paused = true)]
 async fn mount_flags_that_no_node_supports_are_refused() {
     let world = World::start().await;
@@ -99,8 +100,8 @@ async fn mount_flags_that_no_node_supports_are_refused() {
     world.create(mounted("xfs", &["noatime", "nobarrier,logbufs=8", "_netdev"])).await.expect("created");
 }
 
-/// ext2 and ext3 have 32-bit block numbers, so a larger volume is OutOfRange. A volume that already has a file system
-/// is accepted.
+/// ext2 and ext3 have 32-bit block numbers, so a larger size is OutOfRange. The driver accepts the size if the source
+/// already has a file system.
 #[tokio::test(start_paused = true)]
 async fn volumes_larger_than_their_file_system_are_refused() {
     let world = World::start().await;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::operation::Key;
 
-/// Runs `first` up to its call of an action, then `second`, and lets the first continue.
+/// Runs `first` until it calls an action. Then runs `second` to its end, and lets `first` continue.
 async fn beside<T, U>(
     world: &World,
     action: Action,
@@ -18,7 +18,7 @@ async fn beside<T, U>(
     within("both", async { tokio::join!(first, second) }).await
 }
 
-/// With a single CreateVolume call.
+/// The driver calls CreateVolume once.
 #[tokio::test(start_paused = true)]
 async fn client_that_leaves_during_create_gets_one_volume_on_retry() {
     let world = World::start().await;
@@ -33,7 +33,7 @@ async fn client_that_leaves_during_create_gets_one_volume_on_retry() {
     assert_eq!(world.mutations(), [Action::CreateVolume]);
 }
 
-/// The request is the same.
+/// A request with the terms in another order joins the first request.
 #[tokio::test(start_paused = true)]
 async fn order_of_topology_terms_is_irrelevant() {
     let world = World::start().await;
@@ -69,7 +69,7 @@ async fn second_request_for_a_key_is_aborted() {
     let (published, (unpublished, to_another_node)) =
         beside(&world, Action::AttachVolume, world.publish(&volume, node), others).await;
     refused(unpublished, "Aborted", &volume);
-    // Another node is another key.
+    // A request for another node has another key, so it is not Aborted.
     refused(to_another_node, "FailedPrecondition", "zone");
     published.expect("attached");
     let (unpublished, published) =
@@ -81,9 +81,9 @@ async fn second_request_for_a_key_is_aborted() {
     deleted.expect("deleted");
 }
 
-/// The attachment of the Publish must not succeed after the detach.
+/// The attachment must not succeed after the detach.
 #[tokio::test(start_paused = true)]
-async fn unpublish_takes_over_from_a_publish_without_client() {
+async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -103,7 +103,7 @@ async fn unpublish_takes_over_from_a_publish_without_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn publish_without_client_attaches_nothing() {
+async fn publish_whose_client_has_left_attaches_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let gate = world.ec2.hold(Action::DescribeInstances);
@@ -119,7 +119,8 @@ async fn publish_without_client_attaches_nothing() {
     world.publish(&volume, world.here.as_str()).await.expect("a later publish attaches");
 }
 
-/// An equal request joins, and another one is Aborted. Two simultaneous deletes of a snapshot also join.
+/// A request with the same content joins, and one with other content is Aborted. Two simultaneous deletions of a
+/// snapshot also join.
 #[tokio::test(start_paused = true)]
 async fn snapshots_of_one_name_are_not_created_concurrently() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! Snapshots that are already locked when a repeated request asks for their lock.
+//! Tests requests that are repeated for a snapshot which is already locked.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::api::{Call, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
@@ -9,7 +9,7 @@ const COMPLIANCE: [(&str, &str); 3] = [("lockMode", "compliance"), ("lockDuratio
 const GOVERNANCE: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Returns a world in which a snapshot takes six hours, with a volume.
+/// Returns a world with a volume, in which a snapshot takes six hours to complete.
 async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
@@ -18,7 +18,7 @@ async fn world() -> (World, String) {
     (world, volume)
 }
 
-/// Returns the only lock, as EC2 describes it.
+/// Returns the world's only snapshot lock, as EC2 describes it.
 async fn lock(world: &World) -> SimSnapshotLock {
     let reply = world.ec2.by_test().engine().call(Call::DescribeLockedSnapshots(Default::default())).await;
     let Ok(Reply::DescribeLockedSnapshots(page)) = reply else { panic!("{reply:?}") };
@@ -26,7 +26,7 @@ async fn lock(world: &World) -> SimSnapshotLock {
     lock.clone()
 }
 
-/// Changes the lock like an administrator.
+/// Changes the lock as an administrator would.
 async fn lock_by_hand(world: &World, snapshot: &str, mode: &str, days: i64) {
     let (snapshot_id, lock_mode, lock_duration) = (snapshot.to_owned(), Some(mode.to_owned()), Some(days));
     let call = LockSnapshot { snapshot_id, lock_mode, lock_duration, ..LockSnapshot::default() };
@@ -38,7 +38,7 @@ pub(super) async fn unlock_by_hand(world: &World, snapshot: &str) {
     world.ec2.by_test().engine().call(Call::UnlockSnapshot(call)).await.expect("it can be unlocked");
 }
 
-/// Returns the number of LockSnapshot calls of the drivers.
+/// Returns the number of LockSnapshot calls by all drivers.
 fn calls(world: &World) -> usize {
     world.ec2.count(Action::LockSnapshot)
 }
@@ -60,8 +60,8 @@ async fn cooling_off_period_is_not_restarted() {
     assert_eq!(calls(&world), 1);
 }
 
-/// EC2 rejects an end that is less than a day away, even when it is the present end of the lock. The driver that made the
-/// lock accepts it too.
+/// EC2 rejects a lock that ends in less than a day, even if the snapshot's lock already has this end. A new driver
+/// process and the one that made the lock both accept the existing lock.
 #[tokio::test(start_paused = true)]
 async fn lock_with_a_near_or_past_end_is_accepted() {
     for restarts in [true, false] {
@@ -84,7 +84,7 @@ async fn lock_with_a_near_or_past_end_is_accepted() {
     }
 }
 
-/// Also a stricter mode than the requested one.
+/// The driver also keeps a lock with a stricter mode than the requested one.
 #[tokio::test(start_paused = true)]
 async fn lock_that_an_administrator_extended_is_kept() {
     let (mut world, volume) = world().await;
@@ -114,7 +114,7 @@ async fn weaker_lock_is_replaced_by_the_requested_one() {
     }
 }
 
-/// AWS's own policy does not permit DescribeLockedSnapshots. Then the driver locks the snapshot again, as before.
+/// AWS's managed policy does not permit DescribeLockedSnapshots. The driver then calls LockSnapshot again.
 #[tokio::test(start_paused = true)]
 async fn snapshot_is_locked_again_without_permission_to_describe() {
     let (mut world, volume) = world().await;
@@ -130,7 +130,7 @@ async fn snapshot_is_locked_again_without_permission_to_describe() {
     refused(again, "Aborted", "allow ec2:DescribeLockedSnapshots");
 }
 
-/// A failed describe proves nothing about the lock, so the driver neither locks nor deletes anything.
+/// A failed describe shows nothing about the lock, so the driver changes and deletes nothing.
 #[tokio::test(start_paused = true)]
 async fn lock_that_cannot_be_described_is_not_changed() {
     let (world, volume) = world().await;

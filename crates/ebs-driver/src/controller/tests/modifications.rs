@@ -1,4 +1,4 @@
-//! Changes of volumes: classes, growth, and both at the same time.
+//! Tests changes of volumes: classes, growth, and both at the same time.
 
 use csi_proto::modify::{GetCsiDriverModificationCapabilityRequest, ModifyVolumePropertiesRequest};
 use ebs_ec2::{ErrorClass, Limit, Tags, VolumeId};
@@ -12,14 +12,15 @@ use crate::operation::Key;
 const WINDOW: Duration = Duration::from_secs(2);
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Creates a volume of 10 GiB, which is large enough for some IOPS, with a driver that has run for a while.
+/// Creates a volume of 10 GiB, which is large enough for a few thousand IOPS. Then waits, so that the volume is no
+/// longer new.
 async fn a_volume(world: &World, name: &str) -> String {
     let volume = world.create(of_gib(in_zone(named(name), HERE), 10)).await.expect("created").volume_id;
     sleep(Duration::from_secs(60)).await;
     volume
 }
 
-/// Makes this driver the only one that the resizer and the volume modifier have called for a while.
+/// Makes this driver the leader: the only one that the resizer and the volume modifier have called for a while.
 async fn lead(world: &World, volume: &str) {
     for by in [By::Csi, By::VolumeModifier] {
         modify_by(by, world, volume, &[]).await.expect("nothing to do");
@@ -27,7 +28,7 @@ async fn lead(world: &World, volume: &str) {
     sleep(Duration::from_secs(60)).await;
 }
 
-/// Returns the time at which ModifyVolume is sent.
+/// Waits until the driver sends ModifyVolume, and returns the time.
 async fn sent_at(world: &World) -> Instant {
     let gate = world.ec2.hold(Action::ModifyVolume);
     gate.reached().await;
@@ -35,7 +36,7 @@ async fn sent_at(world: &World) -> Instant {
     Instant::now()
 }
 
-/// The service that gets the request.
+/// The service that receives the request.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Csi,
@@ -53,7 +54,7 @@ async fn modify_by(by: By, world: &World, volume: &str, class: &[(&str, &str)]) 
     }
 }
 
-/// Returns a world with a volume, in which this driver leads, and the describe of a modification takes a while.
+/// Returns a world with a volume, in which this driver leads and EC2 takes a while to describe modifications.
 async fn slow_world() -> (World, String) {
     let (world, volume) = leading_world().await;
     let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
@@ -74,13 +75,13 @@ async fn leading_world() -> (World, String) {
     (world, volume)
 }
 
-/// Checks that no change of an abandoned class was carried out, and that the volume has grown.
+/// Checks that the volume has grown and that no change of the abandoned class was applied.
 async fn has_only_grown(world: &World) {
     assert_eq!(properties(world).await, (20, "gp3".to_owned(), Some(3000), Some(125)));
     assert_eq!(tags_of(world).await.get("tier"), None);
 }
 
-/// Returns size, type, IOPS and throughput of the only volume.
+/// Returns the size, type, IOPS and throughput of the only volume.
 async fn properties(world: &World) -> (u32, String, Option<u32>, Option<u32>) {
     let volume = world.volumes().await.remove(0);
     (volume.size_gib, volume.volume_type, volume.iops, volume.throughput)
@@ -90,7 +91,7 @@ async fn tags_of(world: &World) -> Tags {
     world.volumes().await.remove(0).tags
 }
 
-/// Returns size, IOPS and throughput of each ModifyVolume so far.
+/// Returns the size, IOPS and throughput of each ModifyVolume call so far.
 fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
     let of = |call: Call| match call {
         Call::ModifyVolume(request) => Some((request.size, request.iops, request.throughput)),
@@ -99,7 +100,7 @@ fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
     world.ec2.calls().into_iter().filter_map(|call| of(call.request)).collect()
 }
 
-/// Values of tags contain the names of the claim.
+/// Tag values contain the names of the claim.
 #[tokio::test(start_paused = true)]
 async fn class_changes_properties_and_tags_through_both_services() {
     for by in [By::Csi, By::VolumeModifier] {
@@ -128,7 +129,7 @@ async fn class_changes_properties_and_tags_through_both_services() {
     ask!(world, get_csi_driver_modification_capability, request).expect("the RPC exists");
 }
 
-/// A handle, parameters, their code, and a part of the message.
+/// A handle, parameters, the expected code, and a part of the message.
 type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
 /// `--warn-on-invalid-tag` does not apply to modifications.
@@ -162,7 +163,7 @@ async fn invalid_class_is_refused_before_any_call() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// Even an empty class fails for a missing volume.
+/// For a missing volume, even an empty class fails.
 #[tokio::test(start_paused = true)]
 async fn empty_class_changes_nothing_and_detects_a_missing_volume() {
     let (world, volume) = world_with_volume().await;
@@ -175,7 +176,7 @@ async fn empty_class_changes_nothing_and_detects_a_missing_volume() {
     }
 }
 
-/// Tags record both, the flag in normalized form.
+/// Two tags record the ratio and its flag, the flag in normalised form.
 #[tokio::test(start_paused = true)]
 async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
     let (world, volume) = world_with_volume().await;
@@ -189,7 +190,7 @@ async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
     assert_eq!(properties(&world).await.2, Some(10_000));
 }
 
-/// The class does not change the tags of `--extra-tags`.
+/// A class cannot change the tags of `--extra-tags`.
 #[tokio::test(start_paused = true)]
 async fn extra_tags_override_a_class() {
     let mut world = World::start().await;
@@ -204,9 +205,9 @@ async fn extra_tags_override_a_class() {
     assert_eq!((tags["cost"].as_str(), tags["unit"].as_str(), tags["team"].as_str()), ("a", "b", "red"));
 }
 
-/// They do not wait for the end of the window.
+/// The driver sends the call without waiting for the end of the window.
 #[tokio::test(start_paused = true)]
-async fn growth_and_class_become_one_modification_at_once() {
+async fn growth_and_class_are_merged_before_the_window_ends() {
     let (world, volume) = leading_world().await;
     let began = Instant::now();
     let class = [("iops", "4000"), ("throughput", "250")];
@@ -216,7 +217,8 @@ async fn growth_and_class_become_one_modification_at_once() {
     assert!(sent - began < WINDOW, "{:?}", sent - began);
 }
 
-/// A single request waits for others until the window ends. All requests within the window become one ModifyVolume.
+/// A single request waits for others until the window ends. All requests within the window become one ModifyVolume
+/// call.
 #[tokio::test(start_paused = true)]
 async fn classes_within_the_window_become_one_modification() {
     let (world, volume) = leading_world().await;
@@ -238,9 +240,9 @@ async fn classes_within_the_window_become_one_modification() {
     assert!((WINDOW..WINDOW * 2).contains(&(sent - began)), "{:?}", sent - began);
 }
 
-/// The order of the two requests in the window does not matter.
+/// The result does not depend on the order of the two requests in the window.
 #[tokio::test(start_paused = true)]
-async fn ratio_of_a_later_request_applies_to_the_size_of_an_earlier() {
+async fn iops_ratio_applies_to_the_size_of_an_earlier_request() {
     let (world, volume) = world_with_volume().await;
     let class = [("iopsPerGB", "400"), ("allowAutoIOPSIncreaseOnModify", "true")];
     let (grown, changed) = tokio::join!(world.grow(&volume, 20), world.modify(&volume, &class));
@@ -248,9 +250,9 @@ async fn ratio_of_a_later_request_applies_to_the_size_of_an_earlier() {
     assert_eq!(asked(&world), [(Some(20), Some(8000), None)]);
 }
 
-/// The other requests of the window are not affected.
+/// The other requests of the window succeed.
 #[tokio::test(start_paused = true)]
-async fn contradictory_request_of_a_window_is_aborted() {
+async fn request_that_contradicts_its_window_is_aborted() {
     let (world, volume) = world_with_volume().await;
     let other = async |class: &[(&str, &str)]| {
         sleep(MOMENT).await;
@@ -269,7 +271,7 @@ async fn contradictory_request_of_a_window_is_aborted() {
     assert_eq!(asked(&world), [(None, Some(4000), None)]);
 }
 
-/// Another request is Aborted, and the same request joins.
+/// A request for another change is Aborted, and the same request joins.
 #[tokio::test(start_paused = true)]
 async fn no_second_window_opens_during_a_modification() {
     let (world, volume) = world_with_volume().await;
@@ -290,7 +292,7 @@ async fn no_second_window_opens_during_a_modification() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// When EC2 rejects merged requests, each is tried alone and gets its own result and code.
+/// When EC2 rejects the merged requests, the driver tries each alone. Each gets its own result and code.
 #[tokio::test(start_paused = true)]
 async fn invalid_value_of_one_request_does_not_fail_another() {
     let (world, volume) = world_with_volume().await;
@@ -304,7 +306,7 @@ async fn invalid_value_of_one_request_does_not_fail_another() {
     assert_eq!(tags_of(&world).await.get("a"), None, "a refused class changes no tag");
 }
 
-/// The quota is exceeded by the class only.
+/// Only the class exceeds the quota.
 #[tokio::test(start_paused = true)]
 async fn exceeded_quota_of_a_class_does_not_fail_growth() {
     let (world, volume) = world_with_volume().await;
@@ -314,8 +316,8 @@ async fn exceeded_quota_of_a_class_does_not_fail_growth() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
-/// The driver does not call EC2 again before the end. A quota is ResourceExhausted, and an invalid value
-/// InvalidArgument.
+/// The driver does not call EC2 again before the limit ends. Until then it reports an exceeded quota as
+/// ResourceExhausted, and an invalid value as InvalidArgument.
 #[tokio::test(start_paused = true)]
 async fn modification_limit_is_reported_with_its_end() {
     let (world, volume) = world_with_volume().await;
@@ -331,9 +333,9 @@ async fn modification_limit_is_reported_with_its_end() {
     assert_eq!(asked(&world).len(), calls + 1, "asked once for both");
 }
 
-/// It also makes room for another change, and for a shutdown.
+/// The abandoned operation also ends when another request for the volume arrives or the driver shuts down.
 #[tokio::test(start_paused = true)]
-async fn change_without_a_caller_is_not_begun() {
+async fn change_is_not_started_when_its_caller_has_left() {
     let (world, volume) = world_with_volume().await;
     let leave = async |iops: &str| {
         let left = timeout(MOMENT, world.modify(&volume, &[("iops", iops)])).await;
@@ -355,7 +357,7 @@ async fn change_without_a_caller_is_not_begun() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// So a client whose deadline is shorter than a window does not open a window with each call.
+/// A client whose deadline is shorter than a window therefore does not open a window with each call.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_after_the_window_continues_at_once() {
     let (world, volume) = world_with_volume().await;
@@ -368,9 +370,9 @@ async fn repeated_request_after_the_window_continues_at_once() {
     assert!(sent - began < MOMENT, "{:?}", sent - began);
 }
 
-/// Meanwhile, the user may have chosen another class through another driver.
+/// The user may have chosen another class through another driver since.
 #[tokio::test(start_paused = true)]
-async fn growth_that_returns_does_not_apply_an_abandoned_class() {
+async fn returning_growth_caller_does_not_apply_an_abandoned_class() {
     let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
     for has_begun in [false, true] {
         let (world, volume) = if has_begun { slow_world().await } else { leading_world().await };
@@ -403,9 +405,9 @@ async fn growth_continues_without_an_abandoned_class() {
     has_only_grown(&world).await;
 }
 
-/// EC2 would accept a second ModifyVolume only hours later.
+/// Otherwise, EC2 would accept the second ModifyVolume only hours later.
 #[tokio::test(start_paused = true)]
-async fn callers_that_return_within_a_window_are_merged() {
+async fn changes_are_merged_when_their_callers_return_together() {
     let (world, volume) = slow_world().await;
     world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
     let class = [("iops", "4000")];

@@ -55,7 +55,7 @@ async fn node_local_volume_is_described_and_not_attached() {
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
-/// A missing volume, a missing node, the root device and a lost reply have their own codes.
+/// Each of a missing volume, a missing node, the root device and a lost reply has its own code.
 #[tokio::test(start_paused = true)]
 async fn publish_of_a_missing_device_is_refused() {
     let world = world().await;
@@ -86,7 +86,8 @@ async fn device_that_attaches_or_detaches_is_not_published() {
     publish().await.expect("attached by now");
 }
 
-/// For example a handle without device, a missing node, a missing or unsupported capability, or a HyperPod node.
+/// The requests have a handle without a device, a missing node, a missing or unsupported capability, or a HyperPod
+/// node.
 #[tokio::test(start_paused = true)]
 async fn invalid_node_local_request_is_refused_before_any_call() {
     let world = world().await;
@@ -108,7 +109,7 @@ async fn invalid_node_local_request_is_refused_before_any_call() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// A delete succeeds for any handle and deletes nothing.
+/// DeleteVolume succeeds for any handle and deletes nothing.
 #[tokio::test(start_paused = true)]
 async fn node_local_volume_is_validated_and_deleted_without_a_call() {
     let mut world = world().await;

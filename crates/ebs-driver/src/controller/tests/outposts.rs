@@ -3,7 +3,7 @@ use super::*;
 const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 const ZONE: (&str, &str) = ("topology.kubernetes.io/zone", HERE);
 const OUTPOST: (&str, &str) = ("topology.ebs.csi.aws.com/outpost-id", ARN);
-/// The segments that nodes report.
+/// The topology segments that nodes on an Outpost report.
 const PARTS: [(&str, &str); 5] = [
     ZONE,
     ("topology.ebs.csi.aws.com/partition", "aws"),
@@ -17,7 +17,7 @@ fn segments(volume: &csi::Volume) -> &HashMap<String, String> {
     &volume.accessible_topology[0].segments
 }
 
-/// The response and lists contain its zone and the four segments of the Outpost's nodes.
+/// The response and lists contain the zone and the four segments that the Outpost's nodes report.
 #[tokio::test(start_paused = true)]
 async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
     let world = World::start().await;
@@ -31,7 +31,7 @@ async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
     assert_eq!(segments(listed.entries[0].volume.as_ref().expect("a volume")), &map(&PARTS));
 }
 
-/// A preferred term in the region is not mixed with a required one on an Outpost.
+/// The driver does not mix a preferred term in the region with a required term on an Outpost.
 #[tokio::test(start_paused = true)]
 async fn zone_and_outpost_come_from_one_term() {
     let world = World::start().await;
@@ -44,7 +44,8 @@ async fn zone_and_outpost_come_from_one_term() {
     assert_eq!(world.volumes().await[0].outpost_arn, None);
 }
 
-/// A request that requires its zone without its Outpost, or another Outpost, is ResourceExhausted before any copy call.
+/// A request that requires the source's zone without its Outpost, or another Outpost, is ResourceExhausted before the
+/// driver asks EC2 to copy the volume.
 #[tokio::test(start_paused = true)]
 async fn clone_is_created_only_on_the_outpost_of_its_source() {
     let world = World::start().await;
@@ -64,13 +65,13 @@ async fn clone_is_created_only_on_the_outpost_of_its_source() {
     assert_eq!(world.ec2.count(Action::CopyVolumes), 0);
     let by_id = [("topology.k8s.aws/zone-id", "usw2-az1")];
     copy(&regional, "pvc-4", &by_id).await.expect("the zone's id is enough");
-    // The Outpost is right, but EC2 does not copy volumes on Outposts.
+    // The request names the right Outpost, but EC2 does not copy volumes on Outposts.
     refused(copy(&local, "pvc-5", &PARTS).await, "InvalidArgument", "Outpost");
     assert_eq!(world.ec2.count(Action::CopyVolumes), 2);
 }
 
-/// Also for a clone, with the segments of the Outpost that EC2 names. Without a zone, or with an invalid ARN of the
-/// Outpost, the topology is missing.
+/// For a clone, too, the topology has the segments of the Outpost that EC2 names. If EC2 returns no zone or an invalid
+/// Outpost ARN, the topology is missing.
 #[tokio::test(start_paused = true)]
 async fn topology_of_a_volume_comes_from_its_description() {
     use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};

@@ -1,6 +1,6 @@
 //! Requests with random fields. Each gets a CSI code and a readable message, and a refused request changes nothing.
 //!
-//! Every run makes the same requests. `RANDOM_REQUESTS_SEED` sets another seed, and `RANDOM_REQUESTS` another number of
+//! Every run makes the same requests. `RANDOM_REQUESTS_SEED` sets the seed, and `RANDOM_REQUESTS` the number of
 //! requests.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ use ebs_sim::iam::Extra;
 
 use super::*;
 
-/// The codes that the tables of CSI, or gRPC for all RPCs, permit.
+/// The error codes that CSI's tables, or gRPC for all RPCs, permit.
 const CODES: &str = "InvalidArgument OutOfRange NotFound AlreadyExists ResourceExhausted FailedPrecondition Aborted \
                      Unavailable Unauthenticated PermissionDenied Unimplemented Internal";
 
-/// Returns the lasting part of EC2's state: live volumes with size, type, tags and attachments, and snapshots.
+/// Returns the durable state of EC2: live volumes with size, type, tags and attachments, and snapshots.
 async fn state(world: &World) -> BTreeMap<String, String> {
     let state = world.ec2.engine().snapshot_of_state().await;
     let live = |state: &str| !state.starts_with("delet");
@@ -27,14 +27,14 @@ async fn state(world: &World) -> BTreeMap<String, String> {
     volumes.chain(snapshots).collect()
 }
 
-/// The objects of the requests: a volume and one of its snapshots.
+/// The objects that requests name: a volume and one of its snapshots.
 struct Objects {
     volume: String,
     snapshot: String,
 }
 
 impl Objects {
-    /// Replaces the objects that do not exist any more.
+    /// Creates new objects for those that no longer exist.
     async fn renew(&mut self, world: &World, number: u64) {
         let state = state(world).await;
         if !state.contains_key(&self.volume) {
@@ -47,7 +47,7 @@ impl Objects {
     }
 }
 
-/// Returns the faults of an error: a client must be able to act on it, and a person must be able to read it.
+/// Returns why an error is unsuitable. A client must be able to act on the error, and a person must be able to read it.
 fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'static str> {
     let lower = message.to_lowercase();
     let is_of_the_request = matches!(code.as_str(), "InvalidArgument" | "OutOfRange");
@@ -63,9 +63,9 @@ fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'st
     rules.into_iter().filter(|(_, holds)| !holds).map(|(fault, _)| fault).collect()
 }
 
-/// Each field of the requests to all controller RPCs is a random text, number or map, also with keys that differ only
-/// in case. Each request gets a CSI code and a bounded message without control characters that names the field. A
-/// refused request has changed nothing in EC2. No request panics.
+/// The requests call all controller RPCs. Each field is a random text, number or map, including maps whose keys differ
+/// only in case. Each request gets a CSI code and a bounded message without control characters that names the field. A
+/// refused request changes nothing in EC2. No request panics.
 #[tokio::test(start_paused = true)]
 async fn random_requests_get_codes_and_refused_ones_change_nothing() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -142,10 +142,10 @@ const RPCS: [(Rpc, &[Field]); 12] = [
 ];
 
 impl Field {
-    /// Returns words in lower case. One of them must be in the message when the field is invalid.
+    /// Returns lower-case words, one of which must be in the message when the field is invalid.
     fn words(self) -> &'static [&'static str] {
         match self {
-            // A name is also the value of a tag.
+            // The driver also writes the name to a tag, so the message may name the tag.
             Name => &["name", "tag"],
             Capacity => &["required_bytes", "limit_bytes", "capacity_range", "volume size"],
             Capabilities => &["capabilit", "access mode", "can be used with", "cannot be used with", "several nodes"],
@@ -163,7 +163,8 @@ impl Field {
     }
 }
 
-/// The fields of all RPCs: those of CreateVolume, and the others. Each RPC uses its own fields.
+/// A request for any of the RPCs: the fields of CreateVolume, and the other RPCs' fields. Each RPC uses only its own
+/// fields.
 #[derive(Debug)]
 struct AnyRequest {
     rpc: Rpc,
@@ -232,7 +233,7 @@ impl AnyRequest {
         }
     }
 
-    /// Sends the request like a sidecar.
+    /// Sends the request as a sidecar does.
     async fn send(&self, world: &World) -> Result<(), Refused> {
         let create = self.create.clone();
         let (volume_id, snapshot_id, node_id) = (self.volume.clone(), self.snapshot.clone(), self.node.clone());
@@ -323,7 +324,7 @@ impl Random {
         from[self.below(from.len())].clone()
     }
 
-    /// Returns one of the words, or any text.
+    /// Returns one of the words, or sometimes an arbitrary text.
     fn word(&mut self, words: &str, separator: char) -> String {
         let words: Vec<&str> = words.split(separator).collect();
         self.pick(&words).to_owned()

@@ -1,4 +1,4 @@
-//! The table in `deploy/iam` of the actions that each feature needs.
+//! Checks the table in `deploy/iam` of the actions that each feature needs.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ const POLICIES: [&str; 2] = [
     include_str!("../../../../../deploy/iam/managed-v2.json"),
     include_str!("../../../../../deploy/iam/cluster-scoped.json"),
 ];
-/// The features with those that they need in addition to `volumes`. The labeler is another program.
+/// Each feature, with the features that it needs in addition to `volumes`. The labeler is missing, because it is
+/// another program.
 const FEATURES: [(&str, &[&str]); 8] = [
     ("volumes", &[]),
     ("snapshots", &[]),
@@ -21,19 +22,19 @@ const FEATURES: [(&str, &[&str]); 8] = [
     ("initialization", &[]),
 ];
 
-/// Returns the actions in the row of a feature.
+/// Returns the actions that the table lists for a feature.
 fn listed(feature: &str) -> BTreeSet<&'static str> {
     let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{feature}` |"))).expect(feature);
     row.trim_end_matches(" |").rsplit(" | ").next().expect("a cell").split('`').skip(1).step_by(2).collect()
 }
 
-/// Uses all of a feature.
+/// Uses every part of a feature.
 async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), Refused> {
     match feature {
         "volumes" => {
             world.publish(volume, world.here.as_str()).await?;
             world.unpublish(volume, world.here.as_str()).await?;
-            // Without a zone, the driver describes the zones.
+            // For a request without a zone, the driver describes the zones.
             let other = world.create(named("pvc-other")).await?.volume_id;
             world.delete(&other).await?;
         }
@@ -47,7 +48,7 @@ async fn use_feature(world: &World, feature: &str, volume: &str) -> Result<(), R
             world.take("snapshot-fast", volume, &zones).await?;
         }
         "snapshot-locks" => {
-            // The second time the snapshot exists, and the driver checks its lock.
+            // In the second round the snapshot exists, and the driver checks its lock.
             for days in ["1", "2"] {
                 world.take("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
             }
@@ -82,7 +83,7 @@ async fn each_feature_calls_exactly_its_listed_actions() {
         let mut used = BTreeSet::from(["volumes", feature]);
         used.extend(needs);
         for each in &used {
-            // EC2 accepts one snapshot of a volume in 15 s.
+            // EC2 accepts one snapshot of a volume every 15 s.
             tokio::time::sleep(Duration::from_secs(20)).await;
             use_feature(&world, each, &volume).await.unwrap_or_else(|e| panic!("{feature}: {each}: {e:?}"));
         }

@@ -8,7 +8,7 @@ fn as_block(request: CreateVolumeRequest) -> CreateVolumeRequest {
     with_capability(request, block(Mode::SingleNodeWriter))
 }
 
-/// Returns a request with a class in the zone of the first instance.
+/// Returns a request with these class parameters, in the zone of the first instance.
 fn of_class(name: &str, class: &[(&str, &str)]) -> CreateVolumeRequest {
     in_zone(with_parameters(named(name), class), HERE)
 }
@@ -28,7 +28,7 @@ fn creations(world: &World) -> Vec<ebs_sim::api::CreateVolume> {
     world.ec2.calls().into_iter().filter_map(creation).collect()
 }
 
-/// The class also applies to claims without a snapshot, for which EC2 does not get the rate.
+/// The class also applies to claims without a snapshot. For these, the driver does not send the rate to EC2.
 #[tokio::test(start_paused = true)]
 async fn initialization_rate_applies_to_restores_only() {
     let world = World::start().await;
@@ -45,9 +45,10 @@ async fn initialization_rate_applies_to_restores_only() {
     refused(world.create(nonsense).await, "InvalidArgument", "volumeInitializationRate");
 }
 
-/// The class sets IOPS or throughput for a type without this property. The volume gets the defaults of its type.
+/// The class sets IOPS or throughput for a type without this property. EC2 creates the volume with the defaults of its
+/// type.
 #[tokio::test(start_paused = true)]
-async fn performance_that_a_type_lacks_is_left_out() {
+async fn iops_or_throughput_that_a_type_lacks_is_omitted() {
     let world = World::start().await;
     let numbers = [("iops", "4000"), ("iopsPerGB", "50"), ("throughput", "250")];
     for volume_type in ["gp2", "st1", "sc1", "standard"] {
@@ -66,7 +67,7 @@ async fn performance_that_a_type_lacks_is_left_out() {
     }
 }
 
-/// The VolumeAttributesClass changes the type, or sets IOPS with the other parameter.
+/// The VolumeAttributesClass changes the type, or sets IOPS with a parameter that the StorageClass does not use.
 #[tokio::test(start_paused = true)]
 async fn attributes_class_overrides_the_storage_class() {
     let world = World::start().await;
@@ -85,8 +86,8 @@ async fn attributes_class_overrides_the_storage_class() {
     assert!(!volume.tags.contains_key("ebs.csi.aws.com/IOPSPerGb"), "{:?}", volume.tags);
 }
 
-/// The attributes class is the claim's own request, so an unsupported property is refused, at creation and at
-/// modification.
+/// The claim itself asks for the attributes class, so the driver refuses a property that the type lacks, at creation
+/// and at modification.
 #[tokio::test(start_paused = true)]
 async fn attributes_that_a_type_lacks_are_refused() {
     let world = World::start().await;
@@ -99,7 +100,7 @@ async fn attributes_that_a_type_lacks_are_refused() {
 
 /// The class also serves claims with a file system, which get the options.
 #[tokio::test(start_paused = true)]
-async fn format_options_are_left_out_of_raw_volumes() {
+async fn format_options_are_omitted_for_raw_volumes() {
     let world = World::start().await;
     let class = [("blockSize", "4096"), ("inodeSize", "512"), ("ext4BigAlloc", "true"), ("ext4ClusterSize", "65536")];
     let raw = world.create(as_block(with_parameters(named("pvc-raw"), &class))).await.expect("a raw volume");
@@ -111,9 +112,9 @@ async fn format_options_are_left_out_of_raw_volumes() {
     refused(world.create(nonsense).await, "InvalidArgument", "blockSize");
 }
 
-/// The line contains every key with the reason.
+/// The line contains every key and the reason.
 #[tokio::test(start_paused = true)]
-async fn parameters_that_are_left_out_are_one_log_line() {
+async fn omitted_parameters_are_logged_in_one_line() {
     let world = World::start().await;
     let log = crate::log::Log::listen();
     let class = [("type", "gp2"), ("iops", "4000"), ("volumeInitializationRate", "200"), ("blockSize", "4096")];
@@ -126,7 +127,7 @@ async fn parameters_that_are_left_out_are_one_log_line() {
 
 const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
 
-/// EC2 accepts a KMS key in five spellings and shows one of them. The class of a volume also applies to its clone.
+/// EC2 accepts a KMS key in five spellings and shows one of them. The class of a volume also creates its clone.
 #[tokio::test(start_paused = true)]
 async fn clone_is_created_with_the_class_of_its_source() {
     let world = world_with_keys().await;
@@ -166,11 +167,11 @@ async fn another_spelling_of_the_kms_key_finds_the_volume() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
-/// The key differs from the key of the encrypted source. The error contains both.
+/// The requested key differs from the key of the encrypted source. The error contains both.
 #[tokio::test(start_paused = true)]
 async fn clone_with_another_kms_key_is_refused() {
     let world = world_with_keys().await;
-    // A key encrypts even if `encrypted` is false.
+    // With a key, the volume is encrypted even if `encrypted` is false.
     let encrypted = of_class("pvc-1", &[("encrypted", "false"), ("kmsKeyId", KEY_ID)]);
     let source = world.create(encrypted).await.expect("created").volume_id;
     assert!(world.volumes().await[0].encrypted);
@@ -197,7 +198,7 @@ async fn encrypted_false_allows_clones_of_encrypted_volumes() {
     assert!(volumes.iter().any(|volume| volume.id == clone && volume.encrypted));
 }
 
-/// With the key of the class or the account.
+/// The clone is encrypted with the key of the class or of the account.
 #[tokio::test(start_paused = true)]
 async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
     let world = world_with_keys().await;
@@ -223,7 +224,7 @@ async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
 
 /// The volume can still change its type and grow.
 #[tokio::test(start_paused = true)]
-async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
+async fn recorded_iops_ratio_is_ignored_for_a_type_without_iops() {
     let world = World::start().await;
     let class = [("type", "io2"), ("iopsPerGB", "50"), ("allowAutoIOPSIncreaseOnModify", "true")];
     let volume = world.create(with_parameters(of_gib(named("pvc-1"), 10), &class)).await.expect("created").volume_id;

@@ -1,5 +1,5 @@
-//! Clients that wait only a few seconds and call again, with longer pauses. Each of their requests succeeds or fails with
-//! its error in the end.
+//! Tests clients that wait only a few seconds and call again after growing pauses. Each of their requests eventually
+//! succeeds, or fails with its own error.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::engine::BurntToken;
@@ -11,13 +11,13 @@ use super::*;
 
 /// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 6] = [1, 2, 5, 8, 10, 15];
-/// More calls mean that each call repeats the work of the previous one. One call may be spent on the window that
-/// gathers changes.
+/// The most calls that a request may take. If it takes more, each call repeats the work of the previous one. One call
+/// may be spent on the window that gathers changes.
 const MOST_CALLS: u32 = 9;
 const LOST: [bool; 2] = [true, false];
 const ENDLESS: u64 = 100_000_000;
 
-/// Calls like a sidecar: gives up after `seconds`, doubles the pause before each next call, and ends with the first
+/// Calls as a sidecar does: gives up after `seconds`, doubles the pause before each next call, and ends with the first
 /// success or final code.
 async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> Result<T, Refused> {
     let mut pause = Duration::from_secs(1);
@@ -36,7 +36,7 @@ async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refuse
     panic!("no answer by {MOST_CALLS} calls of {seconds} s: {heard:#?}");
 }
 
-/// Runs a scenario for each deadline and each variant, in a world whose EC2 takes as long as the real one.
+/// Runs a scenario for each deadline and each variant, in a world whose EC2 takes as long as the real EC2.
 async fn for_all<V: Copy>(variants: &[V], scenario: impl AsyncFn(World, u64, V)) {
     for seconds in DEADLINES {
         for variant in variants {
@@ -77,7 +77,7 @@ async fn volume_is_created_once_after_a_lost_first_reply() {
 #[tokio::test(start_paused = true)]
 async fn creation_continues_after_the_death_of_the_driver() {
     for_all(&[()], async |mut world, seconds, ()| {
-        // The process dies after EC2 has accepted the request.
+        // The driver process dies after EC2 has accepted the request.
         let gate = world.ec2.hold(Action::DescribeVolumes);
         leave_when(world.create(named("pvc-1")), gate.reached()).await;
         world.replace_driver();
@@ -88,7 +88,7 @@ async fn creation_continues_after_the_death_of_the_driver() {
     .await;
 }
 
-/// A rejected or missing source, lock, permission or size is reported. A rejected lock leaves no snapshot.
+/// The driver reports a rejected or missing source, lock, permission or size. A rejected lock leaves no snapshot.
 #[tokio::test(start_paused = true)]
 async fn rejected_request_is_reported_by_a_new_driver() {
     for_all(&[()], async |world, seconds, ()| {
@@ -208,7 +208,7 @@ async fn volume_grows_once_after_a_lost_first_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_that_cannot_grow_yet_is_reported() {
+async fn growth_during_optimization_is_refused_with_the_reason() {
     for_all(&[()], async |world, seconds, ()| {
         world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
         let volume = world.volume("pvc-1").await;
@@ -220,7 +220,7 @@ async fn volume_that_cannot_grow_yet_is_reported() {
     .await;
 }
 
-/// A previous process made the attachment.
+/// A previous driver process attached the volume.
 #[tokio::test(start_paused = true)]
 async fn previous_attachment_is_published_for_any_client_deadline() {
     for_all(&[0, 5, 20], async |mut world, seconds, age| {
@@ -234,7 +234,7 @@ async fn previous_attachment_is_published_for_any_client_deadline() {
     .await;
 }
 
-/// The volume was attached by this process or by a previous one.
+/// This driver process or a previous one attached the volume.
 #[tokio::test(start_paused = true)]
 async fn fresh_attachment_is_unpublished_for_any_client_deadline() {
     let variants = [(false, 0), (false, 3), (true, 0), (true, 3), (true, 200)];
@@ -275,7 +275,7 @@ async fn stuck_attachment_is_replaced_for_any_client_deadline() {
             if restarted {
                 world.restart();
             }
-            // The next one is attached at once.
+            // EC2 attaches the next volume at once.
             world.timing(TimingOverride { attach_ms: Some(0), ..Default::default() }).await;
             insist(seconds, async || world.publish(&volume, world.here.as_str()).await).await.expect("publish");
             assert!(world.is_attached().await);
@@ -283,7 +283,8 @@ async fn stuck_attachment_is_replaced_for_any_client_deadline() {
     }
 }
 
-/// Returns a world with a volume whose attachment never succeeds, and whose publish has lost its client.
+/// Returns a world with a volume whose attachment never succeeds. The client of its ControllerPublishVolume call has
+/// given up.
 async fn abandoned_publish(seconds: u64) -> (World, String) {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
@@ -293,7 +294,7 @@ async fn abandoned_publish(seconds: u64) -> (World, String) {
     (world, volume)
 }
 
-/// The Publish has lost its client and only describes.
+/// The client of ControllerPublishVolume has given up, so that the operation only describes.
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_at_once_from_an_abandoned_publish() {
     let (world, volume) = abandoned_publish(5).await;
@@ -329,7 +330,7 @@ async fn publish_takes_over_at_once_from_an_abandoned_unpublish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn abandoned_publish_in_the_queue_attaches_nothing() {
+async fn queued_publish_whose_client_has_left_attaches_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -337,7 +338,8 @@ async fn abandoned_publish_in_the_queue_attaches_nothing() {
     sleep(Duration::from_secs(20)).await;
     world.timing(TimingOverride { detach_ms: Some(30_000), ..Default::default() }).await;
     assert!(timeout(Duration::from_secs(1), world.unpublish(&volume, node)).await.is_err());
-    // The first call is refused while the volume detaches. The next waits for the detach, and its client disconnects.
+    // The driver refuses the first call while the volume detaches. The next call waits for the detachment, and its
+    // client disconnects.
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, node)).await.is_err());
     world.ec2.clear_calls();
     sleep(Duration::from_secs(120)).await;
@@ -346,7 +348,7 @@ async fn abandoned_publish_in_the_queue_attaches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_does_not_wait_for_an_operation_that_describes() {
+async fn shutdown_does_not_wait_for_an_operation_that_only_describes() {
     let (world, _) = abandoned_publish(5).await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(world.operations.running().len(), 1, "it still describes");

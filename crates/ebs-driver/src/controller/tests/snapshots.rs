@@ -1,4 +1,4 @@
-//! Snapshots with their locks and fast restores.
+//! Tests snapshots with their locks and fast restores.
 
 use ebs_ec2::{Action::*, ErrorClass};
 use ebs_sim::iam::Extra;
@@ -16,7 +16,7 @@ async fn world() -> (World, String) {
     (world, volume)
 }
 
-/// Like [`world`], with snapshots that stay pending for ten minutes.
+/// Returns a world like [`world`], in which snapshots stay pending for ten minutes.
 async fn slow_world() -> (World, String) {
     let (world, volume) = world().await;
     world.timing(TimingOverride { snapshot_ms: Some(600_000), ..Default::default() }).await;
@@ -35,7 +35,7 @@ impl World {
     }
 }
 
-/// Its tags come from its class.
+/// The tags of the snapshot come from its class.
 #[tokio::test(start_paused = true)]
 async fn snapshot_is_taken_once_for_a_name() {
     let (world, volume) = world().await;
@@ -55,7 +55,7 @@ async fn snapshot_is_taken_once_for_a_name() {
     }
 }
 
-/// A missing source is NotFound.
+/// For a missing source, the code is NotFound.
 #[tokio::test(start_paused = true)]
 async fn invalid_snapshot_request_changes_nothing() {
     let (world, volume) = world().await;
@@ -74,7 +74,7 @@ async fn invalid_snapshot_request_changes_nothing() {
     refused(world.take("s", NO_VOLUME, &[]).await, "NotFound", NO_VOLUME);
 }
 
-/// It also succeeds for an invalid ID.
+/// DeleteSnapshot also succeeds for an invalid ID.
 #[tokio::test(start_paused = true)]
 async fn delete_snapshot_is_idempotent() {
     let (world, volume) = world().await;
@@ -86,7 +86,8 @@ async fn delete_snapshot_is_idempotent() {
     assert_eq!(world.snapshots().await, 0);
 }
 
-/// Both filters can be combined. A listed snapshot has the ID, source, size, time and readiness of its creation.
+/// Both filters can be combined. A listed snapshot has the ID, source, size, time and readiness that CreateSnapshot
+/// returned.
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_by_id_and_by_source() {
     let (world, one) = world().await;
@@ -121,7 +122,7 @@ async fn snapshots_are_listed_by_id_and_by_source() {
     refused(world.list(ListSnapshotsRequest { max_entries: -1, ..by("", "") }).await, "InvalidArgument", "max_entries");
 }
 
-/// A missing snapshot is NotFound.
+/// For a missing snapshot, the code is NotFound.
 #[tokio::test(start_paused = true)]
 async fn get_snapshot_finds_a_snapshot_by_id() {
     let (world, volume) = world().await;
@@ -137,7 +138,8 @@ async fn get_snapshot_finds_a_snapshot_by_id() {
     }
 }
 
-/// EC2 does not delete a snapshot with fast restores, which the driver must do when the lock is rejected.
+/// EC2 does not delete a snapshot with fast restores, and the driver must delete the snapshot when EC2 rejects the
+/// lock.
 #[tokio::test(start_paused = true)]
 async fn snapshot_gets_its_lock_before_fast_restores() {
     let (world, volume) = world().await;
@@ -158,7 +160,7 @@ async fn new_snapshot_is_deleted_when_it_cannot_be_completed() {
     assert_eq!((world.snapshots().await, world.ec2.count(EnableFastSnapshotRestores)), (1, 0));
 }
 
-/// The code is not final, and a repeat continues with the snapshot.
+/// The code is not final, and a repeated request continues with the snapshot.
 #[tokio::test(start_paused = true)]
 async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     let (world, volume) = world().await;
@@ -169,8 +171,9 @@ async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     assert_eq!((world.snapshots().await, world.ec2.count(LockSnapshot)), (1, 1));
 }
 
-/// Examples are: no mode, a cooling-off period in governance mode, two ends or no end, numbers that EC2 rejects, an end
-/// in the past. Numbers below 1 are never left out: the remaining parameters could be an irrevocable lock.
+/// The locks have no mode, a cooling-off period in governance mode, two ends or no end, numbers that EC2 rejects, or an
+/// end in the past. The driver never leaves out a number below 1, because the remaining parameters could create an
+/// irrevocable lock.
 #[tokio::test(start_paused = true)]
 async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     let (world, volume) = world().await;
@@ -210,7 +213,7 @@ async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     }
 }
 
-/// The repeat does only the steps that this process has not seen done.
+/// The repeated request performs only the steps that this process has not seen completed.
 #[tokio::test(start_paused = true)]
 async fn repeat_completes_a_pending_snapshot() {
     let (world, volume) = slow_world().await;
@@ -223,8 +226,8 @@ async fn repeat_completes_a_pending_snapshot() {
     assert_eq!(calls, [2, 1, 1]);
 }
 
-/// The same applies to a snapshot that this process may have taken. Only then is the rejection of its lock or fast
-/// restore final.
+/// The same applies to a snapshot that this process may have taken. Only for such snapshots is the rejected lock or
+/// fast restore final.
 #[tokio::test(start_paused = true)]
 async fn repeat_deletes_own_snapshot_when_its_lock_is_rejected() {
     let (world, volume) = slow_world().await;
@@ -233,7 +236,7 @@ async fn repeat_deletes_own_snapshot_when_its_lock_is_rejected() {
     world.reject(&[LockSnapshot]);
     refused(world.take("snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
     assert_eq!(world.snapshots().await, 0);
-    // The same when the first attempt could not delete it.
+    // The driver also deletes the snapshot if its first attempt to delete it failed.
     world.reject(&[LockSnapshot, LockSnapshot, DeleteSnapshot]);
     refused(world.take("snapshot-2", &volume, &LOCK).await, "Aborted", "could not be deleted");
     refused(world.take("snapshot-2", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
@@ -241,9 +244,9 @@ async fn repeat_deletes_own_snapshot_when_its_lock_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_of_unclear_creation_is_deleted_when_lock_fails() {
+async fn snapshot_is_deleted_after_lost_reply_and_rejected_lock() {
     let (world, volume) = world().await;
-    // This driver has handled several requests, so that only it can have taken the snapshot.
+    // This driver has handled several requests, so it is the leader, and no other driver can have taken the snapshot.
     for name in ["warm-1", "warm-2"] {
         world.take(name, &volume, &[]).await.expect("taken");
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -254,11 +257,11 @@ async fn snapshot_of_unclear_creation_is_deleted_when_lock_fails() {
     assert_eq!(world.snapshots().await, 2);
 }
 
-/// The rejected lock is not final.
+/// The code for the rejected lock is not final.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_a_client_may_know_is_never_deleted() {
     let (mut world, volume) = slow_world().await;
-    // A process that has forgotten it returned the snapshot as pending.
+    // A previous process, whose memory is lost, returned the snapshot as pending.
     let told = world.take("snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
     super::locks::unlock_by_hand(&world, &told).await;
     world.replace_driver();
@@ -271,7 +274,7 @@ async fn snapshot_that_a_client_may_know_is_never_deleted() {
     assert_eq!(world.take("snapshot-1", &volume, &LOCK).await.expect("locked").snapshot_id, told);
 }
 
-/// After a restart, a completed snapshot is not ready before its lock and fast restores are confirmed.
+/// After a restart, a completed snapshot is not ready until its lock and fast restores are confirmed.
 #[tokio::test(start_paused = true)]
 async fn snapshot_is_ready_only_after_confirmed_lock_and_restores() {
     let (mut world, volume) = world().await;
@@ -288,10 +291,11 @@ async fn snapshot_is_ready_only_after_confirmed_lock_and_restores() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rejected_zones_leave_no_snapshot_of_an_earlier_attempt() {
+async fn rejected_zones_keep_the_snapshot_of_an_earlier_attempt() {
     let (mut world, volume) = world().await;
     let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
-    // EC2 did not list its zones, so the driver took the snapshot, and the reply was lost.
+    // EC2 does not list its zones, so the driver cannot check them and takes the snapshot. The reply about fast
+    // restores is then lost.
     world.reject(&[DescribeAvailabilityZones]);
     world.ec2.fail_next(EnableFastSnapshotRestores, ErrorClass::Ambiguous, false);
     refused(world.take("snapshot-1", &volume, &zones).await, "Aborted", "fast restores");

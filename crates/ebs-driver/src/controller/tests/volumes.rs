@@ -1,10 +1,10 @@
-//! Creation, deletion, growth, validation and lists of volumes.
+//! Tests creation, deletion, growth, validation and lists of volumes.
 
 use ebs_ec2::{CreateVolume, ErrorClass, Gib, Place, VolumeType, Volumes as _, ZoneName};
 
 use super::*;
 
-/// Its topology is its zone.
+/// The topology of the volume is its zone.
 #[tokio::test(start_paused = true)]
 async fn volume_has_the_properties_of_its_class() {
     let world = World::start().await;
@@ -33,7 +33,7 @@ async fn volume_has_the_properties_of_its_class() {
     }
 }
 
-/// IOPS together with IOPS per GiB are one example.
+/// The requests set, for example, both IOPS and IOPS per GiB.
 #[tokio::test(start_paused = true)]
 async fn invalid_request_is_refused_before_any_call() {
     let world = World::start().await;
@@ -71,8 +71,8 @@ async fn invalid_request_is_refused_before_any_call() {
 
 type Mend = fn(&mut CreateVolumeRequest);
 
-/// The order is: name, capabilities, size, parameters, parameters of the attributes class, tags, formatting, source,
-/// topology.
+/// The driver checks the name first, then capabilities, size, parameters, parameters of the attributes class, tags,
+/// formatting, source and topology.
 #[tokio::test(start_paused = true)]
 async fn first_of_several_faults_is_reported() {
     let world = World::start().await;
@@ -109,15 +109,15 @@ async fn first_of_several_faults_is_reported() {
     world.create(request).await.expect("nothing is left to mend");
 }
 
-/// The codes for rejected credentials and permissions, for a call that was not sent, and for an account in a bad state. Each
-/// message has one next step, which belongs to the cause.
+/// The errors are rejected credentials or permissions, a call that was not sent, and an account in a bad state. Each
+/// has its code, and each message has one next step, which fits the cause.
 #[tokio::test(start_paused = true)]
 async fn message_of_a_rejected_creation_has_one_next_step() {
     let world = World::start().await;
     for (class, code, says, not) in [
         (ErrorClass::Unauthenticated, "Unauthenticated", "credentials", "IAM policy"),
         (ErrorClass::Unauthorized, "PermissionDenied", "IAM policy", "name resolution"),
-        // The sender of the call advises on errors before sending.
+        // For an error before sending, the component that sends the call gives the advice.
         (ErrorClass::NotSent, "Unavailable", "EC2 was not called", "name resolution"),
         (ErrorClass::AccountState, "PermissionDenied", "account", "IAM"),
     ] {
@@ -129,7 +129,7 @@ async fn message_of_a_rejected_creation_has_one_next_step() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// `fsType` and `blockExpress` are accepted.
+/// The driver accepts `fsType` and `blockExpress`.
 #[tokio::test(start_paused = true)]
 async fn deprecated_parameters_have_no_effect() {
     let world = World::start().await;
@@ -139,7 +139,7 @@ async fn deprecated_parameters_have_no_effect() {
     assert_eq!((plain.is_ok(), world.volumes().await.len()), (true, 1));
 }
 
-/// It also succeeds for an invalid ID.
+/// DeleteVolume also succeeds for an invalid ID.
 #[tokio::test(start_paused = true)]
 async fn delete_volume_is_idempotent_and_accepts_old_handles() {
     let world = World::start().await;
@@ -151,7 +151,7 @@ async fn delete_volume_is_idempotent_and_accepts_old_handles() {
     assert!(world.volumes().await.iter().all(|v| v.state.starts_with("delet")));
 }
 
-/// The response has the real size. A block volume needs no expansion on the node.
+/// The response has the actual size. A block volume needs no expansion on the node.
 #[tokio::test(start_paused = true)]
 async fn volume_grows_to_whole_gib_and_never_shrinks() {
     let world = World::start().await;
@@ -167,7 +167,7 @@ async fn volume_grows_to_whole_gib_and_never_shrinks() {
     assert_eq!(world.mutations(), [Action::CreateVolume, Action::ModifyVolume]);
 }
 
-/// Each fault has its own code.
+/// Each invalid request has its own code.
 #[tokio::test(start_paused = true)]
 async fn invalid_expansion_is_refused_with_a_reason() {
     let world = World::start().await;
@@ -188,7 +188,7 @@ async fn invalid_expansion_is_refused_with_a_reason() {
     assert_eq!(world.mutations(), []);
 }
 
-/// A missing volume is NotFound.
+/// For a missing volume, the code is NotFound.
 #[tokio::test(start_paused = true)]
 async fn validation_confirms_only_supported_capabilities() {
     let world = World::start().await;
@@ -215,7 +215,7 @@ async fn validation_confirms_only_supported_capabilities() {
     }
 }
 
-/// An invalid token is Aborted, a negative length InvalidArgument.
+/// The code is Aborted for an invalid token, and InvalidArgument for a negative length.
 #[tokio::test(start_paused = true)]
 async fn list_volumes_returns_only_volumes_with_the_driver_tag() {
     let world = World::start().await;

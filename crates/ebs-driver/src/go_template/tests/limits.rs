@@ -1,11 +1,11 @@
-//! Rendering any template ends, within its limits.
+//! Rendering any template ends within its limits.
 
 use proptest::prelude::*;
 
 use super::volume;
 use crate::go_template::{TemplateError, check, render};
 
-/// The error names the limit: length, depth, steps or output.
+/// The error names the exceeded limit: length, depth, steps or output.
 #[test]
 fn template_over_a_limit_fails_with_that_limit() {
     let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
@@ -48,7 +48,8 @@ fn template_over_a_limit_fails_with_that_limit() {
     assert!(render("{{printf \"%.99999999s\" .PVName}}", &volume()).is_err());
 }
 
-/// Parts of templates, which get past the first error, separated by `¦`.
+/// Parts of templates, separated by `¦`. Many of their combinations are valid enough to get past the first syntax
+/// error.
 const PIECES: &str = "{{¦}}¦{{- ¦ -}}¦if ¦else¦end¦range ¦with ¦define ¦template ¦block ¦break¦continue¦.¦.PVCName¦$¦$x¦:=¦=¦,¦|¦\
                       (¦)¦ ¦\n¦\"¦`¦'¦\\¦\"a\"¦\"x\"¦1¦-1¦1.5¦0x¦1e¦99999999999999999999¦nil¦true¦/*¦*/¦printf ¦\
                       \"%*.[3]d%+q%\"¦print ¦slice ¦field ¦substring ¦index ¦len ¦eq ¦and ¦é¦\0¦x";
@@ -61,7 +62,7 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rendering is also deterministic.
+    /// Rendering a template twice also returns the same result.
     #[test]
     fn no_template_causes_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
         let template = template.concat();
@@ -84,7 +85,7 @@ proptest! {
         let written = render(&template, &volume());
         prop_assert_eq!(&written, &render(&template, &volume()));
         if !format.contains('%') {
-            // Arguments without a verb are an error.
+            // A value without a verb is an error.
             prop_assert!(written.is_err(), "{:?}", written);
         }
     }

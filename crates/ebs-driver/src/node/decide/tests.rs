@@ -30,7 +30,7 @@ fn repeated_stage_changes_nothing() {
 }
 
 #[test]
-fn stage_that_differs_from_the_mount_is_already_exists() {
+fn stage_request_that_differs_from_the_mount_is_refused() {
     for (found, fs_type, words) in [
         (entry(DEVICE, "ext4", "rw"), FsType::Ext4, &["ro"][..]),
         (entry(DEVICE, "ext4", "ro"), FsType::Ext4, &[]),
@@ -41,7 +41,7 @@ fn stage_that_differs_from_the_mount_is_already_exists() {
     }
 }
 
-/// The error for other attributes then names no file system.
+/// If other attributes differ, the error names no wanted file system.
 #[test]
 fn stage_without_a_file_system_accepts_any_mounted_one() {
     for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
@@ -80,9 +80,9 @@ fn publish_compares_device_root_and_attributes() {
     ));
 }
 
-/// Options that the kernel does not repeat as they were given are not compared.
+/// The driver does not compare options that the kernel shows in another form than they were given.
 #[test]
-fn other_context_journal_mode_or_fs_type_is_already_exists() {
+fn mount_with_other_label_journal_mode_or_type_is_refused() {
     let with = |words: &str| {
         let line = format!("36 35 {DEVICE} / /staging rw,relatime - ext4 /dev/nvme1n1 {words}\n");
         MountTable::parse(line.as_bytes()).entries()[0].clone()
@@ -143,7 +143,7 @@ fn block_publish_compares_device_and_read_only() {
 }
 
 #[test]
-fn only_an_empty_path_is_used() {
+fn mount_point_must_be_missing_or_empty() {
     let file = PathKind::File { bytes: 0 };
     let directory = PathKind::Directory { empty: true };
     for (found, for_file) in

@@ -41,7 +41,7 @@ fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stag
 }
 
 #[test]
-fn plain_stage_is_ext4_on_a_device_that_may_be_blank() {
+fn stage_request_without_options_asks_for_ext4() {
     let plan = stage(|_| {}).unwrap().unwrap();
     assert_eq!(plan.format.fs_type, FsType::Ext4);
     let facts = PublishContext {
@@ -83,7 +83,7 @@ fn missing_or_invalid_field_of_a_stage_is_refused() {
     }
 }
 
-/// An in-tree handle contains the zone.
+/// The driver also accepts the handle of an in-tree volume, which contains the zone.
 #[test]
 fn invalid_volume_id_is_not_found_and_in_tree_handle_valid() {
     let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
@@ -99,7 +99,7 @@ fn raw_block_volume_needs_no_staging() {
 }
 
 #[test]
-fn format_key_must_fit_the_file_system_even_when_empty() {
+fn format_option_must_fit_the_file_system_even_if_empty() {
     for (fs_type, key) in [("xfs", "bytesperinode"), ("ext3", "ext4bigalloc"), ("xfs", "ext4clustersize")] {
         let outcome = stage(|r| {
             r.volume_capability = Some(mount(fs_type, &[]));
@@ -116,7 +116,7 @@ fn format_key_must_fit_the_file_system_even_when_empty() {
     assert_eq!(plan.format.options.block_size, None);
 }
 
-/// All three may be absent.
+/// Each of the three values may be absent.
 #[test]
 fn publish_context_contains_source_size_and_attach_time() {
     let context = map(&[
@@ -143,9 +143,9 @@ fn publish_context_contains_source_size_and_attach_time() {
     assert_eq!(blank.unwrap().unwrap().attachment.restored_from(), None);
 }
 
-/// The empty name accepts any, and makes a blank disk ext4.
+/// An empty name accepts any file system, and formats a blank disk as ext4.
 #[test]
-fn file_system_name_is_case_insensitive() {
+fn file_system_name_may_be_empty_and_is_case_insensitive() {
     for (name, asked, made) in [
         ("XFS", Some(FsType::Xfs), FsType::Xfs),
         ("ext3", Some(FsType::Ext3), FsType::Ext3),
@@ -187,10 +187,10 @@ fn publish_needs_an_access_type_and_readonly_adds_ro() {
     assert_eq!(plan.options.attributes(), &[Attribute::ReadOnly, Attribute::NoSuid].into());
 }
 
-/// The controller cannot attach read-only. So its publish context contains the flag of its request, with the same
-/// effect as the flag of the node's request.
+/// The controller cannot attach a volume read-only. Instead, its publish context contains the readonly flag of its
+/// request, with the same effect as the flag of the node's request.
 #[test]
-fn readonly_of_controller_publish_is_enforced() {
+fn node_enforces_the_readonly_flag_of_the_controller() {
     let context = map(&[("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/readonly", "true")]);
     let plan = publish(|r| r.publish_context = context.clone()).unwrap();
     assert!(plan.options.is_read_only());
@@ -209,7 +209,7 @@ fn publish_refuses_invalid_target_paths() {
 
 const LOCAL: &str = "local-ebs://dev/xvdbz";
 
-/// A missing or invalid volume is refused.
+/// The driver refuses a request whose context has no volume or an invalid one.
 #[test]
 fn publish_context_names_the_volume_of_a_node_local_handle() {
     let local = |id: &str| map(&[("devicePath", "/dev/xvdbz"), ("volumeID", id)]);
@@ -235,7 +235,7 @@ fn publish_context_names_the_volume_of_a_node_local_handle() {
     }
 }
 
-/// This applies to stage, publish and growth. An EC2 volume with a file system supports only one node.
+/// This applies to staging, publishing and growth. An EC2 volume with a file system supports only one node.
 #[test]
 fn node_local_file_system_may_have_several_nodes() {
     let shared = |mode| Some(capability(mount("ext4", &[]).access_type, mode));

@@ -1,18 +1,18 @@
-//! Socket paths of Windows. Manifests contain many forms: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`, and doubled
-//! backslashes, which YAML keeps in unquoted values.
+//! Parses socket paths on Windows. Manifests have many forms of them: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
+//! and doubled backslashes, which YAML keeps in unquoted values.
 
 use std::path::PathBuf;
 
 use super::{Endpoint, EndpointError, short_enough};
 
-/// Parses the part behind `unix:`, with or without `//`. The path is absolute, on the named drive or on the drive of
-/// the process.
+/// Parses the part after `unix:`, with or without `//`. The path is absolute, on the given drive or on the drive of the
+/// process.
 pub(super) fn unix(text: &str, rest: &str) -> Result<Endpoint, EndpointError> {
     let no_path = || EndpointError::NoPath(text.to_owned());
     let address = rest.strip_prefix("//").unwrap_or(rest).replace('/', r"\");
     let is_drive = |part: &str| part.len() == 2 && part.ends_with(':') && part.as_bytes()[0].is_ascii_alphabetic();
     let mut parts: Vec<&str> = address.split('\\').filter(|part| !part.is_empty()).collect();
-    // `unix://csi/csi.sock` means the path `/csi/csi.sock`, from the host and path of the URL.
+    // `unix://csi/csi.sock` means the path `/csi/csi.sock`: the URL's host is the first part of the path.
     let drive = match parts.first() {
         Some(first) if is_drive(first) => parts.remove(0),
         _ => "",
@@ -36,7 +36,7 @@ mod tests {
         })
     }
 
-    /// With or without a drive, with either separator, doubled or not.
+    /// The path may have a drive, and uses either separator, doubled or not.
     #[test]
     fn socket_path_is_parsed_in_the_forms_of_manifests() {
         let plugin = r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock";

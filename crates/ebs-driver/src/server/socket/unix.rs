@@ -1,4 +1,4 @@
-//! Unix sockets with modes and locks.
+//! Unix sockets with permission bits and a lock file.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -24,8 +24,8 @@ pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::
     UnixListenerStream::new(listener)
 }
 
-/// The driver's socket file. Its drop removes the file, if it still belongs to this process, and then releases the
-/// lock.
+/// The driver's socket file. When dropped, it removes the file, if it still belongs to this process, and then releases
+/// the lock.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile {
     path: PathBuf,
@@ -43,7 +43,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Creates the socket. Takes the lock first, so that a second driver changes nothing.
+/// Creates the socket. Takes the lock first, so that a second driver fails before it changes anything.
 pub(super) fn bind(endpoint: &Endpoint, path: &Path, mode: u32) -> Result<(Listener, SocketFile), BindError> {
     let lock = lock(path)?;
     remove_stale(path)?;
@@ -59,7 +59,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Takes the lock file next to the socket.
+/// Locks the lock file next to the socket.
 fn lock(socket: &Path) -> Result<File, BindError> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
@@ -81,7 +81,7 @@ fn lock(socket: &Path) -> Result<File, BindError> {
     }
 }
 
-/// Removes the socket of a previous process, and refuses any other file.
+/// Removes the socket file of a previous process, and refuses any other file.
 fn remove_stale(path: &Path) -> Result<(), BindError> {
     let failed = |step, cause| io_error(&Endpoint::Unix(path.to_owned()), step, cause);
     let metadata = match std::fs::symlink_metadata(path) {
@@ -98,7 +98,7 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
             std::fs::remove_file(path).map_err(|cause| failed("remove the stale socket file", cause))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A full queue also proves that a listener exists.
+        // A full queue also proves that a process listens.
         Ok(()) => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) => Err(failed("check whether a process listens on the socket", cause)),
@@ -122,7 +122,7 @@ fn listen_private(path: &Path, mode: u32) -> Result<Socket, (&'static str, io::E
     let socket = create().map_err(|cause| ("create a private socket", cause))?;
     let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
     socket.bind(&address).map_err(|cause| ("bind", cause))?;
-    // The umask of the process may have removed bits, but cannot add any.
+    // The umask of the process may have removed bits but never adds any, so this can only restore requested bits.
     let widen = || {
         let metadata = std::fs::symlink_metadata(path)?;
         if metadata.permissions().mode() & 0o777 != mode {

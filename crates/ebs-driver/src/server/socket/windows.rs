@@ -1,6 +1,6 @@
-//! AF_UNIX on Windows. Neither std nor tokio supports it, and `socket2` supports it in blocking mode only. A connected
-//! socket is used as a TCP stream of tokio, which reads and writes without using the address family. Not tested,
-//! because Wine has no such sockets.
+//! AF_UNIX sockets on Windows. Neither std nor tokio supports them, and `socket2` supports them in blocking mode only.
+//! The driver therefore uses a connected socket as a tokio TCP stream, whose reads and writes do not depend on the
+//! address family. Not tested, because Wine has no such sockets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::server::Endpoint;
 const BACKLOG: i32 = 128;
 /// The step that fails on old versions of Windows, and on Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
-/// The maximum number of accepted connections that the server has not taken yet.
+/// The maximum number of accepted connections that the server has not yet received.
 const WAITING: usize = 16;
 
-/// Receives connections from the thread that accepts them. The thread ends at the first connection that arrives after the
-/// drop of this receiver.
+/// Receives connections from the thread that accepts them. After the receiver is dropped, the thread ends at the next
+/// connection.
 pub(in crate::server) type Listener = mpsc::Receiver<io::Result<std::net::TcpStream>>;
 
 /// Returns the accepted connections.
@@ -31,7 +31,7 @@ pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::
     ReceiverStream::new(listener).map(|stream| TcpStream::from_std(stream?))
 }
 
-/// The driver's socket file, which its drop removes.
+/// The driver's socket file. When dropped, it removes the file.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile(PathBuf);
 
@@ -43,7 +43,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Creates the socket. Windows has no mode: the file inherits the access rights of its directory.
+/// Creates the socket. Windows has no permission bits: the file inherits the access rights of its directory.
 pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(Listener, SocketFile), BindError> {
     let failed = |step| move |cause| io_error(endpoint, step, cause);
     let directory = path.parent().unwrap_or(path);
@@ -51,7 +51,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
         return Err(BindError::NoDirectory { directory: directory.to_owned() });
     }
     let address = SockAddr::unix(path).map_err(failed("use the path as an address"))?;
-    // Created first, so that no file is removed on a system without such sockets.
+    // Create the socket before removing any file, so that nothing is removed on a system without such sockets.
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed(CREATE))?;
     remove_stale(endpoint, path, &address)?;
     socket.bind(&address).map_err(failed("bind"))?;
@@ -63,8 +63,8 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
     Ok((connections, file))
 }
 
-/// Removes the file of a previous process. A socket file has no type on Windows, so this removes any file without a
-/// listener, but no directory.
+/// Removes the socket file of a previous process. Windows does not distinguish socket files from other files, so this
+/// removes any file without a listener, but no directory.
 fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -81,7 +81,8 @@ fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<
     std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
 }
 
-/// Sends errors of single clients and continues. Ends after an error of the socket itself, which is permanent.
+/// Accepts connections, sends them and the errors of single clients, and continues. Ends after an error of the socket
+/// itself, which is permanent.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));

@@ -1,4 +1,5 @@
-//! Incomplete superblocks: from an mkfs that was stopped, without a record of this driver, or remains of a file system.
+//! Incomplete superblocks, either of an mkfs that was stopped and left no record of this driver, or remains of an
+//! earlier file system.
 
 use crate::exhibit::Place::At;
 use crate::exhibit::Step::{Run, Write, Zero};

@@ -1,4 +1,4 @@
-//! File systems that this driver does not mount, and data without one.
+//! File systems that this driver does not mount, and data outside of any file system.
 
 use crate::exhibit::Place::At;
 use crate::exhibit::Step::{Run, Write};

@@ -1,10 +1,10 @@
-//! One byte at each kind of position that the proof reads, on an otherwise blank disk.
+//! One byte that is not zero, at each kind of position that the blank-disk proof reads, on an otherwise blank disk.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::Write;
 use crate::exhibit::{Exhibit, GIB, KIB, MIB, Place, TIB};
 
-/// Small enough for a fast proof with many reads.
+/// Small enough that the proof is fast, although it reads at many positions.
 const SIZE: u64 = 40 * GIB;
 
 fn one(name: &'static str, bytes: u64, place: Place) -> Exhibit {

@@ -8,7 +8,7 @@ use crate::headers::{backup_gpt, first_gpt, lvm, mbr, raid_0_90, raid_1, written
 
 const SIZE: u64 = 600 * MIB;
 
-/// Returns an exhibit on a disk of 600 MiB, made in one step.
+/// Returns an exhibit on a disk of 600 MiB that one step makes.
 fn of_size(name: &'static str, made: Step, told: &[&str]) -> Exhibit {
     Exhibit::new(name, SIZE, vec![made], told)
 }

@@ -4,14 +4,14 @@ use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::{GrowXfs, Run, Zero};
 use crate::exhibit::{Exhibit, GIB, MIB};
 
-/// More than the part at each end that the proof reads completely.
+/// Larger than the area at each end of the disk that the proof reads completely.
 const WIPED: u64 = 32 * MIB;
 
 fn ext_of(name: &'static str, bytes: u64, args: &'static [&'static str], offset: u64) -> Exhibit {
     Exhibit::seen_between(name, bytes, vec![Run("mke2fs", args), Zero(At(0), WIPED)], WIPED..offset + 4096)
 }
 
-/// ext2, ext3 and ext4: the proof finds the first remaining copy of the superblock.
+/// Returns exhibits with ext2, ext3 and ext4, of which the proof finds the first remaining copy of the superblock.
 pub(crate) fn ext() -> Vec<Exhibit> {
     let wiped_1_mib = vec![Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]), Zero(At(0), MIB)];
     vec![
@@ -64,7 +64,7 @@ fn grown(name: &'static str, from: u64, args: &'static [&'static str], to: u64, 
     Exhibit::seen_at(name, from, made, offset).asked("xfs")
 }
 
-/// xfs: the proof finds the header of an allocation group.
+/// Returns exhibits with xfs, of which the proof finds the header of an allocation group.
 pub(crate) fn xfs() -> Vec<Exhibit> {
     let quarters = &["-q", "-K"];
     vec![
@@ -89,7 +89,7 @@ pub(crate) fn xfs() -> Vec<Exhibit> {
     ]
 }
 
-/// File systems that this driver does not support.
+/// Returns exhibits with file systems that this driver does not support.
 pub(crate) fn others() -> Vec<Exhibit> {
     let btrfs = |wiped| vec![Run("mkfs.btrfs", &["-q", "-K"]), Zero(At(0), wiped)];
     vec![

@@ -43,7 +43,7 @@ proptest! {
             prop_assert_eq!(&left, &others);
             prop_assert_eq!(after["spec"]["taints"].is_null(), others.is_empty());
             prop_assert_eq!(&after["spec"]["podCIDR"], &before["spec"]["podCIDR"]);
-            // The result needs no second patch.
+            // Once the taint is removed, no second patch is needed.
             let again = NodeTaints { uid: "u".to_owned(), taints: left }.removal(KEY);
             prop_assert!(again.is_none());
         }

@@ -22,7 +22,7 @@ async fn hung_disk_affects_only_its_own_volume() {
     machine.add_nvme("nvme1n1", &hung, &disks[0]);
     machine.add_nvme("nvme2n1", &fine, &disks[1]);
     let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
-    // Another process has opened the first disk, and the open has not returned.
+    // Another process is opening the first disk, and its open hangs.
     let (release, held) = mpsc::channel::<()>();
     let opens = move || {
         let _ = held.recv();
@@ -51,7 +51,7 @@ async fn late_device_is_found_by_kernel_event() {
     let directory = tempfile::tempdir().unwrap();
     let volume = unused_volume_id();
     let (config, query) = late(directory.path(), &volume);
-    // Only kernel events trigger a search.
+    // Without polling, only kernel events trigger a search.
     let search = find_late(&config, &query, Arrivals::only_events(), Instant::now() + BOUND);
     tokio::pin!(search);
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it does not exist yet");
@@ -69,7 +69,7 @@ async fn search_for_current_devices_does_not_wait() {
     assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
 }
 
-/// Either its serial number is another one, or another disk has taken over its name.
+/// Covers a disk whose serial number changes, and a name that passes to another disk.
 #[tokio::test]
 async fn disk_that_changes_while_it_is_opened_is_not_used() {
     for takes_the_name in [false, true] {
@@ -77,7 +77,8 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
         let [volume, other] = [unused_volume_id(), unused_volume_id()];
         let disks = [&volume, &other].map(|volume| LoopDevice::new(volume, 1 << 20).unwrap());
         machine.add_nvme("nvme1n1", &volume, &disks[0]);
-        // Between the two identity checks, the kind of its holder is read. The read returns after the change.
+        // Between the two identity checks, the driver reads the kind of its holder. That read returns only after the
+        // change.
         let (disk, holder) =
             (machine.root.join("sys/devices/nvme1n1"), machine.root.join("sys/devices/nvme1n1/holders/dm-0/dm"));
         std::fs::create_dir_all(&holder).unwrap();
@@ -102,7 +103,7 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
 }
 
 #[tokio::test]
-async fn unreadable_disk_affects_only_the_volume_of_its_name() {
+async fn unreadable_disk_affects_only_the_volume_it_is_named_after() {
     let machine = Machine::new();
     let config = Arc::new(machine.config());
     std::fs::create_dir(machine.root.join("sys/block/nvme1n1")).unwrap();
@@ -110,7 +111,7 @@ async fn unreadable_disk_affects_only_the_volume_of_its_name() {
     let volume = unused_volume_id();
     let outcome = find(&config, &query(&volume)).await;
     assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
-    // A symlink loop: an error other than "not found".
+    // A symlink loop gives an error other than "not found".
     let link = by_id(&config, &query(&volume), "");
     symlink(&link, &link).unwrap();
     let outcome = find(&config, &query(&volume)).await;
@@ -118,11 +119,11 @@ async fn unreadable_disk_affects_only_the_volume_of_its_name() {
 }
 
 #[test]
-fn node_without_device_is_skipped_and_others_are_errors() {
+fn open_of_a_node_without_device_is_not_an_error() {
     let directory = tempfile::tempdir().unwrap();
     assert!(open_node(&directory.path().join("missing")).unwrap().is_none());
     let node = directory.path().join("node");
-    // The highest major number.
+    // The highest major number, which no driver uses.
     mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR, rustix::fs::makedev(4095, 0)).unwrap();
     assert!(open_node(&node).unwrap().is_none());
     assert!(open_node(&directory.path().join("x".repeat(5000))).is_err());

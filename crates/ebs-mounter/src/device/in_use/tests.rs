@@ -37,7 +37,7 @@ not a line of a mount table
 "
     );
     let at = "/var/lib/kubelet/pods/j/volumes/kubernetes.io~csi/k/mount";
-    // /null is a device, but sysfs does not list it as a block device.
+    // `/dev/null` is a device, but sysfs does not list it as a block device.
     assert_eq!(
         found(&table, &places(PREFIX, &[at])),
         ["259:1", "259:2", "259:7", "259:10", "null", "nvme3n1", "nvme4n1"]

@@ -29,13 +29,13 @@ fn binds_are_examined_only_on_local_file_systems() {
         assert_eq!(seen(&root, disk.path(), fs_type), expected, "{fs_type}");
         assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "a whole file system is not a device node");
     }
-    // Another mount hides it, so only the name remains.
+    // Another mount hides the node, so only its name is known.
     assert_eq!(seen(&root, Path::new("/proc"), "devtmpfs"), [None, Some(number)]);
     assert_eq!(seen(&root, Path::new("/proc"), "tmpfs"), [None; 2]);
 }
 
 #[tokio::test]
-async fn exclusive_open_counts_only_for_the_disk_listed_in_sysfs() {
+async fn exclusive_open_rejects_a_node_of_another_disk() {
     let machine = Machine::new();
     let ((mine, number), (other, _)) = (disk(), disk());
     machine.list("loop", number);
@@ -47,7 +47,7 @@ async fn exclusive_open_counts_only_for_the_disk_listed_in_sysfs() {
     assert!(open_exclusively(&config, number).is_err(), "nothing was opened");
     machine.add_node("loop", raw(&mine));
     assert!(matches!(open_exclusively(&config, number).unwrap(), Opened::Exclusively(_)));
-    // A node whose device does not exist in the kernel: no disk has the highest major number.
+    // A node without a device in the kernel: no driver uses the highest major number.
     let nothing = DeviceNumber::of(makedev(4095, 0));
     machine.list("nothing", nothing);
     machine.add_node("nothing", makedev(4095, 0));

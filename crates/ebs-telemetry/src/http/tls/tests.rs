@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::{Pages, Readiness};
 
-/// Longer than two checks of the files, on a busy machine.
+/// The time limit for a wait. It is longer than two checks of the files on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 struct Pair {
@@ -31,7 +31,7 @@ impl Pair {
         Self { certificate, certificate_pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
     }
 
-    /// Writes the files like a secret of Kubernetes: through a directory symlink that is replaced atomically.
+    /// Writes the files as Kubernetes writes a secret: behind a directory symlink that is replaced atomically.
     fn write(&self, secret: &Path, generation: &str) {
         let directory = secret.join(generation);
         std::fs::create_dir_all(&directory).unwrap();
@@ -92,7 +92,7 @@ impl Served {
         tokio::time::timeout(BOUND, served).await.expect("the new certificate is served");
     }
 
-    /// Waits until a new client has triggered a check of the files with this result.
+    /// Connects clients, each of which can trigger a check, until the metric shows this result.
     async fn until_current(&self, pair: &Pair, is_current: bool) {
         let line = format!("\naws_ebs_csi_metrics_certificate_last_reload_successful {}\n", u8::from(is_current));
         let seen = async {
@@ -153,7 +153,7 @@ async fn tls_serves_both_http_versions_and_no_clear_text() {
     let mut clear = TcpStream::connect(served.address).await.unwrap();
     clear.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut reply = Vec::new();
-    // The server sends a TLS alert or just closes the connection.
+    // The server may send a TLS alert, or just close the connection.
     drop(tokio::time::timeout(BOUND, clear.read_to_end(&mut reply)).await.expect("it ends"));
     assert!(!String::from_utf8_lossy(&reply).contains("HTTP"));
 }
@@ -167,8 +167,8 @@ async fn client_without_handshake_is_disconnected() {
     assert!(ended.is_ok(), "the connection must be closed");
 }
 
-/// A new certificate is served as soon as its files exist, also after a symlink is redirected as Kubernetes does for
-/// secrets. An invalid one leaves the previous certificate in place, and a metric shows it.
+/// A new certificate is served as soon as its files exist, even if only a symlink changes, as for Kubernetes secrets.
+/// If the new files are invalid, the previous certificate remains in use, and a metric shows it.
 #[tokio::test]
 async fn new_certificate_is_served_and_invalid_one_ignored() {
     let (first, second, third) = (Pair::new(), Pair::new(), Pair::new());
@@ -178,7 +178,7 @@ async fn new_certificate_is_served_and_invalid_one_ignored() {
     second.write(secret, "second");
     served.until_serves(&second).await;
     assert!(served.connect(&first, Client::default()).await.is_err(), "the first one is not served any more");
-    // The key of another certificate, then invalid PEM, then a missing file.
+    // The files have the key of another certificate, then invalid PEM, and then one file is missing.
     let mixed = Pair { key_pem: first.key_pem.clone(), ..Pair::new() };
     mixed.write(secret, "mixed");
     served.until_current(&second, false).await;

@@ -1,4 +1,4 @@
-//! The engine with real loop devices. Needs root; links go to the test's own directory.
+//! Tests of the engine with real loop devices. They need root. Links are in the test's own directory.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn create(engine: &Engine, more: &str) -> String {
     }
 }
 
-/// Waits, bounded, until a volume and its only attachment have these states.
+/// Waits with a timeout until a volume and its only attachment have these states.
 async fn reach(engine: &Engine, volume: &str, state: &str, attachment: &str) -> Option<SimAttachment> {
     let wait = async {
         loop {
@@ -73,7 +73,7 @@ async fn restored_volume_has_data_from_time_of_snapshot() {
     let reply = ask(&engine, &format!("CreateSnapshot VolumeId={volume}")).await;
     let Ok(Reply::CreateSnapshot(snapshot)) = reply else { panic!("{reply:?}") };
     assert_eq!(snapshot.state, "pending");
-    // The reply has arrived: later writes are not in the snapshot.
+    // The reply has arrived, so the snapshot does not contain later writes.
     disk.write_all_at(&[2; 4096], 8192).unwrap();
     drop(disk);
     let reply = ask(&engine, &format!("DescribeSnapshots SnapshotId.1={}", snapshot.id)).await;

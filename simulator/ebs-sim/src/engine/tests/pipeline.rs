@@ -38,7 +38,7 @@ async fn call_with_unreadable_reply_is_executed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delay_of_request_delays_work_and_of_reply_does_not() {
+async fn only_request_delay_postpones_execution() {
     let half = Duration::from_secs(5);
     for (effect, volumes) in
         [(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }, 0), (Effect::DelayReply { ms: 10_000, spread_ms: 0 }, 1)]
@@ -56,7 +56,7 @@ async fn delay_of_request_delays_work_and_of_reply_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_is_executed_and_recorded_after_client_left() {
+async fn call_is_executed_and_recorded_after_disconnect() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
     let witnessed = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&witnessed);
@@ -68,9 +68,9 @@ async fn call_is_executed_and_recorded_after_client_left() {
     assert_eq!(*witnessed.lock().unwrap(), [Duration::from_secs(10)]);
 }
 
-/// The bucket comes before the permissions, too.
+/// The bucket also comes before the permissions.
 #[tokio::test(start_paused = true)]
-async fn empty_bucket_rejects_before_rules_and_does_nothing() {
+async fn empty_bucket_rejects_call_before_fault_rules() {
     let limits = Limits { enabled: true, rates: [("*".to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
     let engine = Engine::start(EngineConfig { limits: Some(limits), ..EngineConfig::default() }).await.unwrap();
     engine.faults().add(Rule::new(Effect::error("InternalError", 500, false)).nth(2)).unwrap();
@@ -85,7 +85,7 @@ async fn empty_bucket_rejects_before_rules_and_does_nothing() {
     engine.call(create()).await.unwrap();
 }
 
-/// A mutating call takes 150 to 400 ms, a describe takes 50 to 150 ms, and buckets are on.
+/// A mutating call takes 150 to 400 ms, a describe takes 50 to 150 ms, and the token buckets are enabled.
 #[tokio::test(start_paused = true)]
 async fn realistic_calls_take_time_and_use_buckets() {
     let config = EngineConfig { timing: Timing::Realistic, seed: Some(3), ..EngineConfig::default() };
@@ -140,7 +140,7 @@ async fn explicit_time_is_exact_without_explicit_spread() {
     assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
 }
 
-/// The ledger over HTTP has ids of requests, latencies, faults and times, and the state ids and transitions.
+/// The HTTP ledger has request ids, latencies, faults and times. The state has ids and transitions.
 #[tokio::test(start_paused = true)]
 async fn seed_determines_ledger_and_state() {
     let history = async |seed| {

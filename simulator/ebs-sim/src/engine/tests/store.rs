@@ -1,4 +1,4 @@
-//! Tests of the state directory after a killed simulator.
+//! Tests that start from the state directory of a killed simulator.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ async fn made(engine: &Engine, token: &str) -> String {
     }
 }
 
-/// Makes calls of all kinds, so that every kind of input is in the journal.
+/// Makes calls of all kinds, so that the journal has every kind of input.
 async fn live(engine: &Engine, name: &str) {
     let (volume, instance) = (made(engine, name).await, own_instance(engine).await);
     for call in [
@@ -37,7 +37,7 @@ fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// State and ids are the same, and the time does not go back.
+/// The state and the ids are the same as before, and the time does not go back.
 #[tokio::test]
 async fn journal_replay_restores_the_same_state() {
     let dir = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ async fn journal_replay_restores_the_same_state() {
         ask(&engine, &format!("DeleteVolume VolumeId={gone}")).await.unwrap();
         let before = engine.snapshot_of_state().await;
         let now = engine.now();
-        // Without a shutdown, the directory is as after a kill.
+        // The engine did not shut down, so the directory looks as after a kill.
         drop(engine);
         let engine = Engine::start(config(dir.path())).await.unwrap();
         assert_eq!(engine.snapshot_of_state().await, before, "round {round}");
@@ -85,7 +85,7 @@ async fn diverging_journal_is_rejected_and_named() {
     let name = files(dir.path()).into_iter().find(|f| f.starts_with("journal-")).unwrap();
     let path = dir.path().join("state").join(&name);
     let whole = std::fs::read_to_string(&path).unwrap();
-    // Request the second volume before the first.
+    // Move the request for the second volume before the first.
     let other: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
     std::fs::write(&path, other).unwrap();
     let refused = Engine::start(config(dir.path())).await.unwrap_err().to_string();

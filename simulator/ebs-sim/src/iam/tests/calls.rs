@@ -64,7 +64,7 @@ fn line(line: impl AsRef<str>) -> Call {
     Call::line(line.as_ref()).unwrap()
 }
 
-/// Returns a new volume with the driver's tags and more parameters.
+/// Returns a call that creates a volume with the driver's tags and more parameters.
 fn create(more: &str) -> Call {
     line(format!("{CREATE} {more}"))
 }
@@ -79,7 +79,7 @@ fn asked(call: &Call) -> Vec<String> {
     checks(call, &Account::usual()).iter().map(|check| format!("{} {}", check.action, shown(&check.arn))).collect()
 }
 
-/// EC2's authorization reference lists them. Creation with tags also checks CreateTags.
+/// EC2's authorization reference lists the actions and resources. Creation with tags also checks CreateTags.
 #[test]
 fn each_call_checks_its_actions_on_its_resources() {
     let of_snapshot = "TagSpecification.1.ResourceType=snapshot TagSpecification.1.Tag.1.Key=a";
@@ -202,14 +202,14 @@ fn audit_names_allowing_policies_with_their_additions() {
     );
 }
 
-/// The request for an IOPS limit has the cluster tag, because the newer policy denies it otherwise.
+/// The driver's request that probes the IOPS limit has the cluster tag, because the newer policy denies it otherwise.
 #[test]
 fn v2_policy_denies_iops_probe_without_cluster_tag() {
     let probe = CREATE.replace("ebs.csi.aws.com/cluster", "other") + " DryRun=true";
     assert_eq!(allowed_by(&audit(&line(probe))), ["legacy-example"]);
 }
 
-/// The caller's cluster decides for volumes and for the instances of their attachments.
+/// The caller's cluster tag decides about volumes, and about the instances to which they are attached.
 #[test]
 fn cluster_scoped_policy_follows_tag_of_caller() {
     let of = "TagSpecification.1";
@@ -222,10 +222,10 @@ fn cluster_scoped_policy_follows_tag_of_caller() {
 
 #[test]
 fn missing_resource_is_reported_as_missing_not_forbidden() {
-    // EC2 returns InvalidVolume.NotFound, on which a driver that deletes twice depends.
+    // EC2 returns InvalidVolume.NotFound. A driver that deletes a volume twice depends on it.
     assert_eq!(audit(&delete("vol-gone")).allowed_by.len(), 3);
     assert!(audit(&delete("vol-stranger")).allowed_by.is_empty());
-    // A call that is denied for every resource is also denied for a missing one.
+    // A policy that denies a call for every resource also denies it for a missing resource.
     assert!(audit(&line("DeleteTags ResourceId.1=i-gone")).allowed_by.is_empty());
 }
 
@@ -247,7 +247,7 @@ fn delete(id: &str) -> Call {
     line(format!("DeleteVolume VolumeId={id}"))
 }
 
-/// The text for a call that no policy allows is among EC2's quoted replies.
+/// EC2's recorded replies contain the text for a call that no policy allows.
 #[test]
 fn explicit_deny_is_named_in_the_denial() {
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);

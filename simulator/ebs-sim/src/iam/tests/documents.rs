@@ -1,4 +1,4 @@
-//! Invalid policies are rejected with their place.
+//! The parser rejects invalid policies and names the place of the error.
 
 use super::document;
 use crate::iam::{Extra, Policy, Shipped};
@@ -82,7 +82,7 @@ fn shipped_documents_are_valid_and_deny_nothing() {
     let texts = Shipped::ALL.map(|p| (p.name(), p.text())).into_iter().chain(Extra::ALL.map(|e| (e.name(), e.text())));
     for (name, text) in texts {
         let policy = Policy::parse(name, text).unwrap();
-        // Optional statements are only independent if no document denies what another allows.
+        // Optional statements are independent only if no document denies what another one allows.
         assert!(policy.statements.iter().all(|statement| statement.allows), "{name}");
     }
 }

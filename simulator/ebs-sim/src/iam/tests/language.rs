@@ -29,7 +29,7 @@ fn star_matches_any_text_and_question_mark_one_character() {
 }
 
 proptest! {
-    /// The matcher with one backtracking position agrees with an exhaustive one.
+    /// The matcher, which backtracks to one position, agrees with an exhaustive matcher.
     #[test]
     fn wildcards_match_like_a_recursive_matcher(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
         fn plain(pattern: &[u8], text: &[u8]) -> bool {
@@ -51,9 +51,9 @@ proptest! {
         let _either = super::document(&super::super::Shipped::ManagedV2.text().replacen("ec2:", &text, 1));
     }
 
-    /// Without an allow, a check is denied.
+    /// Without a statement that allows it, a check is denied.
     ///
-    /// A deny of everything removes all permissions.
+    /// A statement that denies everything removes all permissions.
     #[test]
     fn explicit_deny_overrides_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
         let allow = policy(&format!(r#""Effect":"Allow","Action":"{action}","Resource":"*""#));
@@ -89,7 +89,7 @@ fn actions_and_resources_match_by_pattern_or_exclusion() {
     }
 }
 
-/// Returns whether a condition holds for a request that tags a volume with `owner=me` with `team=red` and `env=test`.
+/// Returns whether a condition holds for a request that adds `team=red` and `env=test` to a volume that has `owner=me`.
 fn holds(condition: &str) -> bool {
     let policy =
         policy(&format!(r#""Effect":"Allow","Action":"ec2:CreateTags","Resource":"*","Condition":{{{condition}}}"#));
@@ -100,7 +100,7 @@ fn holds(condition: &str) -> bool {
     allows_caller(&[policy], &check, &tags(&[("team", "red"), ("star", "*")]))
 }
 
-/// The rows cover each condition operator, quantifier, IfExists and policy variable.
+/// The table covers each condition operator, quantifier, IfExists and policy variable.
 #[test]
 fn each_operator_holds_as_in_iam() {
     let table = [
@@ -148,7 +148,7 @@ fn each_operator_holds_as_in_iam() {
 }
 
 #[test]
-fn without_tags_for_all_values_holds_and_for_any_does_not() {
+fn for_all_values_holds_without_tags_and_for_any_does_not() {
     let check = Check::new("ec2:DeleteTags", VOLUME.to_owned());
     let on = |condition: &str| {
         let policy =

@@ -1,4 +1,4 @@
-//! The shipped policies allow what these tables list, row by row, and nothing else.
+//! The shipped policies allow exactly what these tables list, row by row.
 
 use super::{allows_caller, tags};
 use crate::iam::check::Check;
@@ -16,8 +16,8 @@ const TAGS: [(char, &str, &str); 8] = [
     ('d', "ebs.csi.aws.com/cluster", "false"),
 ];
 
-/// Actions | resource | which tags count | for each set of tags (`-`: no tags) the policies that allow it: `v` for
-/// managed-v2, `c` for cluster-scoped, `l` for legacy-example, and `.` for none.
+/// Actions | resource | tags that count | the policies that allow it, for each set of tags (`-`: no tags): `v` for
+/// managed-v2, `c` for cluster-scoped, `l` for legacy-example, and `.` for no policy.
 const TABLE: &str = "
     CreateVolume CopyVolumes                | volume/*        | request  | -:. D:vl K:c N:l M:. d:.
     CopyVolumes                             | volume/vol-1    | resource | -:l D:vl M:vl K:cl
@@ -59,13 +59,13 @@ fn arn(resource: &str) -> String {
 }
 
 fn check(action: &str, resource: &str) -> Check {
-    // Actions are constants in the product.
+    // Leak the action: the product uses only constants.
     Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
 }
 
 /// Only the cluster-scoped policy looks at the tags of instances, and only the legacy example allows DescribeTags.
 #[test]
-fn policies_allow_the_table_and_nothing_else() {
+fn policies_allow_exactly_what_the_table_lists() {
     for row in TABLE.lines().map(str::trim).filter(|row| !row.is_empty()) {
         let [actions, resource, place, cases] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
             panic!("{row}")
@@ -83,7 +83,7 @@ fn policies_allow_the_table_and_nothing_else() {
     }
 }
 
-/// These are CreateVolume, CreateSnapshot and CopyVolumes.
+/// The calls are CreateVolume, CreateSnapshot and CopyVolumes.
 #[test]
 fn new_resources_may_be_tagged_in_the_same_call() {
     for (resource, action, expected) in [
@@ -97,7 +97,7 @@ fn new_resources_may_be_tagged_in_the_same_call() {
     }
 }
 
-/// Tags on which permissions depend cannot be changed.
+/// A caller cannot change the tags on which its permissions depend.
 #[test]
 fn permission_tags_of_managed_volume_are_immutable() {
     for (own, changed, expected) in [

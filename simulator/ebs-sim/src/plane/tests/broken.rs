@@ -23,7 +23,7 @@ fn device_can_appear_without_its_link() {
     bench.disconnect(volume);
 }
 
-/// Reads of a broken loop device fail with I/O errors. Its data is back when it is healed.
+/// Reads of a broken loop device fail with I/O errors. Healing restores its data.
 #[test]
 fn volume_with_failing_reads_has_its_data_after_healing() {
     let bench = Bench::new();
@@ -42,7 +42,7 @@ fn volume_with_failing_reads_has_its_data_after_healing() {
     bench.disconnect(volume);
 }
 
-/// The kernel keeps the flag on the number of the device, for the next disk with that number.
+/// The kernel keeps the read-only flag with the device number, and the next disk with that number would inherit it.
 #[test]
 fn broken_volume_leaves_no_read_only_loop_device() {
     let bench = Bench::new();
@@ -54,7 +54,7 @@ fn broken_volume_leaves_no_read_only_loop_device() {
     bench.done(&Effect::BreakIo { volume: volume.to_owned() });
     let is_read_only = || std::fs::read_to_string(format!("/sys/block/{}/ro", lower.name)).unwrap().trim() == "1";
     assert!(is_read_only(), "writes fail");
-    // No concurrent test gets the number before it is checked.
+    // Hold the device open, so that no concurrent test gets its number before the check.
     let held = File::open(lower.device()).unwrap();
     bench.disconnect(volume);
     assert!(!is_read_only());

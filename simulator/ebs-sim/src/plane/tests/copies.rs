@@ -15,7 +15,7 @@ fn snapshot(volume: &str, snapshot: &str) -> Effect {
     Effect::CopyToSnapshot { volume: volume.to_owned(), snapshot: snapshot.to_owned() }
 }
 
-/// A restore may be larger.
+/// A restored volume may be larger than its snapshot.
 #[test]
 fn snapshot_and_restore_have_data_of_device() {
     let bench = Bench::new();
@@ -24,7 +24,7 @@ fn snapshot_and_restore_have_data_of_device() {
     bench.create(volume, 1);
     let device = bench.connect(volume);
     let last = GIB - 4096;
-    // The writer has not synced: the data is only in the device's cache.
+    // The writer has not synced, so the data is only in the device's cache.
     let writer = open(&device);
     writer.write_all_at(&[7; 4096], 0).unwrap();
     writer.write_all_at(&[8; 4096], last).unwrap();
@@ -60,13 +60,13 @@ fn copies_keep_holes() {
 }
 
 /// The writer increases a number at the start of the device, then the same number at its end, and syncs each. At any
-/// moment the first number is equal to the second or one ahead.
+/// moment the first number is equal to the second or one higher.
 #[test]
 fn copy_during_writes_is_point_in_time_or_fails() {
     let bench = Bench::new();
     let (volume, snap) = ("vol-0b0000000000000b5", "snap-0b0000000000000b5");
     bench.create(volume, 1);
-    // Data between the two numbers, so that a torn copy is likely.
+    // Put data between the two numbers, so that a torn copy is likely.
     let filler = OpenOptions::new().write(true).open(bench.image(volume)).unwrap();
     for mib in 1..33 {
         filler.write_all_at(&vec![5; 1 << 20], mib << 20).unwrap();
@@ -99,7 +99,7 @@ fn copy_during_writes_is_point_in_time_or_fails() {
             Outcome::Busy => panic!("a copy is never busy"),
         }
     });
-    // A volume without writes can always be copied.
+    // A copy always succeeds while nothing writes to the volume.
     bench.done(&snapshot(volume, snap));
 }
 

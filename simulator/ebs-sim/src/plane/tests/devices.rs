@@ -1,8 +1,8 @@
-//! Tests of connecting, growing and disconnecting.
+//! Tests that connect, grow and disconnect devices.
 
 use super::*;
 
-/// The backing file's name has the volume's id.
+/// The name of the backing file contains the volume id.
 #[test]
 fn connected_volume_is_device_of_its_size_with_udev_link() {
     let bench = Bench::new();

@@ -1,8 +1,8 @@
-//! Tests of leftovers after a killed simulator, and of resources of other programs.
+//! Tests with leftovers of a killed simulator, and with resources of other programs.
 
 use super::*;
 
-/// A loop device and a link that do not belong to the simulator. Removed on drop.
+/// A loop device and a link that do not belong to the simulator. Dropping it removes them.
 struct Foreign {
     device: PathBuf,
     link: PathBuf,
@@ -46,7 +46,7 @@ fn only_leftovers_of_previous_run_are_removed() {
     std::fs::write(&old_snapshot, "x").unwrap();
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>();
 
-    // The state of a new run: `stale` is detached, and `unknown` does not exist.
+    // In the new run, `stale` is detached and `unknown` does not exist.
     bench.plane.sweep(&ids(&[kept]), &ids(&[stale, kept]), &ids(&[]));
 
     let connected = || -> BTreeSet<PathBuf> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{SimNetworkInterface, SimStateChange};
 
 pub(in crate::state) const ROOT_DEVICE: &str = "/dev/xvda";
-/// How long a terminated instance stays visible.
+/// How long a terminated instance stays visible in descriptions.
 pub(in crate::state) const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,33 +29,33 @@ pub(in crate::state) struct Instance {
     pub(in crate::state) protected: bool,
     #[serde(default)]
     pub(in crate::state) stop_protected: bool,
-    /// Attachments of it appear as devices of this machine.
+    /// Whether attached volumes appear as devices of this machine.
     pub(in crate::state) local: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum InstancePhase {
-    /// Runs when `due` has passed.
+    /// The instance runs when `due` has passed.
     Pending {
         due: SystemTime,
     },
     Running,
-    /// Stopped when `due` has passed; its volumes stay attached.
+    /// The instance is stopped when `due` has passed. Its volumes stay attached.
     Stopping {
         due: SystemTime,
     },
     Stopped,
-    /// Its attachments end when `due` has passed.
+    /// The attachments of the instance end when `due` has passed.
     ShuttingDown {
         due: SystemTime,
     },
-    /// Still listed for a while.
+    /// Descriptions still show the instance for a while.
     Terminated {
         at: SystemTime,
     },
 }
 
-/// The instances that a client token of RunInstances has started.
+/// The instances that a RunInstances call with a client token has started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::state) struct Launched {
     pub(in crate::state) fingerprint: String,
@@ -67,7 +67,7 @@ impl Instance {
         self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }
 
-    /// Returns when its state changes by itself next.
+    /// Returns when the state of the instance next changes by itself.
     pub(in crate::state) fn due(&self) -> Option<SystemTime> {
         match self.phase {
             InstancePhase::Pending { due } | InstancePhase::Stopping { due } | InstancePhase::ShuttingDown { due } => {
@@ -100,8 +100,8 @@ impl Instance {
         }
     }
 
-    /// Returns the maximum number of volumes, including the root volume. Types that share their slots between volumes
-    /// and network interfaces lose one for each interface after the first.
+    /// Returns the maximum number of volumes, including the root volume. A type whose volumes and network interfaces
+    /// share slots loses one for each interface after the first.
     pub(in crate::state) fn slots(&self) -> usize {
         let limit = attachment_limit(&self.instance_type);
         let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);
@@ -112,7 +112,7 @@ impl Instance {
     }
 
     pub(in crate::state) fn private_dns_name(&self) -> String {
-        // The region is the zone without its letter.
+        // The region is the name of the zone without its last letter.
         let region = self.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
         format!("ip-{}.{region}.compute.internal", self.private_ip().replace('.', "-"))
     }

@@ -9,15 +9,16 @@ use super::instance::Instance;
 use super::snapshot::Snapshot;
 use super::volume::Volume;
 
-/// Maximum lag of EC2's replies.
+/// Maximum lag of EC2's reads.
 pub(in crate::state) const MAX_LAG: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::state) struct PastVersions {
-    /// Keep old versions even while reads do not lag by default, because a single read may be made to lag.
+    /// Whether old versions are kept. They may be needed even if reads do not lag by default, because a single read may
+    /// be made to lag.
     pub(in crate::state) kept: bool,
     pub(in crate::state) max_lag: Duration,
-    /// Lag of instances, which replaces the default.
+    /// The maximum lag of instances. It replaces the default.
     pub(in crate::state) instances_max_lag: Option<Duration>,
     /// The revision up to which changes have been recorded.
     pub(in crate::state) noted: u64,
@@ -29,7 +30,8 @@ pub(in crate::state) struct PastVersions {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::state) struct Log<T> {
     pub(in crate::state) last: BTreeMap<String, T>,
-    /// Old versions with the end of their validity, oldest first; `None`: it did not exist.
+    /// Old versions, oldest first, each with the time until which it was current. `None` means that the object did not
+    /// exist.
     pub(in crate::state) old: BTreeMap<String, VecDeque<(SystemTime, Option<T>)>>,
 }
 
@@ -40,7 +42,8 @@ impl<T> Default for Log<T> {
 }
 
 impl<T: Clone + PartialEq> Log<T> {
-    /// Compares all objects with their last versions. Drops versions older than `kept_for`.
+    /// Compares all objects with their last versions, and keeps the old versions of those that changed. Drops versions
+    /// older than `kept_for`.
     pub(in crate::state) fn record<'a>(
         &mut self,
         now: SystemTime,
@@ -75,13 +78,13 @@ impl<T: Clone + PartialEq> Log<T> {
         });
     }
 
-    /// Returns false for an object that did not exist at that time and has been created since.
+    /// Returns false if the object did not exist at that time and has been created since.
     pub(in crate::state) fn has_known(&self, id: &str, at: SystemTime) -> bool {
         let was = self.old.get(id).and_then(|old| old.iter().find(|(until, _)| *until > at));
         was.is_none_or(|(_, was)| was.is_some())
     }
 
-    /// Returns the objects whose version differs in a read with this lag for each.
+    /// Returns the old versions that a read shows, with a separate lag for each object.
     pub(in crate::state) fn changed_within(
         &self,
         now: SystemTime,
@@ -99,7 +102,7 @@ impl<T: Clone + PartialEq> Log<T> {
 }
 
 impl PastVersions {
-    /// Creates the history for reads that lag up to this long by default.
+    /// Creates an empty history, with the maximum lag from the configuration.
     pub(in crate::state) fn lagging(config: &EngineConfig) -> Self {
         let instances_max_lag = config.account.oddities.instances_max_lag();
         Self { max_lag: config.consistency.max_lag.min(MAX_LAG), instances_max_lag, ..Self::default() }

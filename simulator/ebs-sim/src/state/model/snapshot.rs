@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum SnapshotPhase {
-    /// Settles when `due` has passed and the data is copied.
+    /// The snapshot is complete when `due` has passed and its data is copied.
     Pending {
         due: SystemTime,
         copied: bool,
@@ -59,9 +59,9 @@ pub(in crate::state) struct Lock {
     pub(in crate::state) mode: Mode,
     pub(in crate::state) cool_off_hours: Option<u32>,
     pub(in crate::state) created: SystemTime,
-    /// Time of the last change: the cooling-off period starts then.
+    /// Time of the last change. The cooling-off period starts then.
     pub(in crate::state) changed: SystemTime,
-    /// Start of its duration. For a pending snapshot, it is the completion.
+    /// Start of the lock duration. For a pending snapshot, this is its completion.
     pub(in crate::state) starts: SystemTime,
     pub(in crate::state) end: End,
 }
@@ -89,7 +89,7 @@ impl Lock {
         }
     }
 
-    /// Returns whether the snapshot cannot be deleted.
+    /// Returns whether the lock prevents the deletion of the snapshot.
     pub(in crate::state) fn holds(&self, now: SystemTime) -> bool {
         now < self.expires()
     }
@@ -125,7 +125,7 @@ pub(in crate::state) struct FastRestore {
     pub(in crate::state) enabling: SystemTime,
     pub(in crate::state) optimizing: SystemTime,
     pub(in crate::state) enabled: SystemTime,
-    /// When it was disabled, and when that is complete.
+    /// When a client disabled it, and when disabling is complete.
     #[serde(default)]
     pub(in crate::state) disabled: Option<(SystemTime, SystemTime)>,
 }
@@ -143,12 +143,13 @@ impl FastRestore {
 }
 
 impl Snapshot {
-    /// Returns whether volumes created from it in that zone are fully initialized at once.
+    /// Returns whether new volumes from this snapshot in that zone are fully initialized at once.
     pub(in crate::state) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
         self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
     }
 
-    /// Returns the zones whose fast restores prevent its deletion: they are enabled, or still being disabled.
+    /// Returns the zones whose fast restore prevents the deletion of the snapshot: it is enabled, or is still being
+    /// disabled.
     pub(in crate::state) fn zones_with_fast_restores(&self, now: SystemTime) -> Vec<&str> {
         self.fast_restores.iter().filter(|f| f.state(now) != "disabled").map(|f| f.zone.as_str()).collect()
     }

@@ -12,13 +12,13 @@ use super::instance::Instance;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum VolumePhase {
-    /// Settles when `due` has passed and its data is in place.
+    /// The volume is available when `due` has passed and its data is in place.
     Creating {
         due: SystemTime,
         data_ready: bool,
     },
     Ready,
-    /// Gone when `due` has passed.
+    /// The volume is gone when `due` has passed.
     Deleting {
         due: SystemTime,
     },
@@ -37,7 +37,7 @@ pub(in crate::state) struct Volume {
     pub(in crate::state) zone_id: String,
     pub(in crate::state) encrypted: bool,
     pub(in crate::state) kms_key_id: Option<String>,
-    /// Its key is unusable: it disappears instead of becoming available.
+    /// Whether the volume disappears instead of becoming available, because its key is unusable.
     pub(in crate::state) vanishes: bool,
     pub(in crate::state) snapshot_id: Option<String>,
     pub(in crate::state) source_volume_id: Option<String>,
@@ -48,7 +48,7 @@ pub(in crate::state) struct Volume {
     pub(in crate::state) tags: Tags,
     pub(in crate::state) attachments: Vec<Attachment>,
     pub(in crate::state) modification: Option<Modification>,
-    /// Times of the modifications of the last day.
+    /// Times of the modifications in the last day.
     pub(in crate::state) modified_at: Vec<SystemTime>,
     pub(in crate::state) last_snapshot: Option<SystemTime>,
     pub(in crate::state) filling: Option<Filling>,
@@ -58,12 +58,12 @@ pub(in crate::state) struct Volume {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum AttachmentPhase {
-    /// Settles when `due` has passed and the device exists.
+    /// The attachment is complete when `due` has passed and the device exists.
     Attaching {
         due: SystemTime,
     },
     Attached,
-    /// Gone when `due` has passed and the device is gone; `busy` while the device is in use.
+    /// The attachment is gone when `due` has passed and the device is gone. `busy` is true while the device is in use.
     Detaching {
         due: SystemTime,
         busy: bool,
@@ -72,15 +72,15 @@ pub(in crate::state) enum AttachmentPhase {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Device {
-    /// This attachment never has one: it belongs to another instance or a root volume.
+    /// The attachment never has a device: it belongs to another machine's instance, or it is a root volume.
     None,
     Absent,
     Connecting,
     Connected(String),
     Disconnecting(String),
-    /// The last attempt failed. The next one is at this time.
+    /// The last attempt to connect the device failed. The next attempt is at this time.
     RetryConnect(SystemTime),
-    /// It was in use. The next attempt is at this time.
+    /// The device was in use. The next attempt to disconnect it is at this time.
     RetryDisconnect(String, SystemTime),
     Vanished,
 }
@@ -94,9 +94,9 @@ pub(in crate::state) struct Attachment {
     pub(in crate::state) delete_on_termination: bool,
     pub(in crate::state) card: Option<u32>,
     pub(in crate::state) backing: Device,
-    /// The SageMaker cluster node of the attachment. Only SageMaker knows `instance_id` then.
+    /// The SageMaker cluster node of the attachment. EC2 does not know `instance_id` then.
     pub(in crate::state) associated_resource: Option<String>,
-    /// Time alone does not change it.
+    /// Whether a fault rule keeps the attachment in its current state.
     pub(in crate::state) stuck: bool,
     pub(in crate::state) forced: bool,
     pub(in crate::state) disturbance: Option<Plan>,
@@ -106,7 +106,7 @@ pub(in crate::state) struct Attachment {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum ModificationPhase {
-    /// Settles when `due` has passed and the data has grown.
+    /// The modification continues when `due` has passed and the data has grown.
     Modifying {
         due: SystemTime,
         grown: bool,
@@ -133,13 +133,13 @@ pub(in crate::state) struct Modification {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Disturbance {
-    /// It disappears, though EC2 reports `attached`.
+    /// The device disappears, although EC2 reports `attached`.
     Vanish,
-    /// Its reads, writes and flushes fail with I/O errors, and EC2 reports the volume as impaired.
+    /// Reads, writes and flushes of the device fail with I/O errors, and EC2 reports the volume as impaired.
     IoErrors,
 }
 
-/// A planned disturbance of a device some time after it has appeared.
+/// When a disturbance happens: some time after the device appears, or at a fixed time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::state) enum Plan {
     After(Duration, Disturbance),
@@ -182,14 +182,14 @@ impl Filling {
         SimInitialization {
             initialization_type: name.to_owned(),
             progress: self.percent(now),
-            // EC2 estimates the end only for a provisioned rate.
+            // EC2 estimates the remaining time unless it uses the default rate.
             estimated_seconds: Some(left).filter(|_| estimated && !self.is_done(now)),
         }
     }
 }
 
 impl Device {
-    /// Returns whether it is, or may be, a device of this machine.
+    /// Returns whether the attachment has, or may have, a device of this machine.
     pub(in crate::state) fn is_connected(&self) -> bool {
         !matches!(self, Self::None | Self::Absent | Self::Vanished)
     }
@@ -266,7 +266,7 @@ impl Volume {
 }
 
 impl Attachment {
-    /// Starts the detachment. Returns whether its device must be disconnected.
+    /// Starts the detachment. Returns whether the caller must disconnect the device.
     pub(in crate::state) fn start_detaching(&mut self, due: SystemTime) -> bool {
         self.phase = AttachmentPhase::Detaching { due, busy: false };
         self.stuck = false;
@@ -276,7 +276,7 @@ impl Attachment {
                 return true;
             }
             Device::RetryConnect(_) | Device::Vanished => self.backing = Device::Absent,
-            // A device that is being connected is disconnected as soon as it has arrived.
+            // A device that is being connected is disconnected as soon as it is connected.
             Device::None | Device::Absent | Device::Connecting | Device::Disconnecting(_) => {}
         }
         false
@@ -306,14 +306,14 @@ impl Attachment {
         }
     }
 
-    /// Schedules the planned disturbance of a device that has appeared.
+    /// Schedules the planned disturbance, because the device has appeared.
     pub(in crate::state) fn arrived(&mut self, now: SystemTime) {
         if let Some(Plan::After(after, what)) = self.disturbance {
             self.disturbance = Some(Plan::At(now + after, what));
         }
     }
 
-    /// Returns whether the I/O of the device is going to fail.
+    /// Returns whether a fault rule will make the device's I/O fail.
     pub(in crate::state) fn io_will_fail(&self) -> bool {
         matches!(self.disturbance, Some(Plan::After(_, Disturbance::IoErrors) | Plan::At(_, Disturbance::IoErrors)))
     }
@@ -331,7 +331,8 @@ impl Attachment {
         Self { instance_id, device, backing, ..Self::elsewhere(now, due) }
     }
 
-    /// Returns a new attachment to a node outside of this account. The caller fills in both names.
+    /// Returns a new attachment to a node outside of this account. The caller fills in the names of the instance and
+    /// the device.
     pub(in crate::state) fn elsewhere(now: SystemTime, due: SystemTime) -> Self {
         Self {
             instance_id: String::new(),
@@ -383,7 +384,7 @@ impl Attachment {
     }
 }
 
-/// Returns the elapsed percentage of the time from `start` to `due`, at most 99.
+/// Returns how much of the time from `start` to `due` has elapsed, in percent, at most 99.
 pub(in crate::state) fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
     let passed = now.duration_since(start).unwrap_or_default().as_millis();
     let whole = due.duration_since(start).unwrap_or_default().as_millis();

@@ -1,4 +1,4 @@
-//! Tests of account settings: encryption, keys, quotas, Outposts, missing features of zones.
+//! Tests of account settings: encryption, keys, quotas, Outposts, and missing features of zones.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn of(name: &str, number: u64) -> std::collections::BTreeMap<String, u64> {
     [(name.to_owned(), number)].into()
 }
 
-/// The default key is used unless the request names another.
+/// Volumes have the default key unless the request names another key.
 #[test]
 fn default_encryption_encrypts_every_volume() {
     let key = "12345678-1234-1234-1234-123456789012";
@@ -23,7 +23,7 @@ fn default_encryption_encrypts_every_volume() {
     assert!(!world.create("KmsKeyId=alias/mine").kms_key_id.unwrap().ends_with(key));
 }
 
-/// The volume is accepted first. The snapshot's key counts, too.
+/// EC2 accepts the volume first. An unusable key of the snapshot has the same effect.
 #[test]
 fn volume_with_unusable_key_of_its_own_or_snapshot_vanishes() {
     let mut world = World::instant();
@@ -44,7 +44,7 @@ fn volume_with_unusable_key_of_its_own_or_snapshot_vanishes() {
     assert!(!world.sim.volumes.contains_key(&copies[0].id));
 }
 
-/// The quotas apply to creation and modification.
+/// The quotas apply to creation and to modification.
 #[test]
 fn storage_and_iops_of_type_have_quotas() {
     let quotas = Quotas { storage_tib: of("st1", 1), iops: of("io2", 1000), ..Quotas::default() };
@@ -79,7 +79,7 @@ fn concurrent_modifications_and_copies_have_quotas() {
     world.done(&copy);
 }
 
-/// The ARN is validated, and a local snapshot belongs to its Outpost.
+/// EC2 validates the ARN. A local snapshot belongs to its Outpost.
 #[test]
 fn outpost_arn_is_kept_on_volume_and_snapshot() {
     let mut world = World::instant();

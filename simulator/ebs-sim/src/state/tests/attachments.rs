@@ -1,4 +1,4 @@
-//! AttachVolume and DetachVolume.
+//! Tests of AttachVolume and DetachVolume.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn only_device_names_of_ec2_are_accepted() {
     }
 }
 
-/// It can be attached from `optimizing` on.
+/// From `optimizing` on, the volume can be attached.
 #[test]
 fn modifying_volume_cannot_be_attached() {
     let mut world = World::realistic();
@@ -95,7 +95,7 @@ fn detach_is_busy_while_device_is_in_use() {
 }
 
 #[test]
-fn attaching_volume_can_be_detached_with_its_late_device() {
+fn attaching_volume_can_be_detached_before_device_appears() {
     let mut world = World::instant();
     let (volume, instance) = world.ready();
     world.apply(&attach(&volume, &instance, "/dev/xvdaa")).unwrap();

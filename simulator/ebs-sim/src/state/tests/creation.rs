@@ -1,4 +1,4 @@
-//! CreateVolume, CopyVolumes and DeleteVolume.
+//! Tests of CreateVolume, CopyVolumes and DeleteVolume.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn each_type_has_its_size_range() {
     }
 }
 
-/// Defaults are EC2's.
+/// The defaults are those of EC2.
 #[test]
 fn iops_and_throughput_have_ranges_and_ratios_of_type() {
     let mut world = World::instant();
@@ -181,7 +181,7 @@ fn copy_has_zone_and_minimum_size_of_source() {
     assert!(effects[0].holds_reply(), "its data are those of the time of the call");
 }
 
-/// Simulators share /dev.
+/// Simulators share /dev, so ids must be unique across them.
 #[test]
 fn ids_have_17_hex_digits_and_never_repeat() {
     let mut world = World::instant();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::{SimFastRestores, SimVolumeStatus};
 
-/// Returns the parameters for snapshots and zones, each separated by commas.
+/// Returns the parameters for snapshots and zones, which are given as lists separated by commas.
 fn pairs(snapshots: &str, zones: &str) -> String {
     let list = |name: &str, values: &str| -> String {
         let values = values.split(',').filter(|value| !value.is_empty());
@@ -56,7 +56,7 @@ fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
     errors
 }
 
-/// Volumes from an enabled snapshot are fully initialized at once.
+/// A volume that is created from a snapshot with enabled fast restore is fully initialized at once.
 #[test]
 fn fast_restore_becomes_enabled_and_creates_full_volumes() {
     let mut world = World::realistic();
@@ -78,7 +78,7 @@ fn fast_restore_becomes_enabled_and_creates_full_volumes() {
 
 /// The state is `disabling`, then `disabled`, which stays listed.
 #[test]
-fn disabled_fast_restore_frees_its_place_and_is_reusable() {
+fn disabled_fast_restore_frees_quota_and_can_be_enabled() {
     let mut world = World::realistic();
     world.sim.policy.account.quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
     let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
@@ -115,7 +115,7 @@ fn fast_restore_that_is_not_enabled_cannot_be_disabled() {
     assert_eq!(errors(&world.disable(&snapshot, "us-west-2a")), [("us-west-2a", "IncorrectState")], "it is off");
 }
 
-/// The reply has the successful pairs, too.
+/// The reply also has the pairs that succeeded.
 #[test]
 fn each_failed_zone_of_snapshot_has_its_own_error() {
     let mut world = World::with_quotas(Quotas { fast_restores: Some(1), ..Quotas::default() });
@@ -141,7 +141,7 @@ fn each_failed_zone_of_snapshot_has_its_own_error() {
     }
 }
 
-/// The duration follows from size and rate. Status has progress and estimate.
+/// The duration depends on the size and the rate. The status shows the progress and an estimate.
 #[test]
 fn restored_volume_initializes_at_its_rate() {
     let mut world = World::realistic();
@@ -183,7 +183,7 @@ fn initialization_time_can_be_set() {
     assert_eq!(world.initialization(&volume), "completed");
 }
 
-/// DescribeVolumeStatus has no filter by volume id, and one missing id fails it.
+/// DescribeVolumeStatus has no filter by volume id, and it fails if one id does not exist.
 #[test]
 fn volume_status_has_its_own_filters() {
     let mut world = World::instant();

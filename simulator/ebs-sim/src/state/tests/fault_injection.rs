@@ -106,7 +106,7 @@ fn device_can_appear_without_its_link() {
     assert!(effects.contains(&Effect::Connect { volume, instance, linked: false, breakable: false }), "{effects:?}");
 }
 
-/// EC2 still reports `attached`.
+/// EC2 still reports the volume as `attached`.
 #[test]
 fn vanished_device_can_be_healed_or_detached() {
     let mut world = World::instant();
@@ -140,7 +140,7 @@ fn volume_with_io_errors_is_impaired_until_healed() {
     assert_eq!(world.health(&volume), "ok");
 }
 
-/// An object is absent before its creation and present after its deletion. Mutating calls use the current state.
+/// A stale read does not show a new object, and still shows a deleted one. Mutating calls use the current state.
 #[test]
 fn stale_read_shows_old_versions() {
     let mut world = World::instant();
@@ -164,7 +164,7 @@ fn stale_read_shows_old_versions() {
     assert_eq!(world.refused(&detach(&volume, &instance)), "InvalidVolume.NotFound", "mutating calls see what is");
 }
 
-/// A read changes nothing.
+/// A stale read does not change the state.
 #[test]
 fn block_devices_of_instance_lag_with_its_volumes() {
     let mut world = World::instant();

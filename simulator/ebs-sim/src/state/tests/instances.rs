@@ -44,9 +44,9 @@ impl World {
     }
 }
 
-/// The phases are pending, running, shutting down and terminated.
+/// The states are pending, running, shutting down and terminated.
 #[test]
-fn instance_passes_its_phases_and_is_listed_for_an_hour() {
+fn instance_passes_its_states_and_is_listed_for_an_hour() {
     let mut world = World::realistic();
     let id = world.launch("").remove(0).id;
     let volume = world.gp3();
@@ -70,7 +70,7 @@ fn instance_passes_its_phases_and_is_listed_for_an_hour() {
     ]);
 }
 
-/// A stopped instance accepts further volumes and detaches at once. Only a running one can be stopped.
+/// A stopped instance accepts more volumes, and detaches at once. Only a running instance can be stopped.
 #[test]
 fn stopped_instance_keeps_and_attaches_volumes() {
     let mut world = World::realistic();
@@ -98,7 +98,7 @@ fn stopped_instance_keeps_and_attaches_volumes() {
     assert_eq!(world.refused(&stop(&id)), "IncorrectInstanceState", "it has ended");
 }
 
-/// It cannot start while it stops.
+/// The instance cannot start while it is stopping.
 #[test]
 fn stopped_instance_restarts_with_volumes_and_address() {
     let mut world = World::realistic();

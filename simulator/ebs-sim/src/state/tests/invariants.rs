@@ -1,4 +1,4 @@
-//! Invariants under any sequence of calls.
+//! Invariants that hold after any sequence of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::Consistency;
 
-/// A step. Its numbers choose among the existing objects.
+/// A step of a test. Its numbers select existing objects.
 #[derive(Debug, Clone)]
 enum Step {
     Create { token: u8, gib: u8, shared: bool },
@@ -46,7 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Returns the n-th id, modulo their number, or an unknown id if none exists.
+/// Returns an id that `n` selects, modulo the number of ids, or `none` if there are no ids.
 fn pick<'a>(all: impl Iterator<Item = &'a String>, n: u8, none: &str) -> String {
     let all: Vec<&String> = all.collect();
     usize::from(n).checked_rem(all.len()).map_or_else(|| none.to_owned(), |at| all[at].clone())
@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No sequence of calls, restarts and stale reads attaches a volume twice, uses a device name twice, shrinks a
-    /// volume, moves a token, or lets a rejected call change anything. Everything settles.
+    /// volume, assigns a token to another volume, or lets a rejected call change anything. All transitions complete.
     #[test]
     fn no_sequence_of_calls_violates_invariants(steps in steps(), realistic: bool, lag in 0..16_u64) {
         let timing = if realistic { Timing::Realistic } else { Timing::Instant };

@@ -10,7 +10,7 @@ fn describe(world: &mut World, parameters: &str) -> Result<(Vec<String>, Option<
     }
 }
 
-/// boto3 tests the other filters.
+/// The boto3 acceptance tests cover the other filters.
 #[test]
 fn volumes_are_found_by_attachment_snapshot_or_tag_value() {
     let mut world = World::instant();
@@ -33,7 +33,7 @@ fn volumes_are_found_by_attachment_snapshot_or_tag_value() {
     }
 }
 
-/// MaxResults together with ids is rejected. Each action has its own range of page sizes.
+/// EC2 rejects MaxResults together with ids. Each action has its own range of page sizes.
 #[test]
 fn page_requests_follow_rules_of_ec2() {
     let mut world = World::instant();
@@ -109,7 +109,7 @@ fn instances_are_found_by_every_filter_of_ec2() {
     }
 }
 
-/// The empty page follows only if the account is configured so.
+/// The token appears only if the account is configured to return it.
 #[test]
 fn full_last_page_may_have_token_for_empty_page() {
     let oddities = Oddities { tokens_after_full_pages: true, ..Oddities::default() };

@@ -1,4 +1,4 @@
-//! LockSnapshot, UnlockSnapshot and DescribeLockedSnapshots.
+//! Tests of LockSnapshot, UnlockSnapshot and DescribeLockedSnapshots.
 
 use super::*;
 use crate::api::SimSnapshotLock;
@@ -99,7 +99,7 @@ fn lock_of_pending_snapshot_starts_at_completion() {
     assert_eq!(ok!(world, DescribeLockedSnapshots).items[0].duration_start, world.now);
 }
 
-/// A lock needs a mode and exactly one of duration and expiration, within their ranges.
+/// A lock needs a mode, and either a duration or an expiration date. Both have limits.
 #[test]
 fn invalid_lock_is_rejected() {
     let mut world = World::instant();

@@ -1,4 +1,4 @@
-//! ModifyVolume and DescribeVolumesModifications.
+//! Tests of ModifyVolume and DescribeVolumesModifications.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Tests of a saved and loaded state.
+//! Tests that save a state and load it.
 
 use super::*;
 
 impl World {
-    /// Kills the simulator now, and starts it again from its saved state.
+    /// Simulates a killed simulator that starts again from its saved state. Returns the effects.
     fn restart(&mut self) -> Vec<Effect> {
         self.sim = load(&self.sim.save(), &self.config).unwrap();
         self.sim.resume(self.now);
@@ -58,7 +58,7 @@ fn creation_and_growth_are_repeated_after_restart() {
     assert!(effects.contains(&Effect::Grow { volume: grown, gib: 9 }), "{effects:?}");
 }
 
-/// Copies whose point in time was lost in a crash are undone, because no client has seen them.
+/// A copy whose point in time was lost in a crash is undone, because no client has seen it.
 #[test]
 fn unconfirmed_copies_are_undone_after_restart() {
     let mut world = World::instant();

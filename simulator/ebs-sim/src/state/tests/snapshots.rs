@@ -16,7 +16,7 @@ impl World {
         ok!(self, DescribeSnapshots, "SnapshotId.1={id}").items.remove(0)
     }
 
-    /// Starts a snapshot whose data are not copied yet.
+    /// Starts a snapshot whose data is not copied yet.
     fn started_snapshot(&mut self, volume: &str) -> SimSnapshot {
         match self.apply(&create(volume)) {
             Ok(Reply::CreateSnapshot(snapshot)) => snapshot,
@@ -25,7 +25,7 @@ impl World {
     }
 }
 
-/// A pending snapshot has a progress.
+/// A pending snapshot shows its progress.
 #[test]
 fn snapshot_is_pending_until_time_and_data_are_complete() {
     let mut world = World::realistic();
@@ -99,7 +99,7 @@ fn data_of_deleted_snapshot_stays_while_volumes_need_it() {
 }
 
 #[test]
-fn snapshot_deleted_during_copy_loses_data_afterwards() {
+fn data_of_snapshot_deleted_during_copy_is_deleted_later() {
     let mut world = World::instant();
     let volume = world.gp3();
     let snapshot = world.started_snapshot(&volume).id;

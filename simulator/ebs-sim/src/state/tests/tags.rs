@@ -17,7 +17,7 @@ fn numbered(count: usize) -> String {
     (1..=count).map(|n| format!(" Tag.{n}.Key=key-{n} Tag.{n}.Value=v")).collect()
 }
 
-/// The rules are: 50 tags, no `aws:`, maximum lengths, no duplicates.
+/// The rules: at most 50 tags, no `aws:` prefix, maximum lengths, no duplicate keys.
 #[test]
 fn tags_of_new_volume_follow_rules_of_ec2() {
     let mut world = World::instant();
@@ -84,7 +84,7 @@ fn tags_are_deleted_by_key_or_by_key_and_value() {
 }
 
 #[test]
-fn tags_are_filtered_by_their_columns() {
+fn tags_are_filtered_by_key_value_and_resource() {
     let mut world = World::instant();
     let (first, second) = (world.gp3(), world.gp3());
     world.done(&put(&[&first], &[("a", "1"), ("b", "2")]));

@@ -1,11 +1,11 @@
-//! Client tokens.
+//! Tests of client tokens.
 
 use super::*;
 use crate::config::BurntToken;
 
-/// EC2 is known to give either reply, and the configuration selects one.
+/// EC2 is known to give either of two replies. The configuration selects one.
 #[test]
-fn burnt_token_may_return_reply_of_deleted_volume() {
+fn token_of_deleted_volume_may_return_original_reply() {
     let mut world = World::of(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() });
     let volume = world.create("ClientToken=t").id;
     world.done(&format!("DeleteVolume VolumeId={volume}"));

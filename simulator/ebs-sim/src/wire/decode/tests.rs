@@ -21,7 +21,7 @@ fn invalid_call_has_code_of_ec2() {
         ("Action=ModifyVolume&VolumeId=v&Size=big", "InvalidParameterValue"),
         ("Action=DescribeVolumes&DryRun=perhaps", "InvalidParameterValue"),
         ("Action=DescribeVolumes&Version=2016-09-15", "NoSuchVersion"),
-        // A parameter that EC2 supports and the simulator does not is never ignored.
+        // EC2 supports this parameter and the simulator does not, so the simulator rejects it instead of ignoring it.
         ("Action=CreateVolume&Size=1&Operator.Principal=p", "UnsupportedOperation"),
         ("Action=CreateSnapshot&VolumeId=v&Location=local", "UnsupportedOperation"),
         ("Action=CreateSnapshot&VolumeId=v&Location=moon", "InvalidParameterValue"),

@@ -1,4 +1,4 @@
-//! Instances and their types.
+//! Encodes instances and their types.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use crate::wire::xml::Xml;
 
 const RUNNING: u16 = 16;
 
-/// Writes the reply of RunInstances: its one reservation.
+/// Writes the reply of RunInstances, which has one reservation.
 pub(super) fn started(w: &mut Xml, instances: &[SimInstance]) {
     reservation(w, &instances.iter().collect::<Vec<_>>());
 }
 
-/// Groups instances by their reservation, in the order of the first instance of each, as EC2 does.
+/// Groups instances by reservation. As in EC2, the first instance of each reservation determines the order.
 pub(super) fn by_reservation(instances: &[SimInstance]) -> Vec<Vec<&SimInstance>> {
     let mut reservations: Vec<Vec<&SimInstance>> = Vec::new();
     let mut place: HashMap<&str, usize> = HashMap::new();
@@ -29,7 +29,7 @@ pub(super) fn by_reservation(instances: &[SimInstance]) -> Vec<Vec<&SimInstance>
     reservations
 }
 
-/// Writes the instances of one reservation, of which there is at least one.
+/// Writes the instances of one reservation. There must be at least one.
 pub(super) fn reservation(w: &mut Xml, instances: &[&SimInstance]) {
     if let Some(first) = instances.first() {
         w.text("reservationId", &first.reservation_id);
@@ -56,7 +56,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.element("instanceState", |w| state(w, i.state_code, &i.state));
     w.text("privateDnsName", &i.private_dns_name);
     w.text("dnsName", "");
-    // All states after the running one are by request of a user.
+    // All states with a higher number than `running` follow a request of the user.
     let ended = i.state_code > RUNNING;
     w.text("reason", if ended { "User initiated" } else { "" });
     if ended {
@@ -84,7 +84,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.list("blockDeviceMapping", &i.devices, device);
     w.text("virtualizationType", "hvm");
     tag_set(w, &i.tags);
-    // EC2's own value: it is "xen" for Nitro instances, too, but only here.
+    // EC2 returns "xen" here even for Nitro instances, but only in this reply.
     w.text("hypervisor", "xen");
     w.list("networkInterfaceSet", i.network_interfaces.iter().map(|n| (i, n)), |w, (i, n)| interface(w, i, n));
     w.value("ebsOptimized", true);

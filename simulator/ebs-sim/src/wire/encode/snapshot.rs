@@ -1,4 +1,4 @@
-//! Snapshots, their fast restores and their locks.
+//! Encodes snapshots, their fast restores and their locks.
 
 use crate::api::{SimFastRestore, SimFastRestoreError, SimFastRestores, SimSnapshot, SimSnapshotLock};
 use crate::wire::encode::tag_set;

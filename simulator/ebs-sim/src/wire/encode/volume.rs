@@ -1,4 +1,4 @@
-//! Volumes, their attachments, modifications and status.
+//! Encodes volumes, their attachments, modifications and status.
 
 use crate::api::{SimAttachment, SimModification, SimVolume, SimVolumeStatus};
 use crate::wire::encode::tag_set;
@@ -29,7 +29,7 @@ pub(super) fn volume(w: &mut Xml, v: &SimVolume) {
 
 pub(super) fn attachment(w: &mut Xml, a: &SimAttachment) {
     w.text("volumeId", &a.volume_id);
-    // An attachment of a SageMaker cluster has the node instead.
+    // An attachment to a SageMaker cluster node shows the node instead.
     match &a.associated_resource {
         None => w.text("instanceId", &a.instance_id),
         Some(node) => {

@@ -1,4 +1,4 @@
-//! The signature data in a request.
+//! The data of a request's signature.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,18 +14,18 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Maximum validity of a signed query string, in seconds.
 const LONGEST: u64 = 7 * 24 * 60 * 60;
 
-/// The parts of a signature, from the `Authorization` header and related headers, or from the query string.
+/// The parts of a signature. They come from the `Authorization` header and related headers, or from the query string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proof {
     pub(super) key_id: String,
     pub(super) region: String,
     pub(super) service: String,
-    /// Names, separated by `;`.
+    /// Names of headers, separated by `;`.
     pub(super) signed_headers: String,
     pub(super) signature: String,
     pub(super) sent: SystemTime,
     pub(super) token: Option<String>,
-    /// Validity of a signed query string. A signed header is valid within the clock skew.
+    /// How long a signed query string is valid. `None` for a signed header, which is valid within the clock skew.
     pub(super) expires: Option<Duration>,
 }
 
@@ -43,9 +43,9 @@ pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     Ok(Some(proof))
 }
 
-/// Returns the parts by their names in a query string, without `X-Amz-`.
+/// Returns the parts in the headers by the names that they have in a query string, without `X-Amz-`.
 fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, String>, Fault> {
-    let not_understood = || incomplete("the Authorization header is not AWS4-HMAC-SHA256 and its three parts");
+    let not_understood = || incomplete("the Authorization header does not consist of AWS4-HMAC-SHA256 and three parts");
     let rest = header.strip_prefix(ALGORITHM).ok_or_else(not_understood)?;
     let mut parts = BTreeMap::from([("Algorithm".to_owned(), ALGORITHM.to_owned())]);
     for part in rest.split(',') {
@@ -71,7 +71,7 @@ fn text(raw: &str) -> String {
     percent_decode_str(&raw.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// Returns the query string before it was signed.
+/// Returns the query string as it was before it was signed.
 pub(super) fn unsigned(query: &str) -> String {
     let is_signed = |pair: &&str| !text(pair.split('=').next().unwrap_or_default()).starts_with("X-Amz-");
     query.split('&').filter(is_signed).collect::<Vec<_>>().join("&")

@@ -45,7 +45,7 @@ fn key() -> AccessKey {
     AccessKey { id: "AKIA".into(), secret: "right".into(), session_token: None }
 }
 
-/// Returns headers signed with a secret, including the token if given.
+/// Returns headers that are signed with a secret. They include the session token if it is given.
 fn signed_request(secret: &str, stamp: &'static str, token: Option<&'static str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("host", HeaderValue::from_static("127.0.0.1:1"));
@@ -117,7 +117,7 @@ fn answer_query(query: &str, now: &str) -> Result<(), String> {
     check(&request, &key(), ("ec2", "us-west-2"), at(now)).map_err(|fault| fault.code)
 }
 
-/// A modified one is never accepted.
+/// A modified query string is never accepted.
 #[test]
 fn signed_query_string_is_accepted_until_expiry() {
     let query = presigned("right", "&MaxResults=5");

@@ -1,4 +1,4 @@
-//! Child processes with an absolute program path and a clean environment, which always end.
+//! Child processes with an absolute program path and a clean environment. They are always ended.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-/// Returns a command that inherits only `PATH` and is killed with its owner.
+/// Returns a command that inherits only `PATH`. Its process is killed when its owner is dropped.
 #[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
 fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
     let mut command = Command::new(program);
@@ -19,7 +19,7 @@ fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
     command
 }
 
-/// Runs a program to its end, for ten minutes at most.
+/// Runs a program to its end, for at most ten minutes.
 pub(crate) async fn run<S: AsRef<OsStr>>(program: &Path, args: &[S], env: &BTreeMap<String, String>) -> Output {
     let output = command(program, env).args(args).output();
     tokio::time::timeout(Duration::from_secs(600), output).await.expect("the program ends within ten minutes").unwrap()
@@ -30,7 +30,7 @@ pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
     command(program, &BTreeMap::new()).args(args).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns a third-party program that `make test` has installed.
+/// Returns the path of a third-party program that `make test` has installed.
 ///
 /// # Panics
 /// When the variable does not name a file.

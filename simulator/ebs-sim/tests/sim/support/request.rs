@@ -1,4 +1,4 @@
-//! Handwritten HTTP requests, one connection each.
+//! Handwritten HTTP requests. Each uses its own connection.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) async fn send(url: &str, method_and_path: &str, headers: &[&str], bod
     request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
     let exchange = async {
         let mut stream = TcpStream::connect(host).await.unwrap();
-        // The server may answer and close before it has read everything.
+        // The server may answer and close the connection before it has read everything.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;

@@ -1,4 +1,4 @@
-//! How a bind mount appears at a target, on kernels with mount_setattr(2), which 5.12 introduced, and without it.
+//! Tests how a bind mount appears at a target, with mount_setattr(2) (Linux 5.12 and later) and without it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::node::{Node, kernel};
 use crate::vm::line::Said;
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
-/// How often the volume is published while the target is watched.
+/// How often to publish the volume while a thread watches the target.
 const TIMES: usize = 5;
 
-/// Watches a target while the volume is published there read-only, repeatedly. It must never show the volume with fewer
-/// attributes than requested, and nothing may be left where the bind was made.
+/// Publishes the volume read-only several times while a thread watches the target. The target must never show the
+/// volume with fewer attributes than requested, and nothing may be left where the bind was prepared.
 pub(super) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount("ext4".to_owned()))?;
     disk.plug()?;
@@ -40,7 +40,7 @@ pub(super) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     }
     let (looks, seen) = watch.end().await?;
     ensure!(seen.is_empty(), "for a moment the target had [{}]", seen.join("], ["));
-    let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
+    let table = std::fs::read_to_string("/proc/self/mountinfo").context("read the mount table")?;
     ensure!(!table.contains("/csi/binding/"), "a mount is left in the temporary directory:\n{table}");
     content::write_file(&disk.volume.staging.join("data"), 1, 4096)
         .context("the staging path is no longer writable")?;
@@ -56,12 +56,12 @@ fn lacks(options: &str) -> Vec<&'static str> {
 }
 
 fn options(at: &Path) -> anyhow::Result<Option<String>> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
+    let table = std::fs::read_to_string("/proc/self/mountinfo").context("read the mount table")?;
     let here = |line: &&str| line.split(' ').nth(4) == at.to_str();
     Ok(table.lines().rfind(here).and_then(|line| line.split(' ').nth(5)).map(str::to_owned))
 }
 
-/// Checks the mount at a path without pause.
+/// A thread that checks the mount at a path continuously.
 struct Watch {
     stop: Arc<AtomicBool>,
     looking: tokio::task::JoinHandle<anyhow::Result<(usize, Vec<String>)>>,
@@ -84,7 +84,7 @@ impl Watch {
 
     async fn end(mut self) -> anyhow::Result<(usize, Vec<String>)> {
         self.stop.store(true, Ordering::SeqCst);
-        (&mut self.looking).await.context("the watch")?
+        (&mut self.looking).await.context("watch the target")?
     }
 }
 

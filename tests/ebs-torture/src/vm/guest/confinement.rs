@@ -1,4 +1,4 @@
-//! The AppArmor profile of all other tests.
+//! Checks the AppArmor profile under which all other tests run.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::node::Node;
 const BOUND: Duration = Duration::from_secs(60);
 const SECRET: &str = "/etc/secret";
 
-/// The driver runs under the enforced profile. The kernel has denied nothing in all previous tests, and denies the
-/// driver's programs an unrelated file.
+/// The driver runs under the enforced profile. The kernel has denied nothing in all previous tests, and it denies the
+/// driver's programs access to an unrelated file.
 pub(super) async fn enforced(node: &Node) -> anyhow::Result<()> {
-    let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("the label")?;
+    let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("read the label")?;
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
     let before = denied()?;
     ensure!(before.is_empty(), "denied to the node:\n{}", before.join("\n"));
-    std::fs::write(SECRET, "secret").context("a file outside the driver's profile")?;
+    std::fs::write(SECRET, "secret").context("write a file outside the driver's profile")?;
     let confined = ["-p", "ebs-csi-node", "--", "/usr/sbin/blkid", "-p", SECRET];
     let refused =
         run_tool("/usr/bin/aa-exec", &confined, BOUND).err().context("the profile allows reading every file")?;

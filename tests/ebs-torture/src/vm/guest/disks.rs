@@ -16,8 +16,8 @@ fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
 }
 
-/// Plugs the disk in while NodeStageVolume waits for it. Only its serial number identifies it: udev is not running
-/// here, and the device name of the context is only requested from EC2.
+/// Plugs in the disk while NodeStageVolume waits for it. Only the serial number identifies it: the guest has no udev,
+/// and the device name in the publish context is only what the controller requested from EC2.
 pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted(fs_type))?;
     let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
@@ -48,7 +48,7 @@ pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     disk.plug()?;
     disk.is_plugged().await?;
     let name = disk.name()?;
-    let serial = disk.controller()?.context("its controller")?.join("serial");
+    let serial = disk.controller()?.context("find its controller")?.join("serial");
     let empty = std::path::Path::new("/tmp/empty");
     std::fs::write(empty, "")?;
     mount_bind(empty, &serial).context("hide the serial number")?;
@@ -61,7 +61,7 @@ pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// QEMU has no log page of EBS, so the reader reports the controller's status.
+/// QEMU does not have the log page of EBS, so the driver reports the controller's status.
 pub(super) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
@@ -71,7 +71,7 @@ pub(super) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let device = mounter.find(&DeviceQuery { volume, hint: None, partition: None }).await?;
     let error = mounter.nvme_statistics(&device).await.err().context("a disk without statistics returned some")?;
     let error = format!("{:#}", anyhow::Error::from(error));
-    // Status code type 0, code 2 or type 1, code 9, with the bit "do not retry".
+    // Status code type 0 with code 2, or type 1 with code 9, and the bit "do not retry".
     ensure!(error.contains("returned status 0x4"), "{error}");
     node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
     drop(device);

@@ -1,4 +1,4 @@
-//! Disks that hang, fail and vanish.
+//! Disks that hang, fail or vanish.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,14 +16,15 @@ use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
 const CHECK: Duration = Duration::from_secs(120);
-/// How long the client waits for a hanging disk. The same time passes for the program outside.
+/// How long the client waits for a disk that hangs. For the program outside, the same time passes.
 const IMPATIENT: Duration = Duration::from_secs(45);
 
 fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
 }
 
-/// The partition table cannot be read, so opening the disk hangs. Meanwhile, another volume is staged and published.
+/// The kernel cannot read the partition table, so opening the disk hangs. At the same time, another volume is staged
+/// and published.
 pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
@@ -42,16 +43,16 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
         anyhow::Ok(Instant::now())
     };
     let ((staged, gave_up), other) = tokio::join!(hung, other);
-    // In any case, because the guest cannot release a hanging disk.
+    // Release the disk whatever the outcome, because the guest cannot unplug a disk that hangs.
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
-    let other = other.context("the other volume")?;
+    let other = other.context("use the other volume")?;
     let status = staged.err().context("a disk with hanging reads was staged")?;
     ensure!(other < gave_up, "the other volume waited for the hanging one ({status:?})");
-    // The timeout of the read, or the client timeout, because the blank proof has ten minutes.
+    // Either the read timed out or the client did: a blank proof may take ten minutes.
     let words = ["did not return", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
-    // Calls that hung return one after the other.
+    // The calls that hung return one after the other.
     let mut last = None;
     for _ in 0..10 {
         match slow.stage().await {
@@ -67,12 +68,13 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
 }
 
 fn options(at: &Path) -> anyhow::Result<String> {
-    let table = std::fs::read_to_string("/proc/self/mounts").context("the mount table")?;
-    let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str()).context("a mount")?;
+    let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
+    let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str()).context("find the mount")?;
     Ok(line.split(' ').nth(3).unwrap_or_default().to_owned())
 }
 
-/// Stages and publishes the volume, writes and syncs data, and makes writes fail. Returns the checksum of the data.
+/// Stages and publishes the volume, writes and syncs data, and then makes writes fail. Returns the checksum of the
+/// data.
 async fn with_errors(disk: &Disk<'_>) -> anyhow::Result<String> {
     disk.bring_up().await?;
     let written = content::write_file(&disk.volume.target.join("before"), 4, DATA)?;
@@ -81,8 +83,8 @@ async fn with_errors(disk: &Disk<'_>) -> anyhow::Result<String> {
     Ok(written)
 }
 
-/// Takes a volume down after its writes failed. The first unstage may report that the kernel could not write everything. The
-/// test repeats it, as the kubelet does.
+/// Takes a volume down after its writes failed. The first unstage may report that the kernel could not write
+/// everything. The test repeats it, like the kubelet.
 async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     match disk.take_down().await {
         Err(error) if format!("{error:#}").contains("not synced is lost") => disk.take_down().await,
@@ -90,7 +92,7 @@ async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the next stage repairs the volume, with the synced data.
+/// Checks that the next NodeStageVolume repairs the volume and finds the synced data.
 async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
     disk.heal()?;
     take_down_after_errors(disk).await.context("with errors")?;

@@ -1,4 +1,4 @@
-//! Enforced SELinux with the small policy of `policy.conf`: labels that the kubelet passes as mount flags.
+//! Enforced SELinux with the small policy of `policy.conf`. Tests the labels that the kubelet passes as mount flags.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const OF_A_VOLUME: &str = "system_u:object_r:container_file_t:s0";
 const OF_A_POD: &str = "system_u:system_r:container_t:s0";
 
 pub(super) fn load_policy() -> anyhow::Result<()> {
-    let policy = std::fs::read("/etc/selinux/policy").context("the compiled policy")?;
+    let policy = std::fs::read("/etc/selinux/policy").context("read the compiled policy")?;
     std::fs::write("/sys/fs/selinux/load", policy).context("load the policy into the kernel")?;
     let enforced = std::fs::read_to_string("/sys/fs/selinux/enforce").context("read SELinux's mode")?;
     ensure!(enforced.trim() == "1", "SELinux is not enforcing");
@@ -26,7 +26,7 @@ pub(super) fn load_policy() -> anyhow::Result<()> {
 }
 
 /// All files have the label of the pod for which the volume is staged. A pod with other categories cannot read them,
-/// and cannot use the volume while the first pod does. The next pod gets the same files with its own label.
+/// and cannot use the volume while the first pod uses it. The next pod gets the same files with its own label.
 pub(super) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount(fs_type.to_owned()))?;
     disk.plug()?;
@@ -34,9 +34,9 @@ pub(super) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     bring_up(&disk, "c1,c2").await?;
     let written = content::write_file(&file, 1, DATA)?;
     shown(&disk, "c1,c2")?;
-    read_as("c1,c2", &file).context("the volume's own pod")?;
+    read_as("c1,c2", &file).context("read as the volume's own pod")?;
     unread_as("c3,c4", &file)?;
-    // Both again, with the categories in another order: the label is the same.
+    // Stage and publish again, with the categories in another order, which is the same label.
     bring_up(&disk, "c2,c1").await.context("again")?;
     let other = with_label(&disk, "c3,c4");
     let staged = node.client().stage(stage(&disk, &other)).await;
@@ -52,13 +52,13 @@ pub(super) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     bring_up(&disk, "c3,c4").await.context("for the next pod")?;
     ensure!(content::hash_file(&file)? == written, "the data differs");
     shown(&disk, "c3,c4")?;
-    read_as("c3,c4", &file).context("the next pod")?;
+    read_as("c3,c4", &file).context("read as the next pod")?;
     unread_as("c1,c2", &file)?;
     disk.take_down().await?;
     disk.unplug()
 }
 
-/// Returns the volume's capability with the flag that the kubelet adds for a pod of these categories.
+/// Returns the volume's capability with the mount flag that the kubelet adds for a pod with these categories.
 fn with_label(disk: &Disk<'_>, categories: &str) -> csi::VolumeCapability {
     let mut capability = disk.volume.access.capability();
     if let Some(AccessType::Mount(mount)) = capability.access_type.as_mut() {
@@ -82,7 +82,7 @@ async fn bring_up(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     client.node().node_publish_volume(publish(disk, &capability)).await.map_err(refused).context("publish").map(drop)
 }
 
-/// Checks that everything in the volume has the label, including older files.
+/// Checks that everything in the volume has the label, including files from before.
 fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     let wanted = format!("{OF_A_VOLUME}:{categories}");
     for path in [disk.volume.target.clone(), disk.volume.target.join("data")] {
@@ -96,7 +96,7 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
 }
 
 fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
-    // The output goes to a file of the node, so it contains only a checksum.
+    // The output goes to a file on the node, so print only a checksum.
     let (context, file) = (format!("{OF_A_POD}:{categories}"), file.to_string_lossy());
     run_tool("/usr/bin/runcon", &[&context, "/usr/bin/sha256sum", &file], BOUND).map(drop)
 }

@@ -24,21 +24,21 @@ const PROFILE: &str = "ebs-csi-node";
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 pub(super) const LOOK: Duration = Duration::from_millis(200);
-/// The time limit of a wait for a state, in an emulation.
+/// Time limit for a wait, with an emulated processor.
 pub(super) const LEVEL: Duration = Duration::from_secs(90);
 
-/// The driver with its environment: a metadata service, and the disks of the program outside.
+/// The driver and its environment: a metadata service, and the disks that the program outside provides.
 pub(in crate::vm) struct Node {
     line: Mutex<Line>,
     driver: Process,
     client: CsiClient,
     id: String,
-    /// The metadata service; the guest has no EC2.
+    /// The simulator, only for its metadata service: the guest has no EC2.
     _sim: Server,
 }
 
 impl Node {
-    /// Starts the driver under its profile, or with enforced SELinux under the policy.
+    /// Starts the driver under the AppArmor profile or, for the labels, under enforced SELinux with the policy.
     pub(super) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
         match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
@@ -50,7 +50,8 @@ impl Node {
         for directory in ["/csi", KUBELET] {
             std::fs::create_dir_all(directory).with_context(|| format!("make {directory}"))?;
         }
-        let sim = Server::start(ServerConfig::new(PathBuf::from("/tmp/sim"))).await.context("the metadata service")?;
+        let sim =
+            Server::start(ServerConfig::new(PathBuf::from("/tmp/sim"))).await.context("start the metadata service")?;
         let mut env: BTreeMap<String, String> = sim.env();
         // The guest has no simulated disks.
         env.retain(|name, _| !name.starts_with("EBS_SIM"));
@@ -77,7 +78,7 @@ impl Node {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).say(said)
     }
 
-    /// Sends a request to the program outside, and waits until it is done.
+    /// Sends a request to the program outside, and waits until that has executed it.
     pub(super) fn ask(&self, said: &Said) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(said))
     }
@@ -94,7 +95,7 @@ impl Node {
         &self.client
     }
 
-    /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
+    /// Returns an attached volume of 1 GiB as the controller would report it. Its disk is not plugged in yet.
     pub(super) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
         self.volume_of(unused_volume_id().as_str(), access)
     }
@@ -115,7 +116,7 @@ impl Node {
     }
 }
 
-/// Waits until the driver serves. If it ends because of a timeout, starts it again, as the kubelet does.
+/// Waits until the driver serves requests. If it ends because of a timeout, starts it again, like the kubelet.
 async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
     let mut last = None;
     for _ in 0..STARTS {
@@ -177,7 +178,7 @@ impl Disk<'_> {
         self.volume.unstage().await.map_err(refused).context("unstage")
     }
 
-    /// Returns status and reason of NodeGetVolumeHealth for the target; `None` if healthy.
+    /// Returns status and reason from NodeGetVolumeHealth for the target; `None` if healthy.
     pub(super) async fn health(&self) -> anyhow::Result<Option<(csi::VolumeHealthErrorType, String)>> {
         let request = csi::NodeGetVolumeHealthRequest {
             volume_id: self.volume.id().to_owned(),
@@ -185,16 +186,16 @@ impl Disk<'_> {
             ..Default::default()
         };
         let answer = self.node.client().node().node_get_volume_health(request).await.map_err(refused)?.into_inner();
-        let health = answer.volume_health.context("a health")?;
+        let health = answer.volume_health.context("read the volume health")?;
         let entry = health.health_statuses.into_iter().next();
         Ok(entry.map(|entry| (entry.status(), entry.reason)))
     }
 
-    /// Returns the directory of its controller in sysfs, if it exists.
+    /// Returns the sysfs directory of the disk's controller, if it exists.
     pub(super) fn controller(&self) -> anyhow::Result<Option<PathBuf>> {
-        for entry in std::fs::read_dir("/sys/class/nvme").context("the NVMe controllers")? {
+        for entry in std::fs::read_dir("/sys/class/nvme").context("list the NVMe controllers")? {
             let path = entry?.path();
-            // It may vanish during the read.
+            // The controller may vanish during the read.
             let serial = std::fs::read_to_string(path.join("serial")).unwrap_or_default();
             if serial.trim() == self.serial {
                 return Ok(Some(path));
@@ -204,11 +205,12 @@ impl Disk<'_> {
     }
 
     pub(super) fn name(&self) -> anyhow::Result<String> {
-        let controller = self.controller()?.context("a disk that is plugged")?;
-        let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
-        let names = std::fs::read_dir("/sys/block").context("the disks")?;
+        let controller = self.controller()?.context("find the controller of a plugged disk")?;
+        let name =
+            controller.file_name().and_then(|name| name.to_str()).context("read the controller's name")?.to_owned();
+        let names = std::fs::read_dir("/sys/block").context("list the disks")?;
         let mut names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.find(|disk| disk.starts_with(&format!("{name}n"))).context("a disk of the controller")
+        names.find(|disk| disk.starts_with(&format!("{name}n"))).context("find a disk of the controller")
     }
 
     pub(super) async fn is_plugged(&self) -> anyhow::Result<()> {
@@ -226,7 +228,7 @@ pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
 }
 
 pub(super) fn kernel() -> anyhow::Result<(u32, u32)> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("read the kernel's release")?;
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
     numbers.next().zip(numbers.next()).with_context(|| format!("a release: {release:?}"))
 }

@@ -1,4 +1,4 @@
-//! A csi-proxy of another project: it has only the released calls, and writes without proof.
+//! A csi-proxy of another project. It has only the released calls, and formats without proof that the disk is blank.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use winstorage::fake::FakeHost;
 
 use super::proxied;
 
-/// Forwards released calls, and answers the others as unimplemented.
+/// Forwards released calls, and answers all others with UNIMPLEMENTED.
 async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
     if !request.uri().path().starts_with("/v1.") {
         return Ok(Status::unimplemented("unknown service").into_http());

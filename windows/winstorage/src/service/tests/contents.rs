@@ -1,4 +1,4 @@
-//! The contents of disks, and the entries at paths.
+//! Tests of the contents of disks, and of the entries at paths.
 
 use super::*;
 use crate::service::{Contents, Found};
@@ -23,7 +23,7 @@ fn interrupted_call_differs_from_a_foreign_partition() {
     storage.partition_disk(DiskNumber(1)).unwrap();
     let volume = host.volumes_of(1).remove(0);
     assert_eq!(contents(&storage), Contents::BlankVolume(volume.clone()));
-    // Linux marks partitions as basic data too.
+    // Linux also marks its partitions as basic data.
     host.write_disk(1, 20 * MIB, b"ext4");
     let found = contents(&storage);
     assert!(matches!(&found, Contents::Foreign(what) if what.contains("20971520")), "{found:?}");

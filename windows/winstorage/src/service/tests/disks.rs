@@ -5,7 +5,7 @@ use crate::host::Answer;
 use crate::service::ACCESS_PATH_IN_USE;
 
 #[test]
-fn a_disk_with_any_partition_is_left_alone() {
+fn disk_with_any_partition_is_not_changed() {
     let (host, storage) = described(
         r#"{"disks": [
             {"number": 1, "size": 10737418240, "online": true, "style": "mbr", "partitions": [{"number": 1, "kind": "other", "size": 1048576}]},
@@ -30,7 +30,7 @@ fn create_partition_with_access_path_in_use_succeeds() {
     host.inject("create_data_partition", 0, Effect::Fail(Answer::Method(4)));
     let text = storage.partition_disk(DiskNumber(1)).unwrap_err().text();
     assert_eq!(text, "create_data_partition of disk 1 failed: result 4");
-    // Initialised already, as the retry finds.
+    // The disk is already initialised, and the retry detects that.
     storage.partition_disk(DiskNumber(1)).unwrap();
     assert_eq!(host.calls("initialize_gpt"), 1);
 
@@ -57,7 +57,7 @@ fn disks_are_listed_with_their_identifiers() {
 #[test]
 fn odd_disk_does_not_hide_others() {
     let (host, storage) = machine();
-    // ERROR_INVALID_FUNCTION, as a virtual disk answers.
+    // A virtual disk answers with ERROR_INVALID_FUNCTION.
     host.inject("device_ids", 1, Effect::Fail(Answer::Win32(1)));
     let ids = storage.list_disk_ids().unwrap();
     assert_eq!((ids.len(), ids[&DiskNumber(1)].page83.as_str()), (2, ""));
@@ -86,7 +86,7 @@ fn concurrent_changes_of_one_disk_are_rejected() {
             let woken = woken.clone();
             storage.on_release(DiskNumber(1), move || woken.send(name).unwrap())
         };
-        // One that has given up makes room for the next; there is room for one.
+        // Only one waiter is allowed. After one has given up, another can register.
         drop(wake("gone").unwrap());
         let waiting = wake("first").unwrap();
         assert!(wake("second").is_none());
@@ -97,7 +97,7 @@ fn concurrent_changes_of_one_disk_are_rejected() {
         first.join().unwrap().unwrap();
         assert_eq!(wakes.iter().next(), Some("first"));
         drop(waiting);
-        // Where nothing holds the disk it is released already.
+        // No operation holds the disk, so the waiter is called at once.
         assert!(wake("at once").is_some());
         assert_eq!(wakes.try_iter().collect::<Vec<_>>(), ["at once"]);
         storage.partition_disk(DiskNumber(1)).unwrap();

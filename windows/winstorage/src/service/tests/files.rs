@@ -16,7 +16,7 @@ fn path_exists_for_any_entry() {
 }
 
 #[test]
-fn a_directory_is_made_with_its_parents_and_may_be_there() {
+fn mkdir_creates_parents_and_accepts_existing_directory() {
     let (host, storage) = machine();
     for _ in 0..2 {
         storage.mkdir(&at(r"a\b\c")).unwrap();
@@ -27,7 +27,7 @@ fn a_directory_is_made_with_its_parents_and_may_be_there() {
     for path in ["file", r"file\x"] {
         assert!(matches!(storage.mkdir(&at(path)), Err(StorageError::Way(WayError::NotADirectory { .. }))), "{path}");
     }
-    // The working directory itself may lack.
+    // Even the working directory itself may be missing.
     host.remove_path(KUBELET);
     storage.mkdir(&at("x")).unwrap();
     assert!(storage.path_exists(&at("x")).unwrap());
@@ -80,7 +80,7 @@ fn removal_never_goes_through_a_reparse_point() {
 }
 
 #[test]
-fn a_link_is_made_once() {
+fn repeated_create_symlink_creates_one_link() {
     let (host, storage) = machine();
     host.add_file(&at("file"));
     for _ in 0..2 {

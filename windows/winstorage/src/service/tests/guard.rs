@@ -22,17 +22,17 @@ fn windows_own_storage_is_protected() {
     assert!(is_refused(storage.format_volume(&id)));
     assert!(is_refused(storage.resize_volume(&id, 0, Duration::ZERO)));
     assert!(is_refused(storage.unmount_volume(&id, &at("c"))));
-    // A client that may write to C: controls the node.
+    // A client that could write to C: would control the node.
     assert!(is_refused(storage.mount_volume(&id, &at("d"))));
     assert!(CHANGES.split(' ').all(|step| host.calls(step) == 0), "{:?}", host.log());
-    // Online it is, and asking for that is harmless.
+    // The disk is already online, so this request is harmless and succeeds.
     storage.set_disk_state(DiskNumber(0), true).unwrap();
 }
 
-/// Windows gives a drive letter by itself to the volume of a disk that it has not seen before, such as one made from a snapshot. Such a volume is
-/// mounted, grown and unmounted, and its disk goes offline.
+/// Windows by itself assigns a drive letter to the volume of a disk that it has not seen before, for example a disk
+/// that was created from a snapshot. Such a volume can be mounted, grown and unmounted, and its disk can go offline.
 #[test]
-fn volume_with_a_drive_letter_leads_a_whole_life() {
+fn volume_with_a_drive_letter_has_a_full_lifecycle() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.set_drive_letter(1, 'E');
@@ -48,7 +48,7 @@ fn volume_with_a_drive_letter_leads_a_whole_life() {
 }
 
 #[test]
-fn drive_letter_protects_what_no_proof_protects() {
+fn drive_letter_protects_volume_without_proof() {
     let (host, storage) = machine();
     storage.partition_disk(DiskNumber(1)).unwrap();
     host.set_drive_letter(1, 'E');
@@ -72,6 +72,6 @@ fn disk_with_systemroot_is_protected_whatever_its_flags() {
     assert!(is_refused(storage.partition_disk(DiskNumber(0))));
     assert!(is_refused(storage.partition_disk(DiskNumber(3))));
     assert!(is_refused(storage.set_disk_state(DiskNumber(3), false)));
-    // Without a letter, yet on that disk.
+    // This volume has no drive letter, but it is on that disk.
     assert!(is_refused(storage.format_volume(r"\\?\Volume{00000000-0000-0000-0000-00000000000b}\")));
 }

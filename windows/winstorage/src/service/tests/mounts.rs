@@ -32,7 +32,7 @@ fn volume_is_mounted_only_at_an_empty_directory() {
 }
 
 #[test]
-fn mount_that_another_client_made_meanwhile_is_a_success() {
+fn mount_succeeds_if_another_client_has_just_mounted() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_directory(&at("stage"));

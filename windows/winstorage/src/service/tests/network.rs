@@ -1,4 +1,4 @@
-//! SMB shares and iSCSI targets.
+//! Tests of SMB shares and iSCSI targets.
 
 use super::*;
 use crate::fake::{Effect, FakePortal, FakeShare, FakeTarget};
@@ -61,7 +61,7 @@ fn share_link_is_checked_before_and_created_after_mapping() {
     }
     let link = EntryKind::SymbolicLink { target: r"\\?\UNC\Host\Share\Sub\".to_owned(), is_directory: true };
     assert_eq!(host.kind_at(&at("smb")), Some(link));
-    // In the form in which Windows reports it.
+    // Use the form in which Windows reports the target.
     host.remove_path(&at("smb"));
     host.add_link(&at("smb"), r"\\host\share\sub");
     storage.new_smb_global_mapping(&mapping(&at("smb"))).unwrap();
@@ -98,7 +98,7 @@ fn target(target: FakeTarget) -> (FakeHost, Storage) {
 }
 
 #[test]
-fn iscsi_target_from_portal_to_disconnect() {
+fn iscsi_target_is_used_from_portal_to_disconnect() {
     let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
     storage.add_target_portal("10.0.0.1", 3260).unwrap();
     assert_eq!(host.calls("add_portal"), 1);
@@ -146,7 +146,7 @@ fn persistent_session_is_unregistered_before_logout() {
 }
 
 #[test]
-fn the_secret_of_mutual_chap_has_a_length_that_initiators_take() {
+fn mutual_chap_secret_has_1_to_16_bytes() {
     let (host, storage) = machine();
     for secret in ["", "12345678901234567"] {
         assert!(matches!(storage.set_mutual_chap_secret(&Secret::new(secret)), Err(StorageError::ChapSecret(_))));

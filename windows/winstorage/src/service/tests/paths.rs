@@ -1,4 +1,4 @@
-//! The volume of a path.
+//! Tests of the volume of a path.
 
 use regex_lite::Regex;
 
@@ -20,7 +20,7 @@ fn staged() -> (FakeHost, Storage, VolumeGuid) {
 }
 
 #[test]
-fn the_volume_of_a_path_is_found_through_links() {
+fn volume_of_a_path_is_found_through_links() {
     let (host, storage, volume) = staged();
     assert_eq!(storage.volume_of_path(&at("stage")).unwrap(), volume);
     storage.create_symlink(&at("stage"), &at(r"pods\mount")).unwrap();
@@ -48,7 +48,7 @@ fn unmounted_path_has_the_error_text_that_drivers_match() {
     }
     let plain = storage.volume_of_path(&at("pods")).unwrap_err().text();
     assert!(plain.contains("(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"), "{plain}");
-    // A failure of another kind must never be taken for it.
+    // An error of another kind must never match that pattern.
     host.inject("kind", 0, Effect::Fail(Answer::Win32(5)));
     let denied = storage.volume_of_path(&at("stage")).unwrap_err().text();
     assert!(!nothing.is_match(&denied), "{denied}");
@@ -73,7 +73,7 @@ fn closest_volume_is_the_mount_point_above_or_the_drive() {
     let text = storage.closest_volume_of_path(&at("none")).unwrap_err().text();
     let prefix = format!("error getting the closest volume for the path={}, err=", at("none"));
     assert!(text.starts_with(&prefix) && text.ends_with("because it does not exist"), "{text}");
-    // A link in a volume is its user's: it leads to no other volume.
+    // The user of a volume controls its links, so they must not lead to another volume.
     host.add_link(&at(r"stage\out"), r"C:\Windows");
     assert_eq!(storage.closest_volume_of_path(&at(r"stage\out")).unwrap(), volume);
 
@@ -99,7 +99,7 @@ fn space_is_reported_for_the_volume_of_the_link_target() {
 }
 
 #[test]
-fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
+fn kubelet_directory_on_a_mounted_disk_has_its_volume() {
     let host = FakeHost::new();
     host.add_disk(1, SERIAL, 10 * GIB, true);
     let first = storage(&host);
@@ -107,7 +107,7 @@ fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
     let volume = host.volumes_of(1).remove(0);
     host.add_directory(r"C:\mnt");
     host.add_mount_point(r"C:\mnt\kubelet", &volume);
-    // The volume has to have been opened once before links lead into it.
+    // The volume must have been opened once before links lead into it.
     host.add_directory(r"C:\mnt\kubelet\pods");
     host.add_junction(KUBELET, r"C:\mnt\kubelet");
     assert_eq!(first.closest_volume_of_path(&at("pods")).unwrap(), volume);
@@ -146,7 +146,7 @@ fn every_operation_checks_its_paths() {
 }
 
 #[test]
-fn legacy_validation_reaches_where_the_reference_reaches() {
+fn legacy_validation_accepts_what_the_reference_accepts() {
     let (host, _, volume) = staged();
     let policy = Policy { validation: crate::path::Validation::Legacy, ..policy() };
     let storage = Storage::new(Arc::new(host.clone()), policy);

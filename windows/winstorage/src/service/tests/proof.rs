@@ -1,4 +1,4 @@
-//! What is written to only after it was read and found blank.
+//! Tests that operations write to a disk only after they have read it and found it blank.
 
 use super::*;
 use crate::StorageError;

@@ -1,4 +1,4 @@
-//! Disks that Windows has made read-only.
+//! Tests of disks that Windows has made read-only.
 
 use super::*;
 use crate::fake::Effect;

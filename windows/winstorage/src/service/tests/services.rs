@@ -41,7 +41,7 @@ fn states_and_start_modes_are_mapped_by_name() {
 }
 
 #[test]
-fn a_service_is_started_and_stopped_within_thirty_seconds() {
+fn service_starts_and_stops_within_thirty_seconds() {
     let (host, storage) = machine();
     host.add_service(service("s", "Stopped", &[]));
     for _ in 0..2 {

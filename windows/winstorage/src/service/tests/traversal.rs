@@ -1,4 +1,4 @@
-//! Attempts to get out of the working directories by links, also by links that appear between the check and the use.
+//! Attempts to leave the working directories through links, including links that appear between the check and the use.
 
 use super::*;
 use crate::fake::Effect;
@@ -10,7 +10,7 @@ fn is_stopped<T: std::fmt::Debug>(result: &Result<T, StorageError>) -> bool {
 }
 
 #[test]
-fn a_link_above_the_last_component_is_not_followed() {
+fn link_above_the_last_component_is_not_followed() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_file(r"C:\Windows\system32\x");
@@ -45,7 +45,8 @@ fn a_link_above_the_last_component_is_not_followed() {
     assert_eq!(["create_link", "mount", "remove"].map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// A pod replaces a directory by a link to Windows right before each step of an operation: nothing outside is ever changed.
+/// A pod replaces a directory by a link to Windows' directory immediately before each step of an operation. The
+/// operation must never change anything outside.
 fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), StorageError>) {
     let victim = at(r"pods\a\b");
     for step in
@@ -62,7 +63,7 @@ fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), Stor
                 host.add_link(&swapped, r"C:\Windows");
             };
             host.inject(step, call, Effect::Meanwhile(Box::new(swap)));
-            // Refused, or done to the directory that was checked.
+            // The operation fails, or it acts on the directory that was checked.
             let result = operation(&storage);
             let inside = [r"C:\Windows\c\file", r"C:\Windows\empty", r"C:\Windows"].map(|path| host.kind_at(path));
             let untouched = [Some(EntryKind::File), Some(EntryKind::Directory), Some(EntryKind::Directory)];
@@ -75,7 +76,7 @@ fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), Stor
 }
 
 #[test]
-fn a_component_swapped_for_a_link_changes_nothing_outside() {
+fn component_replaced_by_a_link_changes_nothing_outside() {
     with_a_swap_before_every_step(|storage| storage.mkdir(&at(r"pods\a\b\c\new")));
     with_a_swap_before_every_step(|storage| storage.mkdir(&at(r"pods\a\b\new")));
     with_a_swap_before_every_step(|storage| storage.rmdir(&at(r"pods\a\b\c"), true));
@@ -85,7 +86,7 @@ fn a_component_swapped_for_a_link_changes_nothing_outside() {
 }
 
 #[test]
-fn a_mount_target_swapped_for_a_link_mounts_nothing_outside() {
+fn mount_target_replaced_by_a_link_mounts_nothing_outside() {
     for step in ["open", "child", "kind", "mount"] {
         for call in 0..6 {
             let (host, storage) = machine();

@@ -29,7 +29,7 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
 }
 
 #[test]
-fn a_volume_grows_and_never_shrinks() {
+fn volume_grows_and_never_shrinks() {
     let (host, storage) = machine();
     let volume = formatted(&storage).to_string();
     let resize = |size: i64| storage.resize_volume(&volume, size, Duration::ZERO);
@@ -50,7 +50,7 @@ fn a_volume_grows_and_never_shrinks() {
 }
 
 #[test]
-fn a_resize_is_tried_again_while_the_volume_is_held() {
+fn resize_is_retried_while_the_volume_is_in_use() {
     let (host, storage) = machine();
     let volume = formatted(&storage).to_string();
     host.set_disk_size(1, 20 * GIB);
@@ -71,7 +71,7 @@ fn a_resize_is_tried_again_while_the_volume_is_held() {
 }
 
 #[test]
-fn used_bytes_are_those_that_are_not_free() {
+fn used_bytes_are_total_minus_free_bytes() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.set_formatted(&volume, 3 * GIB);
@@ -83,7 +83,7 @@ fn used_bytes_are_those_that_are_not_free() {
 }
 
 #[test]
-fn a_volume_on_several_disks_has_no_number() {
+fn volume_on_several_disks_has_no_disk_number() {
     let half = |number: u32| {
         format!(
             r#"{{"number": {number}, "size": 2097152, "online": true, "style": "gpt", "partitions": [
@@ -99,7 +99,7 @@ fn a_volume_on_several_disks_has_no_number() {
 }
 
 #[test]
-fn empty_and_malformed_fields_are_refused_before_any_call() {
+fn empty_and_malformed_fields_are_rejected_before_any_call() {
     let (host, storage) = machine();
     let empty = [
         (storage.mount_volume("", "x").unwrap_err(), "MountVolumeRequest.VolumeId is empty"),
@@ -129,7 +129,7 @@ fn empty_and_malformed_fields_are_refused_before_any_call() {
 }
 
 #[test]
-fn an_unknown_volume_is_named_as_not_found() {
+fn unknown_volume_is_reported_as_not_found() {
     let (host, storage) = machine();
     host.add_directory(&at("x"));
     let errors = [

@@ -1,4 +1,4 @@
-//! A WMI that answers from recordings, and fails the test for anything else.
+//! A WMI that answers from a recording, and fails the test if anything else is sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
