@@ -1,6 +1,5 @@
-//! Computes how many volumes the driver can attach to a node.
-//!
-//! Decision: `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
+//! Computes how many volumes the driver can attach to a node. Decision:
+//! `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
 
 use ebs_ec2::{LimitKind, attachment_limit};
 
@@ -45,12 +44,10 @@ impl LimitFlags {
     }
 }
 
-/// Returns the number of volumes to report for a node, at least 1, because Kubernetes reads 0 as unlimited.
-///
-/// A limit given by flag is returned unchanged. Otherwise the limit is the number of attachments of the instance type
-/// minus the reserved ones. A flag gives the number of reserved attachments; without it, the root and the volumes that
-/// the metadata lists are reserved. On types whose network interfaces use the same slots, every interface after the
-/// first is subtracted too.
+/// Returns the number of volumes to report for a node, at least 1, because Kubernetes reads 0 as unlimited: the limit
+/// of the flag or, without one, the attachments of the instance type minus the reserved ones (by default the root and
+/// the volumes in the metadata). On types whose network interfaces use the same slots, every interface after the first
+/// is subtracted too.
 pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces: u32, flags: &LimitFlags) -> u32 {
     if let Some(limit) = flags.limit {
         return limit;

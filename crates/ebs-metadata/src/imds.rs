@@ -48,8 +48,7 @@ pub struct ImdsOptions {
     pub v1_disabled: bool,
     /// `AWS_REGION`, which overrides the region of the service.
     pub region: Option<String>,
-    /// `CSI_NODE_NAME` is the name of a HyperPod node. On such a node, the service describes an instance of another
-    /// account.
+    /// `CSI_NODE_NAME` is the name of a HyperPod node, where the service describes an instance of another account.
     pub hyperpod: bool,
 }
 
@@ -225,8 +224,7 @@ impl Imds {
         }
     }
 
-    /// Sends one request. If the service rejects the token (for example after it restarted), requests a new one and
-    /// tries again.
+    /// Sends one request. If the service rejects the token, for example after a restart, repeats it with a new one.
     async fn get_with_token(&self, path: &str) -> Result<String, ImdsError> {
         let current = self.tokens.lock().await.clone();
         match current.get(path).await {
@@ -308,8 +306,7 @@ enum TokenVerdict {
     Final,
     /// The service issues no tokens. The client stops asking for one as long as requests without a token succeed.
     NoTokensHere,
-    /// No token response arrived, perhaps because of the hop limit. Treated like `NoTokensHere`, unless the service
-    /// turns out to require a token and was only slow.
+    /// No token response arrived, perhaps because of the hop limit, or because the service requires one but was slow.
     NoAnswer,
     Once,
 }

@@ -1,8 +1,5 @@
-//! The instance on which this node runs, read from the instance metadata service or another [`Source`], and the number
-//! of volumes that the driver can attach to it.
-//!
-//! [`Machine`] queries its sources and caches the result as [`NodeMetadata`], from which [`attach_limit`] computes the
-//! limit. This crate implements one source, [`Imds`]; callers pass the others.
+//! The instance on which this node runs, and the number of volumes that the driver can attach to it. [`Machine`]
+//! queries the instance metadata service ([`Imds`]) or other [`Source`]s, which callers pass.
 
 mod attach_limit;
 mod document;

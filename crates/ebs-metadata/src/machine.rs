@@ -1,8 +1,5 @@
-//! Keeps the metadata of this machine up to date, from the first source that has it.
-//!
-//! The machine tries the sources in the order of the flag and uses the first that answers. From time to time it retries
-//! the sources before that one, so that it switches to a metadata service that was only unavailable when the driver
-//! started.
+//! Keeps the metadata of this machine up to date, from the first source that has it. The machine also retries the
+//! sources that precede the one in use, because the metadata service may only have been unavailable at the start.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

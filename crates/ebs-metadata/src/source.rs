@@ -154,8 +154,7 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// Returns how many slots are occupied by volumes that the driver does not manage, if `own_at_boot` volumes of the
-    /// driver were attached when the machine booted.
+    /// Returns how many volumes the driver does not manage, if `own_at_boot` of its own were attached at the boot.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),

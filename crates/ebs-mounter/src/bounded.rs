@@ -1,9 +1,6 @@
-//! Runs blocking system calls on other threads, with a bounded wait.
-//!
-//! A system call that has started cannot be cancelled. The wait for a *read* ends at its bound with [`Stuck`] while the
-//! call keeps running. The wait for a *change* has no limit, and logs warnings.
-//!
-//! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! Runs blocking system calls, which cannot be cancelled, on other threads. The wait for a *read* ends at its bound
+//! with [`Stuck`] while the call keeps running. The wait for a *change* has no limit, and logs warnings. Decision:
+//! `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +14,8 @@ use tokio::time::Instant;
 /// How long a read may take before its caller gets an error, and how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places of abandoned reads that have not returned. Each of these reads occupies a thread. While one hangs, no
-/// other read starts at its place: the orchestrator requests statistics every minute, and a hung disk must not use up
-/// all threads of the process.
+/// The places of abandoned reads that have not returned, each of which occupies a thread. While one hangs, no other
+/// read starts at its place: the statistics of a hung disk must not use up all threads of the process.
 static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
 struct AbandonedReads {
@@ -126,8 +122,7 @@ async fn is_free(place: &Path) -> bool {
 }
 
 /// Runs a read on another thread. At the bound the caller gets [`Stuck`], and the thread waits until the kernel
-/// returns. Until then every other call at this place fails at once. A read that its caller abandoned earlier counts as
-/// hung only from its bound on; until then later callers wait for it.
+/// returns. Until then every other call at this place waits until the bound of the hanging one and then fails.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,

@@ -1,6 +1,4 @@
-//! Runs e2fsck, but only if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at
-//! mount.
-//!
+//! Runs e2fsck if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at mount.
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use std::io;
@@ -79,8 +77,8 @@ impl Mounter {
         superblock.needs_check() || journal_has_error(device, superblock).await
     }
 
-    /// Checks and repairs an unmounted ext file system as far as its superblock and journal require. e2fsck is never
-    /// killed.
+    /// Checks and repairs an unmounted ext file system as far as its superblock and journal require. Never kills
+    /// e2fsck.
     pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
         run_check(&self.tools, &self.config.state_dir, device, Depth::AsRecorded).await
     }
@@ -90,8 +88,8 @@ impl Mounter {
         run_check(&self.tools, &self.config.state_dir, device, Depth::Full).await
     }
 
-    /// True if the superblock of an ext file system has recorded errors. For a mounted file system, reads the kernel's
-    /// copy of the superblock in memory.
+    /// True if the superblock of an ext file system (of a mounted one, the kernel's copy in memory) has recorded
+    /// errors.
     pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
         let superblock = superblock_now(device).await?;
         Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Directory of the records of formats in progress and of our mke2fs.conf. It must survive a restart of the driver.
-    /// The driver uses the directory of the CSI socket.
+    /// Directory of the records that must survive a restart of the driver, and of our mke2fs.conf: that of the CSI
+    /// socket.
     pub state_dir: PathBuf,
     /// `EBS_SIM_DEVICES_DIR`: loop devices with a backing file below it count as EBS volumes. `None` in production.
     pub simulated_devices: Option<PathBuf>,
-    /// True on Xen instance types. Their disks have no serial number, so the device name that EC2 reports is their
-    /// identity.
+    /// True on Xen instance types, whose disks have no serial number: the device name from EC2 is their identity.
     pub xen: bool,
     /// How long a device that EC2 reports as attached may take to appear on this node.
     pub late_device: Duration,

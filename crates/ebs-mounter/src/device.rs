@@ -21,6 +21,7 @@ use ebs_ec2::{Bytes, VolumeId};
 use crate::bounded::{self, Stuck};
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::partition::Partition;
 
@@ -28,15 +29,13 @@ pub(crate) use find::{open_node, volumes_here};
 pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
 pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
-pub(crate) use late_size::size_of_at_least;
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceQuery {
     pub volume: VolumeId,
-    /// The device name under which EC2 attached the volume (`/dev/xvdaa`). On Xen it is the identity; on other machines
-    /// it is only the first place to search.
+    /// The device name from EC2 (`/dev/xvdaa`): the identity on Xen, only the first place to search on other machines.
     pub hint: Option<PathBuf>,
     /// A partition of the volume instead of the whole disk.
     pub partition: Option<Partition>,
@@ -131,29 +130,67 @@ pub enum DeviceError {
     Stuck(#[from] Stuck),
 }
 
-/// Finds the device of a volume. A device with the right name and the wrong identity is skipped; without another
-/// device, it is the error. Nothing is ever written.
-pub(crate) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
-    find::find(config, query).await
-}
+impl Mounter {
+    /// Finds the device of a volume, and waits for a device that appears late. A device with the right name and the
+    /// wrong identity is skipped; without another device, it is the error. Nothing is ever written.
+    pub async fn find(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
+        find::find(&self.config, query).await
+    }
 
-pub(crate) async fn find_now(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
-    let config = MounterConfig { late_device: Duration::ZERO, ..(**config).clone() };
-    find(&Arc::new(config), query).await
-}
+    /// Finds the device of a volume like [`Mounter::find`], but does not wait for a late device.
+    pub async fn find_now(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
+        let config = MounterConfig { late_device: Duration::ZERO, ..(*self.config).clone() };
+        find::find(&Arc::new(config), query).await
+    }
 
-/// Reads the identity of a held device again and checks that its name still leads to it.
-pub(crate) async fn reconfirm(config: &Arc<MounterConfig>, device: &Device) -> Result<(), DeviceError> {
-    let (config, held) = (Arc::clone(config), device.clone());
-    bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
-}
+    /// Opens the device of a mount by its number, if it is the volume or a partition of it.
+    pub async fn open_mounted(&self, volume: &VolumeId, number: DeviceNumber) -> Result<Device, DeviceError> {
+        let place = identity::place(&self.config, number);
+        let (config, volume) = (Arc::clone(&self.config), volume.clone());
+        bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
+    }
 
-pub(crate) async fn identify(
-    config: &Arc<MounterConfig>,
-    number: DeviceNumber,
-) -> Result<Option<Identity>, IdentityError> {
-    let (config, place) = (Arc::clone(config), identity::place(config, number));
-    bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
+    /// Returns the identity of the disk behind a device number. `None` proves that the device has vanished.
+    pub async fn identify(&self, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
+        let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
+        bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
+    }
+
+    /// True if a block device with this number exists. False proves that it has vanished.
+    pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
+        exists(&self.config, number).await
+    }
+
+    /// Returns the numbers of the partitions that the kernel lists for a disk.
+    pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
+        if device.is_partition() {
+            return Ok(Vec::new());
+        }
+        let (config, disk) = (Arc::clone(&self.config), device.clone());
+        let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
+        bounded::reading("listing the partitions of", device.path(), list).await
+    }
+
+    /// Returns the kernel's sequence number of the disk, unique per boot. `None` if the kernel does not provide it.
+    pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
+        let place = identity::place(&self.config, device.disk);
+        let at = place.join("diskseq");
+        let text = bounded::reading("reading the sequence number of", &place, move || identity::attribute(&at)).await?;
+        let invalid = |text| io::Error::other(format!("the disk has the invalid sequence number {text:?}"));
+        text.map(|text| text.parse().map_err(|_| invalid(text))).transpose()
+    }
+
+    /// Returns the number of the whole disk to which a number belongs.
+    pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
+        let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
+        bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
+    }
+
+    /// Reads the identity of a held device again and checks that its name still leads to it.
+    pub(crate) async fn reconfirm(&self, device: &Device) -> Result<(), DeviceError> {
+        let (config, held) = (Arc::clone(&self.config), device.clone());
+        bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
+    }
 }
 
 /// A number with major 0 does not belong to a device and never vanishes. A sysfs without block devices is an error.
@@ -163,39 +200,4 @@ pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) ->
     }
     let (config, place) = (Arc::clone(config), identity::place(config, number));
     bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
-}
-
-pub(crate) async fn open_mounted(
-    config: &Arc<MounterConfig>,
-    volume: &VolumeId,
-    number: DeviceNumber,
-) -> Result<Device, DeviceError> {
-    let place = identity::place(config, number);
-    let (config, volume) = (Arc::clone(config), volume.clone());
-    bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
-}
-
-pub(crate) async fn partitions(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Vec<u8>> {
-    if device.is_partition() {
-        return Ok(Vec::new());
-    }
-    let (config, disk) = (Arc::clone(config), device.clone());
-    let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
-    bounded::reading("listing the partitions of", device.path(), list).await
-}
-
-/// Returns the kernel's sequence number of the disk, unique per boot. `None` if the kernel does not provide it.
-pub(crate) async fn diskseq(config: &Arc<MounterConfig>, device: &Device) -> io::Result<Option<u64>> {
-    let place = identity::place(config, device.disk);
-    let at = place.join("diskseq");
-    let text = bounded::reading("reading the sequence number of", &place, move || identity::attribute(&at)).await?;
-    text.map(|text| {
-        text.parse().map_err(|_| io::Error::other(format!("the disk has the invalid sequence number {text:?}")))
-    })
-    .transpose()
-}
-
-pub(crate) async fn disk_of(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
-    let (config, place) = (Arc::clone(config), identity::place(config, number));
-    bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
 }

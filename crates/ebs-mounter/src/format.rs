@@ -1,9 +1,6 @@
-//! Runs mkfs. This is the only place that converts a typed specification to arguments and starts the program.
-//!
-//! The arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume can
-//! move between nodes with different tools.
-//!
-//! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! Runs mkfs. This is the only place that converts a typed specification to arguments and starts the program. The
+//! arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume can move
+//! between nodes with different tools. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 pub(crate) mod record;
 mod xfs_features;
@@ -19,17 +16,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::bounded;
-use crate::config::MounterConfig;
-use crate::device::{Device, DeviceError, reconfirm};
+use crate::device::{Device, DeviceError};
 use crate::disk::holders;
 use crate::format_options::{FormatOptions, SizeWord};
 use crate::fs_type::FsType;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Contents, ProbeError, probe_again};
-use crate::tools::{Call, Program, Running, ToolError, Tools};
+use crate::tools::{Call, Program, Running, ToolError};
 
-use record::{FormatPermit, FormatRecord, FormatRecords, RecordError, write_synced};
-use xfs_features::{Feature, XfsFeatures};
+use record::{FormatPermit, FormatRecord, RecordError, write_synced};
+use xfs_features::Feature;
 
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
@@ -59,8 +56,7 @@ pub struct FormatSpec {
 }
 
 impl FormatSpec {
-    /// Returns the command line for this kernel release and for an mkfs.xfs that knows these features. `force` is set
-    /// only to redo an interrupted format.
+    /// Returns the command line for this kernel release and these features of mkfs.xfs. Only a redo sets `force`.
     pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
         let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
@@ -128,25 +124,11 @@ pub enum FormatError {
     Flush { device: String, source: io::Error },
 }
 
-#[derive(Debug)]
-pub(crate) struct Formatter {
-    config: Arc<MounterConfig>,
-    tools: Arc<Tools>,
-    pub(crate) records: FormatRecords,
-    xfs_features: XfsFeatures,
-}
-
-impl Formatter {
-    pub(crate) fn new(config: Arc<MounterConfig>, tools: Arc<Tools>) -> Self {
-        let records = FormatRecords::new(Arc::clone(&config));
-        Self { config, tools, records, xfs_features: XfsFeatures::default() }
-    }
-
-    /// Makes a file system. The record is written and synced, then serial number and signatures are read again through
-    /// the held descriptor, then mkfs starts. A failure before the start, or an mkfs that exits with an error, leaves
-    /// no record. An mkfs that was killed leaves the record. Success keeps it until [`FormatRecords::forget_if_known`].
-    /// mkfs is never killed: dropping the future leaves it running and the record in place.
-    pub(crate) async fn format(
+impl Mounter {
+    /// Makes a file system. The record is synced, then serial number and signatures are read again through the held
+    /// descriptor, then mkfs starts. An error before the start or of mkfs removes the record. An mkfs that was killed
+    /// leaves it, and success keeps it until [`Mounter::forget_format_if_known`]. Dropping the future never kills mkfs.
+    pub async fn format(
         &self,
         device: &Device,
         spec: &FormatSpec,
@@ -178,8 +160,7 @@ impl Formatter {
         let running = match self.start_format(device, spec, record, permit).await {
             Ok(running) => running,
             Err(error) => {
-                // In a redo, the record belongs to the interrupted mkfs. Remove it only once the contents cannot come
-                // from that mkfs.
+                // In a redo, keep the record until the contents cannot come from the interrupted mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
                     let lost = || {
                         tracing::error!(
@@ -187,14 +168,14 @@ impl Formatter {
                             "failed to remove the record of this format"
                         )
                     };
-                    self.records.forget_if_known(&record.volume).await.inspect_err(|_| lost())?;
+                    self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);
             }
         };
         let ended = running.end().await?;
         if ended.code().is_some_and(|code| code != 0) {
-            self.records.forget_if_known(&record.volume).await?;
+            self.forget_format_if_known(&record.volume).await?;
         }
         ended.successful()?;
         let held = Arc::clone(device.file());
@@ -214,14 +195,14 @@ impl Formatter {
             bounded::reading("reading the kernel release from", Path::new("/proc/sys/kernel"), os::kernel_release)
                 .await;
         let kernel = kernel.map_err(FormatError::Prepare)?;
-        let known = if spec.fs_type == FsType::Xfs { self.xfs_features.known(&self.tools).await? } else { &[] };
+        let known = if spec.fs_type == FsType::Xfs { xfs_features::known(&self.tools).await? } else { &[] };
         if !permit.is_redo() {
-            self.records.write(record).await?;
+            self.records().write(record).await?;
         }
         let conf = self.mke2fs_conf(spec.fs_type).await.map_err(FormatError::Prepare)?;
         self.check_before_format(device, record, permit).await?;
         self.refuse_held(device).await?;
-        self.records.mark_started(record, permit).await?;
+        self.records().mark_started(record, permit).await?;
         let call = spec.call(device.path(), kernel, known, permit.is_redo()).env("MKE2FS_CONFIG", conf);
         tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
         Ok(self.tools.begin(&call, device.file())?)
@@ -233,7 +214,7 @@ impl Formatter {
         record: &FormatRecord,
         permit: &FormatPermit,
     ) -> Result<(), FormatError> {
-        reconfirm(&self.config, device).await?;
+        self.reconfirm(device).await?;
         let contents = probe_again(device).await?;
         let may = match &contents {
             Contents::Blank(_) => true,
@@ -246,8 +227,7 @@ impl Formatter {
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
     }
 
-    /// Returns the path of our mke2fs.conf. Writes the file again, because the driver could not write it at its start
-    /// if the state directory was unusable then.
+    /// Returns the path of our mke2fs.conf, after writing it: the state directory may have been unusable at the start.
     async fn mke2fs_conf(&self, fs_type: FsType) -> io::Result<PathBuf> {
         let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
         if fs_type.is_ext() {

@@ -1,6 +1,4 @@
-//! Grows a file system to its device, only if the sizes show that it is smaller.
-//!
-//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
+//! Grows a file system that is smaller than its device (`docs/decisions/0020-never-let-growth-decide-access.md`).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -104,8 +102,8 @@ impl Mounter {
         Ok(Headroom::of(superblock, bytes))
     }
 
-    /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
-    /// be stale. For ext, the superblock is the kernel's own copy in memory.
+    /// Compares a mounted file system with its device. Reads the kernel's numbers, because an xfs superblock may be
+    /// stale.
     pub async fn headroom_of_mounted(
         &self,
         device: &Device,
@@ -132,8 +130,7 @@ impl Mounter {
         }
     }
 
-    /// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount. The tool is
-    /// never killed.
+    /// Grows a mounted file system to the measured size. `at` must be a writable mount. The tool is never killed.
     pub async fn grow_mounted(
         &self,
         device: &Device,

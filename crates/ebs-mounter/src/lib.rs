@@ -1,14 +1,11 @@
 //! Disks and mounts of one node: find the right device, examine its contents, format it if it is proven blank, mount,
-//! grow and unmount it.
+//! grow and unmount it. [`Mounter`] has all operations, which exist only on Linux.
 //!
-//! [`Mounter`] is the entry point and lists all operations. This crate depends neither on CSI nor on EC2. It recognises
-//! a device by the identity that the device reports, never by its name alone, and holds one descriptor open from that
-//! check to the mount ([`Device`]). [`BlankProof`] is a proof: an I/O error never counts as blank. Only `tools` starts
-//! child processes, and only `os` makes system calls.
+//! The crate recognises a device by the identity that the device reports, never by its name alone, and holds one
+//! descriptor open from that check to the mount ([`Device`]). [`BlankProof`] is a proof: an I/O error never counts as
+//! blank. Only `tools` starts child processes, and only `os` makes system calls.
 //!
-//! Only Linux has the operations. Other systems have only the types of requests: file systems, options, partitions.
-//!
-//! Cancellation: every future here may be dropped, but its work continues. A system call that has started cannot be
+//! Cancellation: every future here may be dropped, but its work continues: a system call that has started cannot be
 //! cancelled, and a child that changes a disk is never killed. A caller that needs the outcome must not drop the
 //! future.
 
@@ -31,6 +28,7 @@ cfg_if::cfg_if! {
         mod device;
         mod device_number;
         mod disk;
+        mod disk_parts;
         mod format;
         #[cfg(test)]
         mod fuzz;
@@ -59,7 +57,7 @@ cfg_if::cfg_if! {
         pub use grow::{GrowError, Growth, Headroom};
         pub use mount::unmount::{UnmountError, Unmounted};
         pub use mount::{MountError, MountSource, Suspicion};
-        pub use mounter::{Mounter, MounterError};
+        pub use mounter::Mounter;
         pub use mountinfo::{MountEntry, MountTable, MountTableError};
         pub use nvme_statistics::{
             Exceeded, LatencyBin, NvmeStatistics, STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError, Transfers,
@@ -71,6 +69,7 @@ cfg_if::cfg_if! {
         };
         pub use recorded_errors::{CountedErrors, RecordedErrors};
         pub use register::{Attacher, RegisteredVolume};
+        pub use state_directory::MounterError;
         pub use tools::ToolError;
         pub use usage::{Counts, Implausible, Usage};
     }

@@ -1,21 +1,20 @@
 //! Mounts a proven device and binds the mount to its target. Verifies each mount afterwards.
 
-pub(crate) mod thaw;
-pub(crate) mod thaw_unmounted;
+mod thaw;
+mod thaw_unmounted;
 pub(crate) mod unmount;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::bounded;
-use crate::config::MounterConfig;
-use crate::device::{Device, DeviceError, reconfirm};
+use crate::device::{Device, DeviceError};
 use crate::device_number::DeviceNumber;
 use crate::fs_type::FsType;
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::options::{Attribute, MountOptions, is_security_label};
 use crate::os::{self, OptionsCheck};
@@ -83,29 +82,17 @@ impl fmt::Display for MountSource {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Mounts {
-    config: Arc<MounterConfig>,
-    /// Whether the warning that other mount namespaces do not see mounts made here was already logged.
-    has_warned_not_shared: AtomicBool,
-}
-
-impl Mounts {
-    pub(crate) fn new(config: Arc<MounterConfig>) -> Self {
-        Self { config, has_warned_not_shared: AtomicBool::default() }
-    }
-
-    /// Mounts the file system of a device, or leaves nothing mounted. Right before the mount, serial number and
-    /// superblock are read again through the held descriptor. xfs gets the option `nouuid`, so that a volume and its
-    /// clone can be mounted on one node.
-    pub(crate) async fn mount(
+impl Mounter {
+    /// Mounts the file system of a device, after it has read serial number and superblock again, or leaves nothing
+    /// mounted. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
+    pub async fn mount(
         &self,
         device: &Device,
         target: &NodePath,
         fs_type: FsType,
         options: &MountOptions,
     ) -> Result<(), MountError> {
-        reconfirm(&self.config, device).await?;
+        self.reconfirm(device).await?;
         match probe_again(device).await? {
             Contents::Filesystem(superblock) if superblock.is_complete() && superblock.fs_type() == fs_type => {}
             other => {
@@ -113,7 +100,7 @@ impl Mounts {
                 return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
             }
         }
-        let asked = effective(options);
+        let asked = self.effective(options);
         let options = if fs_type == FsType::Xfs { asked.clone().with_word("nouuid") } else { asked.clone() };
         let (source, at, given) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
         let mounting = move || mount_as(&source, &at, fs_type, &given);
@@ -124,9 +111,8 @@ impl Mounts {
         self.verify(target, MountSource::Filesystem(device.number()), &wanted).await
     }
 
-    /// Binds `source` to `target` atomically, with the attributes of its mount and the given ones. After an error
-    /// nothing is mounted.
-    pub(crate) async fn bind(
+    /// Binds `source` to `target` atomically, with the attributes of its mount and the given ones, or not at all.
+    pub async fn bind(
         &self,
         source: &Path,
         target: &NodePath,
@@ -145,6 +131,35 @@ impl Mounts {
             source: error,
         })?;
         self.verify(target, shown, attributes).await
+    }
+
+    /// Returns the options that this kernel accepts: without a security module, it rejects security labels.
+    pub fn effective(&self, options: &MountOptions) -> MountOptions {
+        if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
+    }
+
+    /// Returns the number of the block device at a path, or `None` if it is not a block device.
+    pub async fn block_device_at(&self, path: &Path) -> io::Result<Option<DeviceNumber>> {
+        let at = path.to_owned();
+        bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
+    }
+
+    /// Returns the size in bytes of the block device at a path.
+    pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
+        let at = path.to_owned();
+        bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
+    }
+
+    /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
+    pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
+        let at = path.to_owned();
+        let read = move || {
+            let opened = std::fs::File::open(at)?;
+            let number = os::block_device_number(&opened.metadata()?)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the path is not a block device"))?;
+            Ok((number, os::block_size(&opened)?))
+        };
+        bounded::reading("reading the size of", path, read).await
     }
 
     /// Verifies the new mount and unmounts it if it is not the expected one.
@@ -179,7 +194,9 @@ impl Mounts {
         let Some(entry) = table.topmost(&at) else { return Ok(Some("no mount".to_owned())) };
         let is_right = match shown {
             MountSource::Filesystem(number) => entry.device == number,
-            MountSource::Device(number) => block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number),
+            MountSource::Device(number) => {
+                self.block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number)
+            }
         };
         self.warn_if_not_shared(entry);
         let has = Attribute::distinguishing(entry.options.iter().map(String::as_str));
@@ -195,32 +212,6 @@ impl Mounts {
                  directory with mountPropagation: Bidirectional");
         }
     }
-}
-
-/// A kernel without a security module rejects security labels.
-pub(crate) fn effective(options: &MountOptions) -> MountOptions {
-    if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
-}
-
-pub(crate) async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
-    let at = path.to_owned();
-    bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
-}
-
-pub(crate) async fn block_device_size(path: &Path) -> io::Result<u64> {
-    let at = path.to_owned();
-    bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
-}
-
-pub(crate) async fn sized_block_device(path: &Path) -> io::Result<(DeviceNumber, u64)> {
-    let at = path.to_owned();
-    let read = move || {
-        let opened = std::fs::File::open(at)?;
-        let number = os::block_device_number(&opened.metadata()?);
-        let number = number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the path is not a block device"))?;
-        Ok((number, os::block_size(&opened)?))
-    };
-    bounded::reading("reading the size of", path, read).await
 }
 
 /// Returns the attributes that the mount table shows as words.
@@ -239,9 +230,8 @@ fn describe(entry: &MountEntry) -> String {
     )
 }
 
-/// Calls mount(2). Kernels without separate drivers for ext2 and ext3 mount them with the ext4 driver, under the name
-/// ext4. Some options are supported only under that name, and a volume that was requested as ext4 but made as ext3 may
-/// have them.
+/// Calls mount(2). The ext4 driver mounts ext2 and ext3 for kernels without drivers of their own, and supports more
+/// options: a volume that was requested as ext4 but made as ext3 may have them.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {

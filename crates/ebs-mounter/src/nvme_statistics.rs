@@ -94,8 +94,7 @@ pub enum StatisticsError {
 }
 
 impl NvmeStatistics {
-    /// Decodes the page, whose numbers are little-endian. Ignores words that are reserved today, so that a later use of
-    /// them is not an error.
+    /// Decodes the page, whose numbers are little-endian. Ignores reserved words, which a later version may use.
     pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
         match le32(page, 0) {
             EBS => {}
@@ -136,8 +135,7 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
 }
 
 impl Mounter {
-    /// Reads the NVMe statistics of a volume through the descriptor that is held since the identity check. For a
-    /// partition, reads its disk's.
+    /// Reads the NVMe statistics of a volume (for a partition, of its disk) through the held descriptor.
     pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
         let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
         let ask = move || os::nvme_statistics_page(&file);

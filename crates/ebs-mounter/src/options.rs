@@ -65,8 +65,7 @@ impl Attribute {
         std::iter::once(access).chain(others).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the attributes among the words of a mount table entry in which mounts of one file system can differ.
-    /// Ignores `relatime`, the kernel's default.
+    /// Returns the attributes in a mount table entry in which mounts of one file system can differ.
     pub fn distinguishing<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<Self> {
         words.into_iter().filter_map(Self::of_one_mount).collect()
     }
@@ -91,9 +90,8 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    /// Parses flags. Each may contain several words, separated by commas outside of double quotes. Later words override
-    /// earlier ones. Words for mount(8) itself (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped. Unknown words are
-    /// passed to the file system.
+    /// Parses flags. Each may contain several words, separated by commas. Later words override earlier ones. Words for
+    /// mount(8) itself (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped, unknown words passed to the file system.
     pub fn parse<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionsError> {
         let mut options = Self::default();
         for flag in flags {

@@ -60,8 +60,7 @@ fn flag(attribute: Attribute) -> MountFlags {
     }
 }
 
-/// Calls umount(2) for the topmost mount at a path, without following a symlink. With `lazy`, the kernel detaches the
-/// mount from the tree now, and unmounts it once its last user is gone.
+/// Unmounts the topmost mount at a path. With `lazy`, the kernel detaches it now and unmounts it after its last use.
 pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::NOFOLLOW | UnmountFlags::DETACH } else { UnmountFlags::NOFOLLOW };
     rustix::mount::unmount(target, flags).map_err(io::Error::from)

@@ -1,9 +1,7 @@
 //! Examines what a device contains, through the descriptor that has been held since the identity check.
-//!
 //! [`Contents::Blank`] is a proof: every place that must be empty was read and is empty. A failed read is an error,
-//! never a result. `blkid -p` gives a second opinion, and if the two disagree, the driver writes nothing.
-//!
-//! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
+//! never a result. If the second opinion, `blkid -p`, disagrees, the driver writes nothing. Decision:
+//! `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 mod blank;
 mod blkid;
@@ -28,7 +26,8 @@ use std::time::Duration;
 use crate::bounded::{self, Stuck};
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::tools::{ToolError, Tools};
+use crate::mounter::Mounter;
+use crate::tools::ToolError;
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
@@ -135,17 +134,19 @@ enum Depth {
     Again,
 }
 
-/// Examines the whole contents of a device, with both opinions.
-pub(crate) async fn probe(tools: &Tools, device: &Device) -> Result<Contents, ProbeError> {
-    let seed = places::seed(device.volume().as_str());
-    let own = read_contents(device, Depth::Proof { seed }).await?;
-    if matches!(own, Contents::Foreign { .. }) {
-        return Ok(own);
+impl Mounter {
+    /// Examines the whole contents of a device, with both opinions.
+    pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
+        let seed = places::seed(device.volume().as_str());
+        let own = read_contents(device, Depth::Proof { seed }).await?;
+        if matches!(own, Contents::Foreign { .. }) {
+            return Ok(own);
+        }
+        let name = device.path().display().to_string();
+        let second = blkid::ask(&self.tools, device.path()).await;
+        let second = second.map_err(|source| ProbeError::Tool { device: name.clone(), source })?;
+        blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
     }
-    let name = device.path().display().to_string();
-    let second = blkid::ask(tools, device.path()).await;
-    let second = second.map_err(|source| ProbeError::Tool { device: name.clone(), source })?;
-    blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
 }
 
 /// Reads signatures and the first and last MiB again, without a child process.
@@ -157,8 +158,7 @@ async fn read_contents(device: &Device, depth: Depth) -> Result<Contents, ProbeE
     let name = device.path().display().to_string();
     let held = Arc::clone(device.file());
     let read = move || {
-        // A file system that was mounted since the probe may have bypassed the cache of the block device: drop that
-        // cache.
+        // Drop the cache of the block device, which a file system that was mounted since the probe has bypassed.
         let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
         let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
         let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));

@@ -1,7 +1,5 @@
-//! Errors that the kernel records for a mounted ext file system.
-//!
-//! The kernel counts errors from one check of the file system to the next, across mounts. After a journal error, some
-//! kernels (6.12 to 6.14, and older ones with the same change) reject all writes without any other sign: the mount
+//! Errors that the kernel records for a mounted ext file system, from one check to the next, across mounts. After a
+//! journal error, some kernels (6.12 to 6.14, and older ones with the same change) reject all writes although the mount
 //! table still shows `rw`.
 
 use std::ffi::OsStr;
@@ -38,8 +36,7 @@ impl fmt::Display for CountedErrors {
 pub enum RecordedErrors {
     /// The kernel has counted the errors.
     Counted(CountedErrors),
-    /// The kernel has marked the superblock without counting an error, because the journal recorded the error before
-    /// the mount.
+    /// The kernel marked the superblock without counting, because the journal recorded the error before the mount.
     Marked,
 }
 
@@ -53,9 +50,8 @@ impl fmt::Display for RecordedErrors {
 }
 
 impl Mounter {
-    /// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
-    /// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
-    /// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
+    /// Returns the errors that the kernel has recorded for the file system of a mount, if its type has a record. Reads
+    /// the kernel's memory. For a disk without an identity (Xen), only the count is known.
     pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
         if let Some(errors) = counted_errors(&self.config, entry).await? {
             return Ok(Some(RecordedErrors::Counted(errors)));
@@ -78,13 +74,9 @@ impl Mounter {
     }
 }
 
-/// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which disappears
-/// at once. A full file system counts as writable, and so does one whose root directory accepts no new files (`chattr
-/// +i`, a security policy).
-///
-/// # Errors
-/// Any other error of the kernel, and a timeout, for example on a frozen file system. A check that hangs blocks further
-/// checks, but no other read of the path.
+/// True if the mounted file system accepts an unnamed file in its root directory, or is full, or rejects new files for
+/// another reason (`chattr +i`, a security policy). A frozen file system causes a timeout. A check that hangs blocks
+/// further checks, but no other read of the path.
 async fn can_write(at: &Path) -> io::Result<bool> {
     let path = at.to_owned();
     let make = move || {
@@ -96,8 +88,7 @@ async fn can_write(at: &Path) -> io::Result<bool> {
             Err(error) => Err(io::Error::from(error)),
         }
     };
-    // A place of its own, because NodeUnstageVolume reads the path before it thaws the file system, and only the thaw
-    // ends this check.
+    // NodeUnstageVolume reads the path itself before it thaws the file system, and only the thaw ends this check.
     let place = at.join("(an unnamed file)");
     bounded::reading("creating", &place, make).await
 }

@@ -1,12 +1,9 @@
-//! The register of the volumes that the driver has staged or published on this node, and their paths. It is in the
-//! state directory, so that a restarted driver recognises its volumes, even after a reboot.
+//! The register of the volumes that the driver has staged or published on this node, and their paths, in the state
+//! directory. It distinguishes the driver's volumes among those that the metadata service counted at boot, identifies a
+//! vanished device and, on Xen, has the device name that leads to a volume's disk.
 //!
-//! It has three uses. The metadata service counts the volumes that were attached when the machine booted, but cannot
-//! distinguish the driver's from others. A vanished device cannot report its volume id. On Xen, only the name that EC2
-//! reported leads from a volume to its disk.
-//!
-//! The register is only an aid. The map in memory answers at once, and a separate thread writes the changes. If an
-//! entry is lost, in a crash or because the directory is not writable, the next NodeStageVolume restores it.
+//! The map in memory answers at once, and a separate thread writes the changes. If an entry is lost, in a crash or
+//! because the directory is not writable, the next NodeStageVolume restores it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,7 +15,6 @@ use ebs_ec2::VolumeId;
 use tokio::sync::watch;
 
 use crate::config::MounterConfig;
-use crate::device::volumes_here;
 use crate::mountinfo::unescape;
 use crate::path::NodePath;
 
@@ -75,8 +71,7 @@ impl RegisteredVolume {
         Self { attacher: Attacher::Other, paths: BTreeSet::new(), device: None }
     }
 
-    /// Formats an entry. The device name follows the end mark, so that earlier versions, which stop there, can parse
-    /// the rest.
+    /// Formats an entry. Earlier versions stop at the end mark, so the device name follows it.
     fn to_text(&self) -> String {
         let paths = self.paths.iter().map(|path| format!("path={}\n", escape(&path.to_string())));
         let device = self.device.iter().map(|name| format!("device={}\nend\n", escape(&name.to_string_lossy())));
@@ -116,7 +111,7 @@ impl Register {
 
     /// Loads the entries, and counts once per boot how many of the driver's registered volumes are attached. Entries
     /// that were registered meanwhile are kept. Errors are logged, and unreadable entries are left out.
-    pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig) {
+    pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig, volumes_here: impl FnOnce() -> BTreeSet<VolumeId>) {
         let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
         let boot = std::fs::read_to_string(&config.boot_id);
@@ -126,7 +121,7 @@ impl Register {
         let gone: Vec<VolumeId> = match known {
             Some(_) => Vec::new(),
             None => {
-                let here = volumes_here(config);
+                let here = volumes_here();
                 loaded.keys().filter(|volume| !here.contains(volume)).cloned().collect()
             }
         };
@@ -237,8 +232,7 @@ impl Register {
         self.write_changes();
     }
 
-    /// Starts a thread that writes all pending changes, unless one is running. The thread ends after the last change.
-    /// If the directory hangs, only this thread hangs.
+    /// Starts a thread that writes all pending changes, unless one is running. If the directory hangs, only it hangs.
     fn write_changes(self: &Arc<Self>) {
         let is_needed = {
             let state = self.state();
@@ -363,7 +357,7 @@ mod tests {
     fn register(state: &Path, xen: bool) -> Arc<Register> {
         let config = MounterConfig { xen, ..MounterConfig::new(state) };
         let register = Arc::new(Register::new(&config));
-        register.load(&config);
+        register.load(&config, BTreeSet::new);
         register
     }
 

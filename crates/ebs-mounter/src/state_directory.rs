@@ -1,7 +1,6 @@
-//! Prepares the state directory when the driver starts. The driver starts even if the directory is unusable. Only
-//! operations that need it fail later, such as a format, which needs its record.
-//!
-//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
+//! Creates a mounter and prepares its state directory. The driver starts even if the directory is unusable. Only
+//! operations that need it fail later, such as a format. Decision:
+//! `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,17 +11,57 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use crate::config::MounterConfig;
+use crate::device::{self, NoSysfs, volumes_here};
 use crate::format::record::collect_stale;
 use crate::format::write_mke2fs_conf;
+use crate::mounter::Mounter;
 use crate::os;
 use crate::register::Register;
+use crate::tools::Tools;
 use crate::tools::memory::write_e2fsck_conf;
 
 /// How long the driver's start waits for the directory. Data that the thread reads later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
+/// Why a mounter cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum MounterError {
+    #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
+    MissingTools(Vec<&'static str>),
+    #[error(transparent)]
+    NoSysfs(#[from] NoSysfs),
+}
+
+impl Mounter {
+    /// Checks that the tools are installed and that sysfs lists block devices, and reads the register in the state
+    /// directory, which blocks for at most 20 s. Problems with the directory are only logged.
+    pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
+        device::listed(&config.sys)?;
+        let tools = Tools::find(config.sys.join("fs/cgroup"));
+        let missing = tools.missing();
+        if !missing.is_empty() {
+            return Err(MounterError::MissingTools(missing));
+        }
+        if let Some(directory) = &config.simulated_devices {
+            let directory = directory.display();
+            tracing::warn!(%directory, "treating loop devices on files in this directory as EBS volumes");
+        }
+        let register = Arc::new(Register::new(&config));
+        let config = Arc::new(config);
+        prepare(&config, &register);
+        Ok(Self {
+            config,
+            tools: Arc::new(tools),
+            register,
+            failed_flushes: Arc::default(),
+            ignored_records: Arc::default(),
+            has_warned_not_shared: Arc::default(),
+        })
+    }
+}
+
 /// Runs on its own thread, because the directory may hang.
-pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
+fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (config, register) = (Arc::clone(config), Arc::clone(register));
     let is_late = Arc::new(AtomicBool::new(false));
     let (prepared, ended) = sync_channel::<()>(1);
@@ -31,7 +70,7 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
         // Drop this at the end, even after a panic: the start waits for it.
         let _prepared = prepared;
         make(&config);
-        register.load(&config);
+        register.load(&config, || volumes_here(&config));
         // After the start has stopped waiting, files here may belong to the running driver.
         if !late.load(Ordering::SeqCst) {
             clean(&config);
@@ -84,5 +123,17 @@ fn clean(config: &MounterConfig) {
     }
     if let Err(error) = collect_stale(config) {
         tracing::warn!(%error, "failed to remove stale format records");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounter_starts_without_a_state_directory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mounter = Mounter::new(MounterConfig::new(file.path().join("below"))).unwrap();
+        assert!(mounter.registered().is_empty() && mounter.own_volumes_at_boot() == 0);
     }
 }

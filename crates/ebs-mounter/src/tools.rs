@@ -1,9 +1,6 @@
-//! Runs child processes. No other module starts any.
-//!
-//! The driver finds each program once, at its start, in fixed directories. A program runs by absolute path, with a
-//! cleared environment, typed arguments and no shell, in its own process group. Its output goes to an anonymous file,
-//! so that it neither blocks nor dies when the driver no longer reads. A program that changes a disk is never killed;
-//! one that only reads may be.
+//! Runs child processes. A program runs by absolute path, with a cleared environment, typed arguments and no shell, in
+//! its own process group. Its output goes to an anonymous file, so that it neither blocks nor dies when the driver no
+//! longer reads. A program that changes a disk is never killed; one that only reads may be.
 
 pub(crate) mod memory;
 
@@ -201,8 +198,7 @@ impl Tools {
         match tokio::time::timeout(bound, child.wait()).await {
             Ok(ended) => finished(program, ended, &output),
             Err(_elapsed) => {
-                // A child that hangs in the kernel dies when its system call returns. The driver does not wait for
-                // that.
+                // A child that hangs in the kernel dies when its system call returns. Do not wait for that.
                 if let Err(error) = child.start_kill() {
                     tracing::warn!(program, %error, "failed to kill a hung program");
                 }
@@ -211,16 +207,14 @@ impl Tools {
         }
     }
 
-    /// Runs a program that changes a disk, and waits without a limit. The program keeps running if the future is
-    /// dropped.
+    /// Runs a program that changes a disk. Waits without a limit. The program survives a dropped future.
     pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
         let (child, output) = self.start(&call, None)?;
         Running { program: call.program.name(), child, output }.end().await
     }
 
-    /// Starts a program that changes the held disk. The program inherits the descriptor, so that the name of the disk
-    /// cannot pass to another disk while the program runs, even if this process is killed. If it returns an error, the
-    /// program has not run.
+    /// Starts a program that changes the held disk. The program inherits the descriptor, so that the disk's name cannot
+    /// pass to another disk while it runs, even if this process is killed. After an error, the program has not run.
     pub(crate) fn begin(&self, call: &Call, disk: &Arc<File>) -> Result<Running, ToolError> {
         let (child, output) = self.start(call, Some(disk))?;
         Ok(Running { program: call.program.name(), child, output })

@@ -43,8 +43,7 @@ impl Counts {
         bounded::reading("reading the usage of", path, move || Self::of(os::statfs(&at)?)).await
     }
 
-    /// As [`Counts::read`], if the file system at the path is on this device. The mount at the path may change at any
-    /// time.
+    /// Reads like [`Counts::read`], but only from this device: the mount at the path may change at any time.
     pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("reading the usage of", path, move || Self::of(os::statfs_of(&at, device)?)).await

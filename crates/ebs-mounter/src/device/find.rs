@@ -1,6 +1,4 @@
-//! Searches the places where the device of a volume may be, in order.
-//!
-//! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
+//! Searches for the device of a volume (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,8 +19,7 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// Searches until the device is found or the configured time has passed. Each kernel event about a block device
-/// triggers another search.
+/// Searches now and after each kernel event about a block device, until the configured time has passed.
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let deadline = Instant::now() + config.late_device;
     match search(config, query).await {
@@ -87,8 +84,7 @@ async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<
     Ok(named.chain(listed).collect())
 }
 
-/// Returns the paths of every NVMe namespace and, if disks are simulated, of every loop device. The caller examines
-/// each one before use.
+/// Returns the paths of every NVMe namespace and, if disks are simulated, of every loop device.
 fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(config.sys.join("block")) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -96,8 +92,7 @@ fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     names.filter(|name| kinds.iter().any(|kind| name.starts_with(kind))).map(|name| config.dev.join(name)).collect()
 }
 
-/// Returns the volumes whose disks sysfs lists now, without opening the disks. Covers only the kinds of disk that
-/// report their identity.
+/// Returns the volumes whose disks sysfs lists now and which report their identity. Does not open the disks.
 pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     let volume = |disk: PathBuf| {
         let place = config.sys.join("block").join(disk.file_name()?);
@@ -181,8 +176,7 @@ impl Opened {
     }
 }
 
-/// Follows a path to a block device in the device directory and reads its identity from sysfs. Returns `None` if the
-/// path does not exist.
+/// Follows a path to a block device and reads its identity from sysfs. Returns `None` if the path does not exist.
 fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>, IdentityError> {
     let real = match path.canonicalize() {
         Ok(real) => real,
@@ -203,8 +197,7 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>
     Ok(Some(ResolvedDevice { path: real, number, identity }))
 }
 
-/// Returns the identity of the disk with this number, as `ask` reads it. The number must belong to a whole disk,
-/// because a volume's name never leads to a partition.
+/// Returns the identity that `ask` reads. The disk must be a whole one: a volume's name never leads to a partition.
 fn whole_disk(
     config: &MounterConfig,
     number: DeviceNumber,
@@ -307,8 +300,7 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
     }
 }
 
-/// Returns the device with this number if its disk is the volume or, on Xen, reports no identity. Opens no other
-/// device.
+/// Opens the device with this number if its disk is the volume or, on Xen, reports no identity.
 pub(super) fn open_number(
     config: &MounterConfig,
     volume: &VolumeId,

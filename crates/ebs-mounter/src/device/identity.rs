@@ -1,6 +1,4 @@
-//! Reads the identity that a disk reports.
-//!
-//! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
+//! Reads the identity that a disk reports (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
 
 use std::fmt;
 use std::fs::{self, File};
@@ -52,8 +50,7 @@ pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
     config.sys.join("dev/block").join(number.to_string())
 }
 
-/// Returns the sysfs directory of the disk with this number; for a partition, the directory of its disk. `None` proves
-/// that the device does not exist.
+/// Returns the sysfs directory of the whole disk with this number. `None` proves that the device does not exist.
 pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match place(config, number).canonicalize() {
         Ok(directory) => directory,
@@ -79,8 +76,7 @@ pub(super) fn of_number(config: &MounterConfig, number: DeviceNumber) -> Result<
     of_disk(config, &disk, open).map(Some)
 }
 
-/// Returns the identity of the disk at a sysfs path. If sysfs has no serial number, calls `open` and queries the
-/// controller through the descriptor.
+/// Returns the identity of the disk at a sysfs path. If sysfs has no serial number, queries the controller.
 pub(super) fn of_disk(
     config: &MounterConfig,
     disk: &Path,
@@ -100,8 +96,7 @@ fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
     }
 }
 
-/// Returns the identity of a disk like [`of_disk`], but reads only sysfs and never touches the disk. Returns `None` for
-/// an NVMe disk without a serial number in sysfs.
+/// Reads only sysfs, never the disk. Returns `None` for an NVMe disk without a serial number in sysfs.
 pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Identity>, IdentityError> {
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(backing) = attribute(&disk.join("loop/backing_file"))? {

@@ -16,8 +16,7 @@ use crate::device_number::DeviceNumber;
 use crate::mountinfo::{MountEntry, MountTable, as_in_table};
 use crate::os;
 
-/// The kubelet's directory of published raw block volumes of all drivers. It is next to the directories of the CSI
-/// drivers.
+/// The kubelet's directory of published raw block volumes, next to the directories of the CSI drivers.
 const RAW_VOLUMES: &str = "volumeDevices";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,8 +51,7 @@ impl Places {
         Self { below: prefix.into_iter().chain(raw).collect(), at: at.into_iter().collect() }
     }
 
-    /// Adds each path as the mount table shows it, with symlinks resolved. Accesses only the directories above the
-    /// paths.
+    /// Adds each path as the mount table shows it. Accesses only the directories above the paths.
     pub(crate) fn with_links_resolved(self) -> Self {
         let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
         let below: Vec<PathBuf> = below.collect();

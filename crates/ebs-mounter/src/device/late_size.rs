@@ -8,28 +8,30 @@ use tokio::time::Instant;
 
 use super::Device;
 use super::arrivals::Arrivals;
-use crate::config::MounterConfig;
+use crate::mounter::Mounter;
 
 /// How often to read the size even if the kernel sends no event.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Returns the size of a device once it is at least `least`. After [`late_size`](crate::MounterConfig::late_size)
-/// returns the current size.
-pub(crate) async fn size_of_at_least(config: &MounterConfig, device: &Device, least: Bytes) -> io::Result<Bytes> {
-    let size = device.size().await?;
-    if size >= least {
-        return Ok(size);
-    }
-    tracing::info!(volume = %device.volume(), device = %device.path().display(), %size, wanted = %least,
-        "waiting until the kernel reports the new size of the disk");
-    let deadline = Instant::now() + config.late_size;
-    let mut changes = Arrivals::listen().with_interval(POLL);
-    loop {
-        // Subscribe to the events before the first read, so that no change is missed.
+impl Mounter {
+    /// Returns the size of a device once it is at least `least`, or its current size after
+    /// [`late_size`](crate::MounterConfig::late_size).
+    pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
         let size = device.size().await?;
-        if size >= least || Instant::now() >= deadline {
+        if size >= least {
             return Ok(size);
         }
-        changes.wait(deadline).await;
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), %size, wanted = %least,
+            "waiting until the kernel reports the new size of the disk");
+        let deadline = Instant::now() + self.config.late_size;
+        let mut changes = Arrivals::listen().with_interval(POLL);
+        loop {
+            // Subscribe to the events before the first read, so that no change is missed.
+            let size = device.size().await?;
+            if size >= least || Instant::now() >= deadline {
+                return Ok(size);
+            }
+            changes.wait(deadline).await;
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! Disks that `multipathd` has claimed. The driver uses the multipath map instead, because the kernel rejects any other
-//! use of the disk below it.
+//! Disks that `multipathd` has claimed. The kernel rejects their use, so the driver uses the multipath map.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,5 @@
-//! Proves that a device has vanished: sysfs lists the block devices of this machine but not this one.
-//!
-//! A missing or empty sysfs proves nothing, because every machine has a block device.
+//! Proves that a device has vanished: sysfs lists the block devices of this machine but not this one. A missing or
+//! empty sysfs proves nothing, because every machine has a block device.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,19 +1,17 @@
-//! Writes the kernel's cached data to a disk before the disk is detached.
-//!
-//! The kernel flushes a block device only when its last descriptor is closed. If another process has it open, the
-//! detachment would lose the data that a pod has not synced.
+//! Writes the kernel's cached data to a disk before the disk is detached. The kernel does so only when the last
+//! descriptor is closed: if another process has one, the detachment would lose data that a pod has not synced.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::open_node;
 use crate::device_number::DeviceNumber;
-use crate::disk::parts::{DiskIdentity, number_in, parts_of};
+use crate::disk_parts::{DiskIdentity, FailedFlushes, number_in, parts_of};
+use crate::mounter::Mounter;
 use crate::os;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,20 +21,16 @@ struct FlushError {
     source: io::Error,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
-
-/// Writes the cached data of a disk and its partitions, given the number of any of them. Waits without a limit.
-///
-/// The kernel drops data that it could not write, so repeated errors would protect nothing. A disk whose flush
-/// fails twice in a row is released with a log message.
-///
-/// Cancellation: the flush continues.
-pub(crate) async fn flush(config: &Arc<MounterConfig>, failed: &FailedFlushes, number: DeviceNumber) -> io::Result<()> {
-    flush_held(config, failed, number, None).await
+impl Mounter {
+    /// Writes the cached data of a disk and its partitions, given the number of any of them. Waits without a limit. The
+    /// kernel drops data that it could not write, so repeated errors would protect nothing: a disk whose flush fails
+    /// twice in a row is released with a log message. Cancellation: the flush continues.
+    pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
+        flush_held(&self.config, &self.failed_flushes, number, None).await
+    }
 }
 
-/// Flushes like [`flush`], but through the held descriptor of the whole disk.
+/// Flushes like [`Mounter::flush`], but through the held descriptor of the whole disk.
 pub(super) async fn flush_held(
     config: &Arc<MounterConfig>,
     failed: &FailedFlushes,
@@ -64,17 +58,6 @@ pub(super) async fn flush_held(
             Ok(())
         }
         outcome => outcome,
-    }
-}
-
-impl FailedFlushes {
-    /// The disk no longer exists, and the kernel may reuse its number for another one.
-    pub(crate) fn forget(&self, number: DeviceNumber) {
-        self.disks().remove(&number);
-    }
-
-    fn disks(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -129,12 +112,12 @@ mod tests {
         let (machine, failed) = (Machine::new(), FailedFlushes::default());
         let config = Arc::new(machine.config());
         appears(&machine, Some("1"));
-        flush(&config, &failed, NUMBER).await.unwrap_err();
+        flush_held(&config, &failed, NUMBER, None).await.unwrap_err();
         vanishes(&machine);
         appears(&machine, Some("2"));
-        flush(&config, &failed, NUMBER).await.expect_err("first failure of this disk");
-        flush(&config, &failed, NUMBER).await.expect("second failure of this disk");
-        flush(&config, &failed, NUMBER).await.expect_err("the count starts again");
+        flush_held(&config, &failed, NUMBER, None).await.expect_err("first failure of this disk");
+        flush_held(&config, &failed, NUMBER, None).await.expect("second failure of this disk");
+        flush_held(&config, &failed, NUMBER, None).await.expect_err("the count starts again");
     }
 
     /// Covers disks without a sequence number too, as before Linux 5.15.
@@ -143,10 +126,10 @@ mod tests {
         let (machine, failed) = (Machine::new(), FailedFlushes::default());
         let config = Arc::new(machine.config());
         appears(&machine, None);
-        flush(&config, &failed, NUMBER).await.unwrap_err();
+        flush_held(&config, &failed, NUMBER, None).await.unwrap_err();
         vanishes(&machine);
         assert!(matches!(try_exclusive_open(&config, &failed, NUMBER).await, Ok(Hold::Gone)));
         appears(&machine, None);
-        flush(&config, &failed, NUMBER).await.expect_err("first failure of this disk");
+        flush_held(&config, &failed, NUMBER, None).await.expect_err("first failure of this disk");
     }
 }

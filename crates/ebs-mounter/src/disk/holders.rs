@@ -1,6 +1,5 @@
-//! Finds the holders of a disk: other mount namespaces, processes with an open descriptor, and devices that the kernel
-//! built on it. It sees only what this process can see. In a container without the host's PID namespace, that is
-//! little.
+//! Finds the holders of a disk that this process can see, which are few in a container without the host's PID
+//! namespace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::disk::parts::{numbers_of, parts_of};
+use crate::disk_parts::{numbers_of, parts_of};
 use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tools::Program;
@@ -61,8 +60,7 @@ fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
     found
 }
 
-/// Returns the processes that have a file open on a mount of the disk that is no longer in their mount namespace,
-/// because its mount point was removed.
+/// Returns the processes that have a file open on a mount of the disk whose mount point was removed.
 fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
     let has_file = |process: &PathBuf| {
         let Ok(text) = fs::read(process.join("mountinfo")) else { return false };
@@ -101,8 +99,7 @@ fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     leads.any(|number| numbers.contains(&number))
 }
 
-/// True if a program that makes file systems has the disk or one of its partitions open. Sees only processes that are
-/// visible to this one.
+/// True if a visible process that makes file systems has the disk or one of its partitions open.
 pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
     let Ok(numbers) = numbers_of(config, number) else { return false };
     let makes = |process: &PathBuf| {

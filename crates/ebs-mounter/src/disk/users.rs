@@ -1,7 +1,5 @@
-//! Finds the users of a disk: its mounts and binds in this mount table, and any other process or device that prevents
-//! an exclusive open.
-//!
-//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
+//! Finds the mounts of a disk, and whatever else prevents an exclusive open. Decision:
+//! `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
 use std::fs::File;
 use std::io;
@@ -17,9 +15,10 @@ use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device;
 use crate::device_number::DeviceNumber;
-use crate::disk::flush::{FailedFlushes, flush_held};
+use crate::disk::flush::flush_held;
 use crate::disk::holders;
-use crate::disk::parts::{disk_directory, number_in, numbers_of};
+use crate::disk_parts::{FailedFlushes, disk_directory, number_in, numbers_of};
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 
@@ -34,8 +33,7 @@ const DELETED: &[u8] = b"//deleted";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
-    /// True if the bound node was deleted. It belonged to a device that has been detached since, and the disk now has
-    /// its number.
+    /// True if the bound node was deleted. It belonged to a detached device whose number the disk has now.
     pub is_former: bool,
 }
 
@@ -47,9 +45,8 @@ pub struct DiskMounts {
 }
 
 impl DiskMounts {
-    /// Returns the mounts of its file systems that would remain after everything at `at` is unmounted: all mounts that
-    /// are not visible there. A mount that is visible at a second path because its parent directory is visible there
-    /// too disappears together with the first.
+    /// Returns the mounts that would remain after everything at `at` is unmounted. A mount that is visible at a second
+    /// path because its parent directory is visible there too disappears together with the first.
     pub fn mounts_not_at(&self, at: &Path) -> Vec<&MountEntry> {
         let seen = self.table.stack(at);
         let here: Vec<_> = seen.iter().map(|entry| self.mount_point(entry)).collect();
@@ -78,38 +75,48 @@ pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
     entry.root.as_os_str().as_bytes().ends_with(DELETED)
 }
 
-pub(crate) async fn mounts_of_disk(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<DiskMounts> {
-    let table = MountTable::read().await.map_err(io::Error::other)?;
-    let (config, entries) = (Arc::clone(config), table.entries().to_vec());
-    let place = config.sys.join("dev/block").join(number.to_string());
-    let read = move || {
-        let numbers = numbers_of(&config, number)?;
-        let (mut mounts, mut raw) = (Vec::new(), Vec::new());
-        for entry in entries {
-            if entry.device.major != 0 && numbers.contains(&entry.device) {
-                mounts.push(entry);
-            } else if bound_devices(&config, &entry).into_iter().flatten().any(|number| numbers.contains(&number)) {
-                raw.push(RawBind { is_former: is_deleted(&entry), at: entry.target });
+impl Mounter {
+    /// Returns the mounts and binds of a disk and its partitions in this mount table.
+    pub async fn mounts_of_disk(&self, number: DeviceNumber) -> io::Result<DiskMounts> {
+        let table = MountTable::read().await.map_err(io::Error::other)?;
+        let (config, entries) = (Arc::clone(&self.config), table.entries().to_vec());
+        let place = config.sys.join("dev/block").join(number.to_string());
+        let read = move || {
+            let numbers = numbers_of(&config, number)?;
+            let (mut mounts, mut raw) = (Vec::new(), Vec::new());
+            for entry in entries {
+                if entry.device.major != 0 && numbers.contains(&entry.device) {
+                    mounts.push(entry);
+                } else if bound_devices(&config, &entry).into_iter().flatten().any(|number| numbers.contains(&number)) {
+                    raw.push(RawBind { is_former: is_deleted(&entry), at: entry.target });
+                }
             }
-        }
-        Ok::<_, io::Error>((mounts, raw))
-    };
-    let (mounts, raw) = bounded::reading("finding the uses of", &place, read).await?;
-    Ok(DiskMounts { mounts, raw, table })
+            Ok::<_, io::Error>((mounts, raw))
+        };
+        let (mounts, raw) = bounded::reading("finding the uses of", &place, read).await?;
+        Ok(DiskMounts { mounts, raw, table })
+    }
+
+    /// True if the kernel has built another device on a disk: device mapper, md or bcache.
+    pub async fn is_built_on(&self, number: DeviceNumber) -> io::Result<bool> {
+        let (config, place) = (Arc::clone(&self.config), self.config.sys.join("dev/block").join(number.to_string()));
+        let read = move || holders::stacked(&config, number).map(|found| !found.is_empty());
+        bounded::reading("finding the devices on", &place, read).await
+    }
+
+    /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
+    pub async fn is_bound_disk_gone(&self, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
+        is_bound_disk_gone(&self.config, entry, number).await
+    }
+
+    /// Opens a disk exclusively for a moment, and flushes it as by [`Mounter::flush`]. Fails while one of its file
+    /// systems is mounted in any mount namespace, or another process or device has claimed it for longer than a moment.
+    pub async fn try_exclusive_open(&self, number: DeviceNumber) -> io::Result<Hold> {
+        try_exclusive_open(&self.config, &self.failed_flushes, number).await
+    }
 }
 
-pub(crate) async fn is_built_on(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
-    let (config, place) = (Arc::clone(config), config.sys.join("dev/block").join(number.to_string()));
-    let read = move || holders::stacked(&config, number).map(|found| !found.is_empty());
-    bounded::reading("finding the devices on", &place, read).await
-}
-
-/// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
-pub(crate) async fn is_bound_disk_gone(
-    config: &MounterConfig,
-    entry: &MountEntry,
-    number: DeviceNumber,
-) -> io::Result<bool> {
+async fn is_bound_disk_gone(config: &MounterConfig, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
     if is_deleted(entry) {
         return Ok(true);
     }
@@ -123,9 +130,6 @@ pub(crate) async fn is_bound_disk_gone(
     bounded::reading("reading the size of", &place, read).await
 }
 
-/// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
-/// namespace, or while another process or device has claimed it. Waits for short uses that end by themselves. A
-/// free disk is flushed first, as by [`flush`](super::flush::flush).
 pub(crate) async fn try_exclusive_open(
     config: &Arc<MounterConfig>,
     failed: &FailedFlushes,

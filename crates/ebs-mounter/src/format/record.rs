@@ -1,6 +1,5 @@
-//! The record of a format in progress, with which an interrupted mkfs can be repeated safely.
-//!
-//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
+//! The record of a format in progress, with which an interrupted mkfs can be repeated safely. Decision:
+//! `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,8 +12,9 @@ use ebs_ec2::VolumeId;
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device::{Device, diskseq};
+use crate::device::Device;
 use crate::fs_type::FsType;
+use crate::mounter::Mounter;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
@@ -28,8 +28,7 @@ pub struct FormatRecord {
     pub partition: Option<u8>,
     pub bytes: u64,
     pub fs_type: FsType,
-    /// When EC2 attached the volume. `None` if an old controller attached it; then an interrupted format is never
-    /// repeated.
+    /// When EC2 attached the volume. `None` (an old controller attached it) permits no redo of an interrupted format.
     pub attach_time: Option<String>,
     pub boot_id: String,
     /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that is detached and attached again
@@ -58,8 +57,7 @@ impl State {
     }
 }
 
-/// The permission to run mkfs. It comes from a proof that the device is blank, or from the record of an interrupted
-/// mkfs.
+/// The permission to run mkfs, from a proof that the device is blank or from the record of an interrupted mkfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatPermit {
     redo: bool,
@@ -77,16 +75,14 @@ impl FormatPermit {
 }
 
 impl FormatRecord {
-    /// Permits the driver to repeat an interrupted format. The previous record must describe the same volume, file
-    /// system, attachment and disk (which may have grown), and the contents must be possible leftovers of an
-    /// interrupted mkfs.
+    /// Permits the driver to repeat an interrupted format if the previous record describes the same volume, file
+    /// system, attachment and disk (which may have grown), and an interrupted mkfs can have left the contents.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
         let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
     }
 
-    /// True if the other record describes the same device at an earlier time. The device may have grown since, because
-    /// volumes never shrink.
+    /// True if the other record describes the same device at an earlier time. Volumes may grow but never shrink.
     fn continues(&self, earlier: &Self) -> bool {
         earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
@@ -152,20 +148,9 @@ impl RecordError {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct FormatRecords {
-    config: Arc<MounterConfig>,
-    /// Volumes whose record may remain because the state directory could not be checked. Such a record permits no
-    /// format.
-    ignored: Mutex<BTreeSet<VolumeId>>,
-}
-
-impl FormatRecords {
-    pub(crate) fn new(config: Arc<MounterConfig>) -> Self {
-        Self { config, ignored: Mutex::default() }
-    }
-
-    pub(crate) async fn describe(
+impl Mounter {
+    /// Returns a new record for a format of this device with this attach time, in the current boot.
+    pub async fn format_record(
         &self,
         device: &Device,
         fs_type: FsType,
@@ -173,7 +158,7 @@ impl FormatRecords {
         attach_time: Option<String>,
     ) -> io::Result<FormatRecord> {
         let bytes = device.size().await?.0;
-        let diskseq = diskseq(&self.config, device).await?;
+        let diskseq = self.diskseq(device).await?;
         let at = self.config.boot_id.clone();
         let boot_id = bounded::reading("reading", &self.config.boot_id, move || fs::read_to_string(at)).await?;
         Ok(FormatRecord {
@@ -189,11 +174,12 @@ impl FormatRecords {
 
     /// Returns the record of an interrupted mkfs of this device. Ignores a record that is unreadable, invalid, or of a
     /// format whose mkfs never started. Without a record, the driver formats only a blank device.
-    pub(crate) async fn interrupted(&self, device: &Device) -> Option<FormatRecord> {
-        if self.ignored().contains(device.volume()) {
+    pub async fn interrupted_format(&self, device: &Device) -> Option<FormatRecord> {
+        let records = self.records();
+        if records.ignored().contains(device.volume()) {
             return None;
         }
-        match self.read(device.volume()).await {
+        match records.read(device.volume()).await {
             Ok(kept) => kept.and_then(|(record, state)| (state == State::Started).then_some(record)),
             Err(error) => {
                 let reason = error.source.to_string();
@@ -206,6 +192,50 @@ impl FormatRecords {
         }
     }
 
+    /// Removes the record of a volume and syncs the removal. If the state directory is unreadable, this process ignores
+    /// the record from now on. Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
+    pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        let records = self.records();
+        match records.forget(volume).await {
+            // A state directory that hangs or is unreadable must not prevent pods from using a file system.
+            Err(error) if error.is_unknown() => {
+                records.ignore(volume, &error);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Mounter::forget_format_if_known`], before another program may write to the disk. It is also an error if it
+    /// is unknown whether a record exists, since the record would outlive this process.
+    pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        self.records().forget(volume).await
+    }
+
+    /// Removes the record of a volume that leaves this node, like [`Mounter::forget_format_if_known`], but always
+    /// succeeds. A record that remains permits nothing: this process ignores it, and so does each later process,
+    /// because a record is valid for one attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before
+    /// any other program can write to the disk, [`Mounter::forget_format`] must succeed.
+    pub async fn abandon_format(&self, volume: &VolumeId) {
+        let records = self.records();
+        if let Err(error) = records.forget(volume).await {
+            records.ignore(volume, &error);
+        }
+    }
+
+    pub(super) fn records(&self) -> FormatRecords {
+        FormatRecords { config: Arc::clone(&self.config), ignored: Arc::clone(&self.ignored_records) }
+    }
+}
+
+/// The records in the state directory.
+#[derive(Debug)]
+pub(super) struct FormatRecords {
+    config: Arc<MounterConfig>,
+    ignored: Arc<Mutex<BTreeSet<VolumeId>>>,
+}
+
+impl FormatRecords {
     async fn read(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();
@@ -218,7 +248,7 @@ impl FormatRecords {
         Ok(text.and_then(|text| FormatRecord::parse(&text)))
     }
 
-    pub(crate) async fn write(&self, record: &FormatRecord) -> Result<(), RecordError> {
+    pub(super) async fn write(&self, record: &FormatRecord) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
         let outcome = bounded::changing("writing", &path, move || write_synced(&at, text.as_bytes())).await;
@@ -230,7 +260,7 @@ impl FormatRecords {
     /// Records that mkfs starts now. The record must still be the one of the permit or of this call, because a raw
     /// publish of the volume removes it. Syncs nothing, so that no time passes between the last check of the disk and
     /// mkfs: a record is valid only until the next boot, so it need not reach the disk.
-    pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
+    pub(super) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "mark", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
@@ -247,34 +277,7 @@ impl FormatRecords {
         outcome.map_err(failed)
     }
 
-    /// Removes the record of a volume, if there is one, and syncs the removal. If the state directory is unreadable,
-    /// this process ignores the record from now on.
-    ///
-    /// Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
-    pub(crate) async fn forget_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
-        match self.forget(volume).await {
-            // A state directory that hangs or is unreadable must not prevent pods from using a file system.
-            Err(error) if error.is_unknown() => {
-                self.ignore(volume, &error);
-                Ok(())
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// Removes the record of a volume that leaves this node, like [`FormatRecords::forget_if_known`], but always
-    /// succeeds. A record that remains permits nothing: this process ignores it, and so does each later process,
-    /// because a record is valid for one attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before
-    /// any other program can write to the disk, [`FormatRecords::forget`] must succeed.
-    pub(crate) async fn abandon(&self, volume: &VolumeId) {
-        if let Err(error) = self.forget(volume).await {
-            self.ignore(volume, &error);
-        }
-    }
-
-    /// As [`FormatRecords::forget_if_known`], before another program may write to the disk. It is also an error if it
-    /// is unknown whether a record exists, since the record would outlive this process.
-    pub(crate) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
+    pub(super) async fn forget(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();
         // Without a record there is nothing to remove, so a read-only or hanging directory must not cause an error.
@@ -317,9 +320,8 @@ fn exists(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the records that can never permit another format, because their disk belongs to an earlier boot or is no
-/// longer attached. Such records remain because volumes that were detached by force, or whose node was rebooted, are
-/// never unstaged. Keeps unreadable records.
+/// Removes the records that can never permit another format, because their disk belongs to an earlier boot or is
+/// detached: a forced detachment or a reboot does not unstage the volume. Keeps unreadable records.
 pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     let boot_id = fs::read_to_string(&config.boot_id)?;
     let mut records = Vec::new();
@@ -438,7 +440,7 @@ mod tests {
     }
 
     fn records(state: &Path) -> FormatRecords {
-        FormatRecords::new(Arc::new(MounterConfig::new(state)))
+        FormatRecords { config: Arc::new(MounterConfig::new(state)), ignored: Arc::default() }
     }
 
     #[tokio::test]

@@ -1,10 +1,6 @@
-//! Names all features of a new xfs. They equal the defaults of xfsprogs 6.12, minus the features that the running
-//! kernel lacks. For a feature that is not named, the installed mkfs.xfs would use its own default.
-//!
-//! The geometry (groups, stripes, size of the log) is not a feature: every kernel mounts any geometry, and mkfs.xfs
-//! knows the machine better.
-//!
-//! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! Names all features of a new xfs, which would otherwise depend on the installed mkfs.xfs. They equal the defaults of
+//! xfsprogs 6.12, minus the features that the running kernel lacks. Every kernel mounts any geometry, so mkfs.xfs
+//! chooses that. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 use std::time::Duration;
 
@@ -19,8 +15,7 @@ const LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
 const USAGE: i32 = 1;
 const BOUND: Duration = Duration::from_secs(60);
 
-/// The flag and option of a feature that not every mkfs.xfs supports. A version without the option does not make the
-/// feature.
+/// The flag and option of a feature. A version of mkfs.xfs that does not support the option lacks the feature.
 pub(crate) type Feature = (&'static str, &'static str);
 
 /// The first six have long had only one value on file systems with checksums, and a later version may drop the options.
@@ -37,28 +32,25 @@ const OPTIONAL: [Feature; 9] = [
     ("-m", "metadir=0"),
 ];
 
-#[derive(Debug, Default)]
-pub(super) struct XfsFeatures(OnceCell<Vec<Feature>>);
-
-impl XfsFeatures {
-    pub(super) async fn known(&self, tools: &Tools) -> Result<&[Feature], ToolError> {
-        let query = || async {
-            let mut known = Vec::new();
-            for (flag, option) in OPTIONAL {
-                // Without a device, mkfs.xfs only parses its options and reports unknown ones.
-                let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
-                let ended = tools.read(call, BOUND).await?;
-                if ended.code() != Some(USAGE) {
-                    return Err(ended.into_error());
-                }
-                if !ended.output.contains("unknown option") {
-                    known.push((flag, option));
-                }
+/// Returns the optional features that the installed mkfs.xfs supports. Asks it once.
+pub(super) async fn known(tools: &Tools) -> Result<&'static [Feature], ToolError> {
+    static KNOWN: OnceCell<Vec<Feature>> = OnceCell::const_new();
+    let query = || async {
+        let mut known = Vec::new();
+        for (flag, option) in OPTIONAL {
+            // Without a device, mkfs.xfs only parses its options and reports unknown ones.
+            let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
+            let ended = tools.read(call, BOUND).await?;
+            if ended.code() != Some(USAGE) {
+                return Err(ended.into_error());
             }
-            Ok(known)
-        };
-        self.0.get_or_try_init(query).await.map(Vec::as_slice)
-    }
+            if !ended.output.contains("unknown option") {
+                known.push((flag, option));
+            }
+        }
+        Ok(known)
+    };
+    KNOWN.get_or_try_init(query).await.map(Vec::as_slice)
 }
 
 /// Returns the arguments, with each flag once. `inode_size` joins the other inode options.
@@ -110,8 +102,7 @@ mod tests {
     #[tokio::test]
     async fn installed_mkfs_xfs_is_queried_for_its_features() {
         let tools = Tools::find("/no-cgroups".into());
-        let features = XfsFeatures::default();
-        let known = features.known(&tools).await.unwrap();
+        let known = known(&tools).await.unwrap();
         assert!(known.contains(&("-n", "ftype=1")), "{known:?}");
         let bogus = Call::new(Program::MkfsXfs, ["-N", "-n", "nonsense=1"]);
         assert!(tools.read(bogus, BOUND).await.unwrap().output.contains("unknown option"));

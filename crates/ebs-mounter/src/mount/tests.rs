@@ -3,16 +3,17 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::mount::MountFlags;
 
 use super::*;
+use crate::config::MounterConfig;
 
-fn with_tmpfs(test: impl AsyncFnOnce(&Mounts, &NodePath) + Send + 'static) {
+fn with_tmpfs(test: impl AsyncFnOnce(&Mounter, &NodePath) + Send + 'static) {
     in_mount_namespace(|| async {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let mounts = Mounts::new(Arc::new(MounterConfig::new(root.join("state"))));
+        let mounter = Mounter::new(MounterConfig::new(root.join("state"))).unwrap();
         let at = NodePath::parse(root.join("mounted").to_str().unwrap()).unwrap();
         at.create_directory().await.unwrap();
         rustix::mount::mount("mine", at.as_path(), "tmpfs", MountFlags::NOSUID, None).unwrap();
-        test(&mounts, &at).await;
+        test(&mounter, &at).await;
     });
 }
 
@@ -22,12 +23,12 @@ async fn number_at(at: &NodePath) -> DeviceNumber {
 
 #[test]
 fn mount_without_a_requested_attribute_is_unmounted_again() {
-    with_tmpfs(async |mounts, at| {
+    with_tmpfs(async |mounter, at| {
         let shown = MountSource::Filesystem(number_at(at).await);
         let asked = BTreeSet::from([Attribute::NoSuid, Attribute::RelAtime]);
-        mounts.verify(at, shown, &asked).await.unwrap();
+        mounter.verify(at, shown, &asked).await.unwrap();
         let asked = BTreeSet::from([Attribute::NoSuid, Attribute::NoExec]);
-        let error = mounts.verify(at, shown, &asked).await.unwrap_err();
+        let error = mounter.verify(at, shown, &asked).await.unwrap_err();
         let MountError::NotAsWanted { found, .. } = &error else { panic!("{error:?}") };
         assert!(["tmpfs", "mine", "nosuid"].iter().all(|word| found.contains(word)), "{found}");
         assert_eq!(MountTable::read().await.unwrap().topmost(at.as_path()), None);

@@ -1,41 +1,42 @@
-//! Thaws file systems that a program froze and did not thaw, for example a backup hook whose pod ended too early.
-//!
-//! The kernel keeps a frozen file system in memory even without a mount, and keeps its disk claimed. So the volume
-//! could never be detached, and the first write after the next mount would hang. Thawing loses nothing: data that was
-//! written before the freeze is on the disk, and the journal keeps later writes consistent.
+//! Thaws file systems that a program froze and did not thaw, for example a backup hook whose pod ended too early. The
+//! kernel keeps a frozen file system in memory even without a mount, and keeps its disk claimed, so the volume could
+//! never be detached. Thawing loses nothing: data written before the freeze is on the disk, and the journal protects
+//! later writes.
 
 use std::path::Path;
 
 use crate::bounded;
 use crate::device::Device;
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 use crate::path::NodePath;
 
-/// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen. With
-/// more mounts it stays frozen: the program that froze it may still thaw it.
-pub(crate) async fn thaw_only_mount(entry: &MountEntry, at: &NodePath) -> bool {
-    let is_only = |table: MountTable| {
-        let mut mounts = table.of_device(entry.device);
-        mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
-    };
-    let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
-    is_alone && thaw(at.as_path()).await
-}
+impl Mounter {
+    /// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen. With
+    /// more mounts it stays frozen: the program that froze it may still thaw it.
+    pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
+        let is_only = |table: MountTable| {
+            let mut mounts = table.of_device(entry.device);
+            mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
+        };
+        let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
+        is_alone && thaw(at.as_path()).await
+    }
 
-/// Thaws a file system that was frozen before it was mounted at `at`. If it has another mount, leaves it frozen: it is
-/// in use, and the program that froze it may still thaw it. Logs a failure.
-pub(crate) async fn thaw_new_mount(device: &Device, at: &NodePath) {
-    let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
-    if is_alone && thaw(at.as_path()).await {
-        tracing::warn!(
-            volume = %device.volume(), path = %at,
-            "thawed a file system that was already frozen when it was mounted"
-        );
+    /// Thaws a file system that was frozen before it was mounted at `at`, unless it has another mount. Logs a failure.
+    pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
+        let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
+        if is_alone && thaw(at.as_path()).await {
+            tracing::warn!(
+                volume = %device.volume(), path = %at,
+                "thawed a file system that was already frozen when it was mounted"
+            );
+        }
     }
 }
 
-pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
+pub(super) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
     let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
     let thawed = is_last && thaw(at).await;
     if thawed {

@@ -2,12 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bounded;
-use crate::config::MounterConfig;
-use crate::device;
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::os;
 use crate::path::NodePath;
@@ -41,51 +39,52 @@ pub struct Unmounted {
     pub thawed: bool,
 }
 
-/// Unmounts the visible mount at a path, which must still be the given one, or nothing. A mount is detached lazily only
-/// if its device has vanished: a device with errors or a hung device has not. Set `is_gone` if the disk behind a raw
-/// bind has vanished, because the bind's own device number belongs to no disk. A busy unmount is retried for a second:
-/// a program that this process is starting holds copies of its descriptors until it runs. A frozen file system is
-/// thawed before its last mount in this mount table is removed.
-pub(crate) async fn unmount_top(
-    config: &Arc<MounterConfig>,
-    path: &NodePath,
-    seen: &MountEntry,
-    is_gone: bool,
-) -> Result<Unmounted, UnmountError> {
-    let mut tries = 1;
-    loop {
-        match try_unmount_top(config, path, seen, is_gone).await {
-            Err(UnmountError::Busy { .. }) if tries < BUSY_TRIES => tries += 1,
-            ended => return ended,
+impl Mounter {
+    /// Unmounts the visible mount at a path, which must still be the given one. Detaches it lazily only if its device
+    /// has vanished, which a device with errors or a hung device has not. `is_gone` tells that the disk behind a raw
+    /// bind has vanished. Retries a busy unmount for a second, because a program that this process is starting holds
+    /// copies of its descriptors. Thaws a frozen file system before its last mount in this mount table is removed.
+    pub async fn unmount_top(
+        &self,
+        path: &NodePath,
+        seen: &MountEntry,
+        is_gone: bool,
+    ) -> Result<Unmounted, UnmountError> {
+        let mut tries = 1;
+        loop {
+            match self.try_unmount_top(path, seen, is_gone).await {
+                Err(UnmountError::Busy { .. }) if tries < BUSY_TRIES => tries += 1,
+                ended => return ended,
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
         }
-        tokio::time::sleep(BUSY_PAUSE).await;
     }
-}
 
-async fn try_unmount_top(
-    config: &Arc<MounterConfig>,
-    path: &NodePath,
-    seen: &MountEntry,
-    is_gone: bool,
-) -> Result<Unmounted, UnmountError> {
-    let unknown = |source| UnmountError::Table { path: path.clone(), source };
-    let at = path.in_table().await.map_err(|error| unknown(MountTableError::Read(error)))?;
-    let table = MountTable::read().await.map_err(unknown)?;
-    if table.topmost(&at).is_none_or(|entry| entry.id != seen.id) {
-        return Err(UnmountError::Changed { path: at });
+    async fn try_unmount_top(
+        &self,
+        path: &NodePath,
+        seen: &MountEntry,
+        is_gone: bool,
+    ) -> Result<Unmounted, UnmountError> {
+        let unknown = |source| UnmountError::Table { path: path.clone(), source };
+        let at = path.in_table().await.map_err(|error| unknown(MountTableError::Read(error)))?;
+        let table = MountTable::read().await.map_err(unknown)?;
+        if table.topmost(&at).is_none_or(|entry| entry.id != seen.id) {
+            return Err(UnmountError::Changed { path: at });
+        }
+        let exists = self.exists(seen.device).await.map_err(|error| unknown(MountTableError::Read(error)))?;
+        let vanished = !exists || (seen.device.major == 0 && is_gone);
+        if vanished {
+            tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
+                "device disappeared while mounted: unflushed data is lost");
+        }
+        let thawed = !vanished && thaw_before_last_unmount(&table, seen, &at).await;
+        let target = at.clone();
+        let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, vanished)).await;
+        outcome.map_err(|source| match source.kind() {
+            io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at },
+            _ => UnmountError::Refused { path: at, source },
+        })?;
+        Ok(Unmounted { mounts: 1, vanished: usize::from(vanished), thawed })
     }
-    let exists = device::exists(config, seen.device).await.map_err(|error| unknown(MountTableError::Read(error)))?;
-    let vanished = !exists || (seen.device.major == 0 && is_gone);
-    if vanished {
-        tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
-            "device disappeared while mounted: unflushed data is lost");
-    }
-    let thawed = !vanished && thaw_before_last_unmount(&table, seen, &at).await;
-    let target = at.clone();
-    let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, vanished)).await;
-    outcome.map_err(|source| match source.kind() {
-        io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at },
-        _ => UnmountError::Refused { path: at, source },
-    })?;
-    Ok(Unmounted { mounts: 1, vanished: usize::from(vanished), thawed })
 }

@@ -15,8 +15,7 @@ use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
-/// Time limit for the search for volumes, and again for the query of each volume, because a metrics scrape does not
-/// wait long.
+/// Time limit for the search for volumes, and for the query of each volume: a metrics scrape does not wait long.
 const WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
@@ -68,8 +67,7 @@ async fn used_disks(
     bounded::reading_within(WITHIN, "searching for volumes in", &place, search).await
 }
 
-/// Reads the statistics of one volume, on another thread and under a place of its own, so that mounts and unmounts of
-/// the volume do not wait for it, nor it for them.
+/// Reads the statistics of one volume under a place of its own, so that mounts of the volume do not wait for it.
 async fn statistics_of(
     config: Arc<MounterConfig>,
     disk: UsedDisk,

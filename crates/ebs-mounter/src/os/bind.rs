@@ -27,12 +27,10 @@ struct MountAttr {
 /// The bits of the access-time mode. They form one value, so they must be cleared before they are set.
 const ATIME_MASK: u64 = 0x70;
 
-/// Binds `source` to `target` with the attributes of the source's mount and the given ones.
-///
-/// With mount_setattr(2) (Linux 5.12), the mount gets all attributes before it is attached to the tree. On older
-/// kernels, it gets them at a separate path below `temporary` and is then bound to the target; the kernel copies a
-/// mount with its attributes. So a mount without all attributes never appears at the target, whenever this process
-/// dies.
+/// Binds `source` to `target` with the attributes of the source's mount and the given ones. With mount_setattr(2)
+/// (Linux 5.12), the mount gets them before it is attached to the tree. Older kernels set them at a path below
+/// `temporary`, and the bind to the target copies them. So no mount without all attributes appears at the target,
+/// whenever this process dies.
 pub(crate) fn mount_bound(
     source: &Path,
     target: &Path,
@@ -45,8 +43,7 @@ pub(crate) fn mount_bound(
     }
 }
 
-/// Removes what a process that was killed during a bind left in the temporary directory. These are only copies of
-/// mounts, so no data is lost.
+/// Removes the temporary binds of a process that was killed. They are copies of mounts, so no data is lost.
 pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
     let places = match fs::read_dir(temporary) {
         Ok(places) => places,

@@ -81,21 +81,18 @@ const ANSWER: usize = 4096;
 const ANSWER_BYTES: u32 = 4096;
 const TIMEOUT_MILLISECONDS: u32 = 5_000;
 
-/// Builds the command "identify controller": admin command 6 with CNS 1. Bytes 4 to 23 of the response are the serial
-/// number.
+/// Builds "identify controller" (admin command 6, CNS 1). Bytes 4 to 23 of the response are the serial number.
 fn identify_controller() -> NvmeAdminCommand {
     NvmeAdminCommand { opcode: 6, dwords_10_15: [1, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Builds the command "get log page": admin command 2 for page 0xD0. The length field is the number of 4-byte words
-/// minus one.
+/// Builds "get log page" (admin command 2, page 0xD0). The length is the number of 4-byte words minus one.
 fn statistics_page() -> NvmeAdminCommand {
     let words = 0xD0 | ((ANSWER_BYTES / 4 - 1) << 16);
     NvmeAdminCommand { opcode: 2, namespace: 1, dwords_10_15: [words, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Sends a command to the controller of an open namespace. The command must not change anything and must return 4096
-/// bytes.
+/// Sends to the controller of a namespace a command that changes nothing and returns 4096 bytes.
 fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0_u8; ANSWER]);
     let mut command = NvmeAdminCommand {

@@ -52,8 +52,7 @@ impl DeviceEvents {
     }
 }
 
-/// Reads one event from the socket. Returns true if it is about a block device, or if events were lost, because one of
-/// them may have been.
+/// Reads one event. Returns true if it is about a block device, or if events, perhaps of one, were lost.
 fn receive(socket: impl AsFd) -> io::Result<bool> {
     let mut event = [0_u8; EVENT_BYTES];
     match recv(socket, &mut event[..], RecvFlags::DONTWAIT) {
@@ -63,8 +62,7 @@ fn receive(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// True for an event about a block device. An event is a headline followed by `KEY=value` strings, each terminated by a
-/// zero byte.
+/// An event is a headline followed by `KEY=value` strings, each terminated by a zero byte.
 fn is_of_a_block_device(event: &[u8]) -> bool {
     event.split(|byte| *byte == 0).any(|text| text == b"SUBSYSTEM=block")
 }

@@ -1,8 +1,6 @@
-//! Checks the options of a file system without a disk, with fsopen(2) and fsconfig(2) (Linux 5.2).
-//!
-//! mount(2) returns EINVAL both for an invalid option and for a damaged disk. A file system context instead parses one
-//! option at a time and has a log that names an invalid option. The context is dropped before it gets a disk, so
-//! nothing is mounted.
+//! Checks the options of a file system with fsopen(2) and fsconfig(2) (Linux 5.2). mount(2) returns EINVAL both for an
+//! invalid option and for a damaged disk. A file system context instead names an invalid option. It never gets a disk,
+//! so nothing is mounted.
 
 use std::os::fd::OwnedFd;
 
@@ -19,8 +17,7 @@ pub(crate) enum OptionsCheck {
         option: String,
         reason: Option<String>,
     },
-    /// The file system supports each option. Only the mount shows whether they are compatible with each other and with
-    /// the disk.
+    /// The file system supports each option. Only the mount shows whether they and the disk are compatible.
     Accepted,
     /// The kernel is older than Linux 5.2, or this file system does not support contexts yet.
     Unknown,

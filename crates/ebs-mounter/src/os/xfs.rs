@@ -21,8 +21,7 @@ struct Geometry {
 /// `_IOR('X', 100, struct xfs_fsop_geom_v1)`.
 const FSGEOMETRY_V1: Opcode = opcode::read::<Geometry>(b'X', 100);
 
-/// Returns the size in bytes of the data section of the XFS that is mounted at a path. statfs(2) would exclude the log,
-/// and would return the limit of a project quota if the directory has one.
+/// Returns the bytes of the data section of a mounted XFS. statfs(2) excludes the log and obeys project quotas.
 pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
     let directory = File::open(at)?;
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY_V1, for which the kernel writes one `Geometry` (112 bytes, checked by a

@@ -1,7 +1,6 @@
-//! The proof that a device is blank. All bytes are zero in the first and the last 16 MiB, at the places of file
-//! systems' backup superblocks, and in one page of each of 1,024 equal stretches (`places`).
-//!
-//! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
+//! The proof that a device is blank: all bytes are zero in the first and the last 16 MiB, at the places of backup
+//! superblocks, and in one page of each of 1,024 equal stretches (`places`). Decision:
+//! `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 use std::io;
 
@@ -10,8 +9,7 @@ use super::places;
 use super::read::Area;
 
 const MIB: u64 = 1024 * 1024;
-/// Bytes that are read at each end. Most file systems, volume managers and encryption formats store their headers
-/// there.
+/// Bytes that are read at each end, where most file systems, volume managers and encryption formats have headers.
 pub(super) const END: u64 = 16 * MIB;
 /// Bytes that the second check, right before mkfs, reads at each end.
 const END_AGAIN: u64 = MIB;

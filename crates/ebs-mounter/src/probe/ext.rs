@@ -24,8 +24,7 @@ const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
-/// Offset of the flag for a copy of the journal's block list in the superblock, value of the flag, and offset of the
-/// copy.
+/// Offset of the flag for a copy of the journal's block list, value of the flag, and offset of the copy.
 const JOURNAL_BACKUP_TYPE: usize = 0xfd;
 const BACKUP_OF_BLOCKS: u8 = 1;
 const JOURNAL_BACKUP: usize = 0x10c;
@@ -65,8 +64,7 @@ impl ExtSuperblock {
         }
     }
 
-    /// True if checksum and fields are valid. Then the file system is complete, because mke2fs writes the primary
-    /// superblock last.
+    /// True if checksum and fields are valid. mke2fs writes the primary superblock last, so the rest is complete too.
     pub fn is_complete(&self) -> bool {
         self.checksum_is_valid
             && self.blocks > 0
@@ -97,8 +95,7 @@ impl ExtSuperblock {
         self.blocks
     }
 
-    /// Returns the offset of the journal's superblock in bytes. `None` if there is no journal, or if the superblock has
-    /// no copy of its block list.
+    /// Returns the offset of the journal's superblock in bytes, if the superblock has a copy of its block list.
     pub(super) fn journal_offset(&self) -> Option<u64> {
         self.journal_block?.checked_mul(self.block_size())
     }
@@ -107,14 +104,12 @@ impl ExtSuperblock {
         self.state & STATE_ERRORS != 0
     }
 
-    /// True if resize2fs may have been interrupted. It marks the superblock like the kernel does after an error, but
-    /// without an error count.
+    /// True if resize2fs may have been interrupted: it sets the kernel's error flag without an error count.
     pub fn may_be_half_grown(&self) -> bool {
         self.has_error_state() && self.counted_errors == 0
     }
 
-    /// True if the file system must be checked before it is mounted: the kernel recorded errors in it, or it has no
-    /// journal and was not unmounted cleanly.
+    /// True if a check must precede the mount: the kernel recorded errors, or no journal repairs an unclean unmount.
     pub fn needs_check(&self) -> bool {
         let journal = self.compat & HAS_JOURNAL != 0;
         self.has_error_state() || (!journal && self.state & STATE_VALID == 0)
@@ -150,8 +145,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     })
 }
 
-/// Returns the first block of the journal. Reads it from the copy of the block list, which is an extent tree or plain
-/// block numbers.
+/// Returns the first block of the journal from the copy of its block list, an extent tree or plain block numbers.
 fn journal_block(superblock: &[u8]) -> Option<u64> {
     if superblock[JOURNAL_BACKUP_TYPE] != BACKUP_OF_BLOCKS {
         return None;

@@ -9,8 +9,7 @@ const SMALL_DESCRIPTOR: u64 = 32;
 const FIRST_INODE: u64 = 128;
 /// Free blocks that resize2fs requires in the last group, in addition to the group's own tables.
 const LEAST_FREE: u64 = 50;
-/// The tools round a size down to pages of at most 64 KiB. So a difference below this number of bytes does not count as
-/// growth.
+/// The tools round a size down to pages of at most 64 KiB, so a smaller difference in bytes is not growth.
 const LEAST_GROWTH: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +81,8 @@ impl Geometry {
         limits.into_iter().min_by_key(|(most, _)| *most).unwrap_or((numbers, GrowthLimit::BlockNumbers))
     }
 
-    /// Omits a last group that has no room for its own tables. resize2fs requires 50 more blocks, and the kernel one
-    /// cluster. Assumes that the last group has a copy of the superblock and the descriptors, which in fact depends on
-    /// its number.
+    /// Omits a last group that has no room for its own tables: resize2fs requires 50 more blocks, and the kernel one
+    /// cluster. Assumes that the group has copies of the superblock and the descriptors, which depends on its number.
     fn without_a_small_last_group(&self, blocks: u64) -> u64 {
         let in_groups = blocks.saturating_sub(self.first_block);
         let rest = in_groups % self.group_blocks;

@@ -1,8 +1,6 @@
-//! Decides whether a signature belongs to a real header or is only file data.
-//!
-//! On a disk without a file system of ours, every signature counts. Next to a complete superblock, the bytes of a
-//! signature may be file data or leftovers of a previous use of the disk. There a signature counts only if the header
-//! around it is consistent, as for blkid: if its own position, its checksum or its fields are right.
+//! Decides whether a signature belongs to a real header or is only file data. Without a complete superblock of ours,
+//! every signature counts. Next to one, the bytes may be file data or leftovers of a previous use of the disk, so the
+//! header around them must be consistent, as for blkid: its own position, its checksum or its fields must be right.
 
 use std::io;
 

@@ -1,8 +1,5 @@
-//! Reads the error that the journal of an ext file system records.
-//!
-//! When the kernel aborts a journal, it writes an error number into the journal's own superblock. It marks the
-//! superblock of the file system later, if that is still writable, and at the latest at the next mount. e2fsck reads
-//! the number too.
+//! Reads the error number that the kernel writes into the journal of an ext file system when it aborts the journal. The
+//! kernel marks the superblock of the file system later, at the latest at the next mount. e2fsck reads the number too.
 
 use std::io;
 
@@ -13,8 +10,7 @@ const LENGTH: usize = 0x24;
 const MAGIC: u32 = 0xc03b_3998;
 const SUPERBLOCKS: [u32; 2] = [3, 4];
 
-/// True if the journal records an error. False if the position of the journal is unknown; then the mount reveals the
-/// error.
+/// True if the journal records an error. If the position of the journal is unknown, the mount reveals the error.
 pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
     let Some(at) = superblock.journal_offset() else { return Ok(false) };
     let Some(bytes) = area.read_within(at, LENGTH)? else { return Ok(false) };

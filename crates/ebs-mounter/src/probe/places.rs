@@ -1,8 +1,6 @@
-//! The positions of a file system's backup superblocks on the whole device, and the sampled pages.
-//!
-//! Wiping the first MiB removes the primary superblock, so that only the backups distinguish a wiped file system from a
-//! blank disk. One backup is enough: if a geometry has many, the proof reads only some. Reading all would take tens of
-//! thousands of reads, an hour on a cold disk.
+//! The positions of a file system's backup superblocks on the whole device, and the sampled pages. After its first MiB
+//! was wiped, only the backups distinguish a file system from a blank disk. One is enough, so the proof reads only some
+//! of many: reading all would take tens of thousands of reads, an hour on a cold disk.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,8 +36,7 @@ const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 /// Covers every earlier size up to this many GiB, and beyond it only multiples of the sizes below.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, for all CPU counts of EC2 instances except the one
-/// below.
+/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, unless an instance has the CPUs below.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
@@ -78,9 +75,8 @@ fn btrfs() -> impl Iterator<Item = Range<u64>> {
     [64 * MIB, 64 * MIB + 64 * KIB, 256 * GIB].into_iter().map(page)
 }
 
-/// Returns the heads of xfs allocation groups. mkfs.xfs makes four groups. Since version 6.8 it makes one for each CPU,
-/// unless they would be smaller than 4 GiB. It can also be given a number of groups, and it can make groups of nearly 1
-/// TiB.
+/// Returns the heads of xfs allocation groups. mkfs.xfs makes four groups or, since version 6.8, one for each CPU,
+/// unless they would be smaller than 4 GiB. It can also be given a number of groups, or make groups of nearly 1 TiB.
 fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
     let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);

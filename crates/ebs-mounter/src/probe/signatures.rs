@@ -1,5 +1,4 @@
-//! Signatures of contents that this driver does not mount: other file systems, partition tables, volume managers,
-//! encryption.
+//! Signatures of other file systems, partition tables, volume managers and encryption.
 
 use std::io;
 

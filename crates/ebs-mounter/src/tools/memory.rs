@@ -1,8 +1,6 @@
-//! Limits the damage when a tool runs out of memory: only that tool ends, and neither the driver nor other tools do.
-//!
-//! Children share the memory limit of the driver's container. At the limit, the kernel kills the process with the
-//! highest score, which is a child. But if the cgroup is an OOM group, the kernel kills all its processes. Since
-//! Kubernetes 1.28, the kubelet configures containers on cgroup v2 this way.
+//! Ends only the tool that runs out of memory, and neither the driver nor other tools. Children share the memory limit
+//! of the driver's container. At the limit, the kernel kills the process with the highest score, or all processes of
+//! the cgroup if that is an OOM group, as the kubelet configures it on cgroup v2 since Kubernetes 1.28.
 
 use std::fs;
 use std::io;
@@ -18,9 +16,8 @@ const E2FSCK_CONF: &str = "[bitmaps]\n\tall = 1\n";
 /// Up to this number of blocks (1 TiB with 4 KiB blocks), a bit array has at most 32 MiB.
 const MAX_BLOCKS_AS_BITS: u64 = 1 << 28;
 
-/// How e2fsck stores its maps of blocks and inodes. A tree uses about 85 bytes for each extent of the file system:
-/// little for a few large files, but more than a container's memory for millions of small ones. An array uses one bit
-/// for each block, whatever the files are.
+/// How e2fsck stores its maps of blocks and inodes. A tree uses about 85 bytes for each extent of the file system: more
+/// than a container's memory for millions of small files. An array uses one bit for each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockMaps {
     Bits,
@@ -34,8 +31,7 @@ impl BlockMaps {
     }
 }
 
-/// Returns the path of the e2fsck.conf that makes e2fsck use bit arrays. If the driver could not write it, e2fsck uses
-/// trees.
+/// Returns the path of our e2fsck.conf, which selects bit arrays. If it could not be written, e2fsck uses trees.
 pub(crate) fn e2fsck_conf_in(state_dir: &Path) -> PathBuf {
     state_dir.join(E2FSCK_CONF_NAME)
 }
@@ -51,8 +47,7 @@ pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Makes the kernel kill this child first when memory runs out. A process needs no privilege to raise the score of its
-/// children. Ignores a child that has ended.
+/// Makes the kernel kill this child first when memory runs out. Ignores a child that has ended.
 pub(crate) fn raise_oom_score(child: u32) {
     let path = format!("/proc/{child}/oom_score_adj");
     match fs::write(&path, MAX_OOM_SCORE) {
@@ -114,9 +109,9 @@ impl Container {
     }
 }
 
-/// Returns the cgroup v2 directory of a process, given the process's list of cgroups. In a container, the root of the
-/// cgroup file system may be the container's own cgroup, while the list counts from the root of the machine. The right
-/// directory is the one that contains the process.
+/// Returns the cgroup v2 directory of a process, given its list of cgroups. In a container, that list may count from
+/// the root of the machine while the file system begins at the own cgroup: take the directory that contains the
+/// process.
 fn own_cgroup(cgroups: &Path, list: &str, process: u32) -> Option<PathBuf> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let holds = |directory: &PathBuf| {

@@ -6,7 +6,6 @@ use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::super::fake::Machine;
-use super::super::find_now;
 use super::*;
 use crate::bounded::Stuck;
 
@@ -65,7 +64,7 @@ async fn search_for_current_devices_does_not_wait() {
     let machine = Machine::new();
     let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
     let query = query(&unused_volume_id());
-    let outcome = tokio::time::timeout(BOUND, find_now(&config, &query)).await.expect("it waits");
+    let outcome = tokio::time::timeout(BOUND, find(&config, &query)).await.expect("it waits");
     assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
 }
 

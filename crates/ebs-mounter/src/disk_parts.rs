@@ -1,7 +1,9 @@
 //! A whole disk and its partitions, from sysfs.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
@@ -16,8 +18,7 @@ pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io
     Ok(if is_partition { directory.parent().map(Path::to_owned) } else { Some(directory) })
 }
 
-/// Returns the sysfs directories of a whole disk and then of its partitions, given the number of any of them. Returns
-/// nothing if the disk does not exist.
+/// Returns the sysfs directories of a whole disk and then of its partitions. Returns nothing if it does not exist.
 pub(crate) fn parts_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<PathBuf>> {
     let Some(disk) = disk_directory(config, number)? else { return Ok(Vec::new()) };
     let mut parts = vec![disk.clone()];
@@ -52,5 +53,20 @@ impl DiskIdentity {
         let disk = disk_directory(config, number).ok().flatten();
         let read = |name: &str| std::fs::read_to_string(disk.as_ref()?.join(name)).ok();
         Self { diskseq: read("diskseq"), serial: read("device/serial") }
+    }
+}
+
+/// The disks whose last flush failed.
+#[derive(Debug, Default)]
+pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
+
+impl FailedFlushes {
+    /// The disk no longer exists, and the kernel may reuse its number for another one.
+    pub(crate) fn forget(&self, number: DeviceNumber) {
+        self.disks().remove(&number);
+    }
+
+    pub(crate) fn disks(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
