@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::{Field, MetadataError};
 
-/// The fields of the instance identity document that the driver uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) instance: InstanceId,

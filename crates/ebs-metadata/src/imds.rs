@@ -19,7 +19,6 @@ use crate::document::{ebs_entries, identity, mac_addresses};
 use crate::plain::PlainClient;
 use crate::{BlockDevices, Field, MetadataError, NodeMetadata};
 
-/// The default address, unless the environment sets another.
 const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 const IPV6_ENDPOINT: &str = "http://[fd00:ec2::254]";
 /// Prefix of the Node name of a machine in a SageMaker HyperPod cluster.

@@ -50,14 +50,11 @@ impl From<Stuck> for std::io::Error {
 /// The progress of a read. Changes only under the lock of [`ABANDONED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its caller waits for it.
     Awaited,
-    /// Its caller no longer waits for it.
     Abandoned,
     Returned,
 }
 
-/// One read, shared by its thread and its caller.
 #[derive(Clone)]
 struct Read {
     place: PathBuf,

@@ -51,7 +51,6 @@ fn verdict_of(code: Option<i32>) -> Verdict {
 /// How thoroughly e2fsck checks. It never makes a decision that a person must make: it gets `-p`, not `-y`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// Only what the superblocks of file system and journal require.
     AsRecorded,
     Full,
 }

@@ -94,7 +94,6 @@ impl Device {
         self.number != self.disk
     }
 
-    /// Returns the descriptor that has been held since the identity check.
     pub(crate) fn file(&self) -> &Arc<File> {
         self.file.file()
     }

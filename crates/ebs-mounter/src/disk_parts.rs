@@ -7,13 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
+use crate::os::if_exists;
 
 pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
-    let directory = match config.sys.join("dev/block").join(number.to_string()).canonicalize() {
-        Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let place = config.sys.join("dev/block").join(number.to_string());
+    let Some(directory) = if_exists(place.canonicalize())? else { return Ok(None) };
     let is_partition = directory.join("partition").try_exists()?;
     Ok(if is_partition { directory.parent().map(Path::to_owned) } else { Some(directory) })
 }

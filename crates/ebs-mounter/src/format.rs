@@ -162,12 +162,7 @@ impl Mounter {
             Err(error) => {
                 // In a redo, keep the record until the contents cannot come from the interrupted mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
-                    let lost = || {
-                        tracing::error!(
-                            volume = %record.volume, %error,
-                            "failed to remove the record of this format"
-                        )
-                    };
+                    let lost = || tracing::error!(volume = %record.volume, %error, "failed to remove the record of this format");
                     self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);

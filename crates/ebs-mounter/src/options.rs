@@ -225,7 +225,6 @@ pub(crate) fn is_security_label(word: &str) -> bool {
     word == "seclabel" || LABELS.iter().any(|label| word.starts_with(label))
 }
 
-/// True for a word that mount(8) does not pass on.
 fn is_for_mount_alone(word: &str) -> bool {
     ["x-", "X-", "comment=", "uhelper=", "helper="].iter().any(|prefix| word.starts_with(prefix))
 }

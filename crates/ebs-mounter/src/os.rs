@@ -87,6 +87,15 @@ pub(crate) fn security_labels_are_active() -> bool {
     fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
 }
 
+/// Returns `None` if the file does not exist. Every other error stays an error.
+pub(crate) fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 pub(crate) fn kernel_release() -> io::Result<(u32, u32)> {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     parse_release(&text).ok_or_else(|| io::Error::other(format!("kernel release {text:?} has no version number")))
@@ -107,5 +116,12 @@ mod tests {
         assert_eq!(parse_release("4.14.355-275.582.amzn2.x86_64\n"), Some((4, 14)));
         assert_eq!(parse_release("5.10+\n"), Some((5, 10)));
         assert_eq!(parse_release("unknown"), None);
+    }
+
+    #[test]
+    fn failed_read_does_not_prove_that_a_file_is_missing() {
+        assert_eq!(if_exists(Ok(1)).unwrap(), Some(1));
+        assert_eq!(if_exists::<()>(Err(io::ErrorKind::NotFound.into())).unwrap(), None);
+        assert!(if_exists::<()>(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
     }
 }

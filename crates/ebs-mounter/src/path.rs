@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::bounded;
 use crate::mountinfo::as_in_table;
+use crate::os::if_exists;
 
 const MAX_BYTES: usize = 4095;
 /// Errors of a mount whose disk or server no longer exists.
@@ -98,10 +99,7 @@ impl NodePath {
             }
             other => Err(io::Error::other(format!("it is {other} that this driver did not create"))),
         };
-        match bounded::changing("removing", &self.0, remove).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome,
-        }
+        if_exists(bounded::changing("removing", &self.0, remove).await).map(drop)
     }
 }
 

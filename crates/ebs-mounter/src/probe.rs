@@ -125,7 +125,6 @@ pub enum ProbeError {
 /// How thoroughly to search for data if there is no signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// As thoroughly as a proof of a blank disk requires.
     Proof {
         /// Selects the sampled pages; derived from the volume id.
         seed: u64,
@@ -205,7 +204,6 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
     })
 }
 
-/// Returns the signatures whose header is consistent.
 fn with_valid_header(area: &Area<'_>, signs: Vec<FoundSignature>) -> io::Result<Vec<FoundSignature>> {
     let mut with_valid_header = Vec::new();
     for sign in signs {

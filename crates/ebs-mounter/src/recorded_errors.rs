@@ -15,6 +15,7 @@ use crate::config::MounterConfig;
 use crate::device::{DeviceError, Identity, attribute};
 use crate::mounter::Mounter;
 use crate::mountinfo::MountEntry;
+use crate::os::if_exists;
 
 /// The metadata errors that the kernel has counted since the last check of the file system; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,11 +110,7 @@ fn is_ext(entry: &MountEntry) -> bool {
 }
 
 fn counted(device: &Path, file_systems: &Path) -> io::Result<Option<CountedErrors>> {
-    let directory = match device.canonicalize() {
-        Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(directory) = if_exists(device.canonicalize())? else { return Ok(None) };
     let of_it = file_systems.join(directory.file_name().unwrap_or(OsStr::new("")));
     let Some(count) = attribute(&of_it.join("errors_count"))? else { return Ok(None) };
     let count =

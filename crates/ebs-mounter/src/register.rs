@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::config::MounterConfig;
 use crate::mountinfo::unescape;
+use crate::os::if_exists;
 use crate::path::NodePath;
 
 /// The owner of a volume's attachment to this node.
@@ -154,7 +155,6 @@ impl Register {
         self.state().at_boot
     }
 
-    /// Registers a volume at a path and, on Xen, with the device name under which EC2 attached it. Does not block.
     pub(crate) fn add(self: &Arc<Self>, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
         let device = device.filter(|name| self.keeps_device_names && name.is_absolute());
         self.change(|volumes| {
@@ -199,7 +199,6 @@ impl Register {
         self.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
     }
 
-    /// Known only on Xen.
     pub(crate) fn device_name(&self, volume: &VolumeId) -> Option<PathBuf> {
         self.state().volumes.get(volume)?.device.clone()
     }
@@ -264,7 +263,7 @@ impl Register {
             let file = self.directory.join(volume.as_str());
             let written = match entry {
                 Some(entry) => write(&file, &entry.to_text()),
-                None => remove(&file),
+                None => if_exists(std::fs::remove_file(&file)).map(drop),
             };
             if let Err(error) = written {
                 tracing::warn!(
@@ -324,13 +323,6 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;
     std::fs::rename(&new, path)
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use rustix::fs::MemfdFlags;
 use crate::os;
 use memory::{Container, raise_oom_score};
 
-/// The only directories that are searched for programs.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// How many bytes of a program's output are kept. These are the last ones, which contain the reason of a failure.
 const OUTPUT_BYTES: u64 = 16 * 1024;
@@ -105,7 +104,6 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Returns the exit code, or `None` if a signal ended the program.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
@@ -127,7 +125,6 @@ impl Finished {
         self.status.signal() == Some(libc::SIGKILL)
     }
 
-    /// Converts this ending to an error.
     pub(crate) fn into_error(self) -> ToolError {
         if self.was_killed() {
             return ToolError::Killed { program: self.program, output: self.output };
@@ -158,18 +155,14 @@ impl Running {
                 Ok(ended) => return finished(program, ended, &self.output),
                 Err(_elapsed) => {
                     waited += REPORT;
-                    tracing::info!(
-                        program,
-                        seconds = waited.as_secs(),
-                        "tool still running; the driver never kills it"
-                    );
+                    let seconds = waited.as_secs();
+                    tracing::info!(program, seconds, "tool still running; the driver never kills it");
                 }
             }
         }
     }
 }
 
-/// The programs of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     found: BTreeMap<Program, PathBuf>,
@@ -261,7 +254,6 @@ fn finished(program: &'static str, ended: io::Result<ExitStatus>, output: &File)
     Ok(Finished { program, status, output })
 }
 
-/// Returns the end of the output as text.
 fn end_of(output: &File) -> io::Result<String> {
     let length = output.metadata()?.len();
     let start = length.saturating_sub(OUTPUT_BYTES);

@@ -37,20 +37,6 @@ impl Arrivals {
         Self { search_interval: self.search_interval.min(at_least), ..self }
     }
 
-    /// Like [`Arrivals::listen`], but never polls.
-    #[cfg(test)]
-    pub(super) fn only_events() -> Self {
-        let arrivals = Self::listen();
-        assert!(arrivals.events.is_some(), "no socket for the kernel's events");
-        Self { search_interval: Duration::from_secs(3600), ..arrivals }
-    }
-
-    /// Behaves as on a system without events.
-    #[cfg(test)]
-    pub(super) fn without_events() -> Self {
-        Self { events: None, search_interval: POLL }
-    }
-
     /// Waits until another search may find something new, or until the deadline.
     pub(super) async fn wait(&mut self, deadline: Instant) {
         let until = deadline.min(Instant::now() + self.search_interval);
@@ -75,6 +61,20 @@ async fn next_event(events: &DeviceEvents) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Arrivals {
+        /// Like [`Arrivals::listen`], but never polls.
+        pub(in crate::device) fn only_events() -> Self {
+            let arrivals = Self::listen();
+            assert!(arrivals.events.is_some(), "no socket for the kernel's events");
+            Self { search_interval: Duration::from_secs(3600), ..arrivals }
+        }
+
+        /// Behaves as on a system without events.
+        fn without_events() -> Self {
+            Self { events: None, search_interval: POLL }
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn wait_without_kernel_events_lasts_one_poll_interval() {

@@ -155,7 +155,6 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     }
 }
 
-/// The device to which a path leads, as sysfs describes it.
 struct ResolvedDevice {
     path: PathBuf,
     number: DeviceNumber,
@@ -178,11 +177,7 @@ impl Opened {
 
 /// Follows a path to a block device and reads its identity from sysfs. Returns `None` if the path does not exist.
 fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>, IdentityError> {
-    let real = match path.canonicalize() {
-        Ok(real) => real,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(real) = os::if_exists(path.canonicalize())? else { return Ok(None) };
     if !real.starts_with(&config.dev) {
         return Err(IdentityError::Elsewhere(real));
     }
@@ -280,7 +275,6 @@ pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Resu
     Ok(nodes)
 }
 
-/// Checks that a held device is still the volume, and that its path still leads to it.
 pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), DeviceError> {
     let changed =
         |change: String| DeviceError::Changed { volume: device.volume.clone(), path: device.path.clone(), change };

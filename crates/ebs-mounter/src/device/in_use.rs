@@ -21,9 +21,7 @@ const RAW_VOLUMES: &str = "volumeDevices";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Selects all mounts below these paths.
     below: BTreeSet<PathBuf>,
-    /// Selects all mounts at exactly these paths.
     at: BTreeSet<PathBuf>,
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::identity::{Identity, attribute, of_serial};
 use crate::config::MounterConfig;
+use crate::os::if_exists;
 
 /// Prefix of the uuid of a map that `multipathd` made.
 const MULTIPATH: &str = "mpath-";
@@ -53,11 +54,8 @@ fn is_multipath(device: &Path) -> io::Result<bool> {
 
 /// Returns the paths in a sysfs directory, or an empty list if it does not exist.
 fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(directory) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.file_name().into())).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+    let Some(entries) = if_exists(fs::read_dir(directory))? else { return Ok(Vec::new()) };
+    entries.map(|entry| Ok(entry?.file_name().into())).collect()
 }
 
 #[cfg(test)]

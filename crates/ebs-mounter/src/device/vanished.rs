@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
+use crate::os::if_exists;
 
 /// A sysfs that does not list the block devices of this machine.
 #[derive(Debug, thiserror::Error)]
@@ -40,32 +41,10 @@ pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
 pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
     let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
     for _check in 0..2 {
-        if listed(&config.sys).map_err(io::Error::other)?.contains(&name) {
-            return Ok(false);
-        }
-        if !is_missing(place.symlink_metadata())? {
+        let is_listed = listed(&config.sys).map_err(io::Error::other)?.contains(&name);
+        if is_listed || if_exists(place.symlink_metadata())?.is_some() {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-fn is_missing<T>(read: io::Result<T>) -> io::Result<bool> {
-    match read {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_read_does_not_prove_that_a_device_is_missing() {
-        assert!(!is_missing(Ok(())).unwrap());
-        assert!(is_missing::<()>(Err(io::ErrorKind::NotFound.into())).unwrap());
-        assert!(is_missing::<()>(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
-    }
 }

@@ -122,11 +122,7 @@ async fn is_bound_disk_gone(config: &MounterConfig, entry: &MountEntry, number: 
     }
     let place = config.sys.join("dev/block").join(number.to_string());
     let size = place.join("size");
-    let read = move || match std::fs::read_to_string(size) {
-        Ok(sectors) => Ok(sectors.trim() == "0"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    };
+    let read = move || Ok(os::if_exists(std::fs::read_to_string(size))?.is_some_and(|sectors| sectors.trim() == "0"));
     bounded::reading("reading the size of", &place, read).await
 }
 
@@ -146,7 +142,6 @@ pub(crate) async fn try_exclusive_open(
                 return Ok(Hold::Free);
             }
             Opened::Nothing => return Ok(Hold::Free),
-            // Not found, and proven to no longer exist.
             Opened::Missing if !device::exists(config, number).await? => {
                 failed.forget(number);
                 return Ok(Hold::Gone);
@@ -194,7 +189,6 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         Ok(_) => Err(io::Error::other(format!("{} is not the disk with this name in sysfs", node.display()))),
         Err(error) => match error.raw_os_error() {
             Some(libc::EBUSY) => Ok(Opened::Held),
-            // The device node exists, but its device does not.
             Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),
             _ => Err(error),
         },

@@ -15,6 +15,7 @@ use crate::config::MounterConfig;
 use crate::device::Device;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
+use crate::os::if_exists;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
@@ -228,7 +229,6 @@ impl Mounter {
     }
 }
 
-/// The records in the state directory.
 #[derive(Debug)]
 pub(super) struct FormatRecords {
     config: Arc<MounterConfig>,
@@ -239,12 +239,8 @@ impl FormatRecords {
     async fn read(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
         let path = self.path_of(volume);
         let at = path.clone();
-        let text = bounded::reading("reading", &path, move || match fs::read_to_string(at) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        });
-        let text = text.await.map_err(|source| RecordError { path, step: "read", source })?;
+        let text = bounded::reading("reading", &path, move || if_exists(fs::read_to_string(at))).await;
+        let text = text.map_err(|source| RecordError { path, step: "read", source })?;
         Ok(text.and_then(|text| FormatRecord::parse(&text)))
     }
 
@@ -286,12 +282,9 @@ impl FormatRecords {
             let at = path.clone();
             // While this removal hangs, later reads of the path fail. A late removal thus cannot delete the record of a
             // later format, because that format reads its record before mkfs starts.
-            let outcome = bounded::reading("removing", &path, move || match fs::remove_file(&at) {
-                Ok(()) => sync_directory(&at),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(error),
-            });
-            outcome.await.map_err(|source| RecordError { path, step: "remove", source })?;
+            let remove = move || if_exists(fs::remove_file(&at))?.map_or(Ok(()), |()| sync_directory(&at));
+            let outcome = bounded::reading("removing", &path, remove).await;
+            outcome.map_err(|source| RecordError { path, step: "remove", source })?;
         }
         self.ignored().remove(volume);
         Ok(())
@@ -358,7 +351,6 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_directory(path)
 }
 
-/// Replaces a file atomically, using a unique temporary name.
 fn write_atomic(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);

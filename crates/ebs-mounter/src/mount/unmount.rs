@@ -41,7 +41,7 @@ pub struct Unmounted {
 
 impl Mounter {
     /// Unmounts the visible mount at a path, which must still be the given one. Detaches it lazily only if its device
-    /// has vanished, which a device with errors or a hung device has not. `is_gone` tells that the disk behind a raw
+    /// has vanished, which a device with errors or a hung device has not. `is_gone` means that the disk behind a raw
     /// bind has vanished. Retries a busy unmount for a second, because a program that this process is starting holds
     /// copies of its descriptors. Thaws a frozen file system before its last mount in this mount table is removed.
     pub async fn unmount_top(

@@ -45,11 +45,7 @@ pub(crate) fn mount_bound(
 
 /// Removes the temporary binds of a process that was killed. They are copies of mounts, so no data is lost.
 pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
-    let places = match fs::read_dir(temporary) {
-        Ok(places) => places,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    let Some(places) = super::if_exists(fs::read_dir(temporary))? else { return Ok(()) };
     for place in places {
         clear(&place?.path())?;
     }

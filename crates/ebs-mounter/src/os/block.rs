@@ -16,7 +16,6 @@ const BLKROGET: Opcode = opcode::none(0x12, 94);
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`.
 const NVME_ADMIN: Opcode = opcode::read_write::<NvmeAdminCommand>(b'N', 0x41);
 
-/// Returns the number of the block device with this metadata, or `None` if it is not a block device.
 pub(crate) fn block_device_number(metadata: &std::fs::Metadata) -> Option<DeviceNumber> {
     metadata.file_type().is_block_device().then(|| DeviceNumber::of(metadata.rdev()))
 }
@@ -116,7 +115,6 @@ pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
     Ok(serial_in(&*ask_controller(device, identify_controller())?))
 }
 
-/// Returns the serial number in an identify-controller page, without padding.
 pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
     String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }

@@ -31,7 +31,6 @@ impl BlankProof {
     }
 }
 
-/// Proves that a disk is blank. The seed selects the sampled pages.
 pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
     let size = area.size();
     if size == 0 {

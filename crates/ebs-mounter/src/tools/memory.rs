@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::os::if_exists;
+
 /// The maximum score, so that the kernel kills this process first.
 const MAX_OOM_SCORE: &str = "1000";
 const E2FSCK_CONF_NAME: &str = "e2fsck.conf";
@@ -61,7 +63,6 @@ pub(crate) fn raise_oom_score(child: u32) {
     }
 }
 
-/// The container of this process, as far as its memory limit is concerned.
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
     cgroups: PathBuf,
@@ -99,13 +100,9 @@ impl Container {
         let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
         let Some(own) = own_cgroup(&self.cgroups, &list, std::process::id()) else { return Ok(false) };
         let group = own.join("memory.oom.group");
-        match fs::read_to_string(&group) {
-            Ok(text) if text.trim() == "1" => fs::write(&group, "0").map(|()| true),
-            Ok(_) => Ok(false),
-            // cgroup v1, the root cgroup, or Linux before 4.19, where the kernel always kills a single process.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        // The file is missing on cgroup v1, in the root cgroup and before Linux 4.19: the kernel kills a single process.
+        let is_group = if_exists(fs::read_to_string(&group))?.is_some_and(|text| text.trim() == "1");
+        if is_group { fs::write(&group, "0").map(|()| true) } else { Ok(false) }
     }
 }
 
