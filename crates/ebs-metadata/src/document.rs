@@ -22,7 +22,6 @@ struct Document {
     availability_zone: Option<String>,
 }
 
-/// Parses the document. Every field must be present and not empty.
 pub(crate) fn identity(json: &str) -> Result<Identity, MetadataError> {
     let document: Document = serde_json::from_str(json).map_err(MetadataError::BadDocument)?;
     let there =

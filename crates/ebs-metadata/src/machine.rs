@@ -1,5 +1,4 @@
-//! Keeps the metadata of this machine up to date, from the first source that has it. The machine also retries the
-//! sources that precede the one in use, because the metadata service may only have been unavailable at the start.
+//! Keeps the metadata of this machine up to date, from the first source that has it. Retries the preferred sources.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -164,7 +163,6 @@ impl Machine {
         Some(fresh)
     }
 
-    /// Queries the sources that precede the current one, if a retry is due.
     async fn better_answer(&self) -> Option<Arc<NodeMetadata>> {
         let by = self.known().by;
         let candidates: Vec<_> =

@@ -68,9 +68,7 @@ impl SourceError {
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, foreign: None, may_pass: false, cause: Arc::new(cause) }
     }
-}
 
-impl SourceError {
     pub(crate) fn chain(&self) -> String {
         let mut text = format!("{}: {}", self.kind, self.cause);
         let mut cause = self.cause.source();

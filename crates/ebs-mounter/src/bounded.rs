@@ -1,6 +1,5 @@
-//! Runs blocking system calls, which cannot be cancelled, on other threads. The wait for a *read* ends at its bound
-//! with [`Stuck`] while the call keeps running. The wait for a *change* has no limit, and logs warnings. Decision:
-//! `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! Runs blocking system calls, which cannot be cancelled, on other threads: a *read* with a bounded wait, a *change*
+//! with warnings and no limit. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,8 +19,7 @@ static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of them counts as hung. Until then the next caller waits for it, because the caller that
-    /// abandoned it may merely have had a shorter deadline.
+    /// When the first of them counts as hung. Until then others wait for it, whose own deadlines may be longer.
     hangs_from: Instant,
     /// Closes when all of them have returned.
     returned: watch::Sender<()>,
@@ -129,7 +127,6 @@ where
     reading_within(BOUND, step, object, read).await
 }
 
-/// Like [`reading`], for reads that need another bound.
 pub(crate) async fn reading_within<T, E, F>(bound: Duration, step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,

@@ -2,7 +2,6 @@
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounded;
@@ -11,7 +10,7 @@ use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
 use crate::tools::memory::{BlockMaps, e2fsck_conf_in};
-use crate::tools::{Call, Finished, Program, ToolError, Tools};
+use crate::tools::{Call, Finished, Program, ToolError};
 
 /// Bits of e2fsck's exit code.
 const CORRECTED: i32 = 1;
@@ -76,22 +75,50 @@ impl Mounter {
         superblock.needs_check() || journal_has_error(device, superblock).await
     }
 
-    /// Checks and repairs an unmounted ext file system as far as its superblock and journal require. Never kills
-    /// e2fsck.
+    /// Checks and repairs an unmounted ext file system as its superblock and journal require. Never kills e2fsck.
     pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
-        run_check(&self.tools, &self.config.state_dir, device, Depth::AsRecorded).await
+        self.run_check(device, Depth::AsRecorded).await
     }
 
     /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
     pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
-        run_check(&self.tools, &self.config.state_dir, device, Depth::Full).await
+        self.run_check(device, Depth::Full).await
     }
 
-    /// True if the superblock of an ext file system (of a mounted one, the kernel's copy in memory) has recorded
-    /// errors.
+    /// True if an ext file system has recorded errors. Of a mounted one, reads the kernel's copy of the superblock.
     pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
         let superblock = superblock_now(device).await?;
         Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+    }
+
+    async fn run_check(&self, device: &Device, depth: Depth) -> Result<(), CheckError> {
+        let blocks = match superblock_now(device).await {
+            Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
+            // Let e2fsck decide.
+            Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
+        };
+        let maps = BlockMaps::for_blocks(blocks);
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
+        let ended = self.e2fsck(device, depth, maps).await?;
+        if !(ended.was_killed() && maps == BlockMaps::Trees) {
+            return conclude(ended);
+        }
+        let maps = BlockMaps::Bits;
+        tracing::warn!(
+            volume = %device.volume(), ending = ended.ending(), ?maps,
+            "checking the file system again with less memory"
+        );
+        conclude(self.e2fsck(device, depth, maps).await?)
+    }
+
+    async fn e2fsck(&self, device: &Device, depth: Depth, maps: BlockMaps) -> Result<Finished, ToolError> {
+        let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
+        let call = Call::new(Program::E2fsck, args);
+        let call = match maps {
+            BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(&self.config.state_dir)),
+            BlockMaps::Trees => call,
+        };
+        self.tools.change(call).await
     }
 }
 
@@ -114,47 +141,11 @@ async fn superblock_now(device: &Device) -> io::Result<Option<Superblock>> {
     bounded::reading("reading the superblock of", device.path(), read).await
 }
 
-async fn run_check(tools: &Tools, state_dir: &Path, device: &Device, depth: Depth) -> Result<(), CheckError> {
-    let blocks = match superblock_now(device).await {
-        Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
-        // Let e2fsck decide.
-        Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
-    };
-    let maps = BlockMaps::for_blocks(blocks);
-    tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
-    let ended = e2fsck(tools, state_dir, device, depth, maps).await?;
-    if !(ended.was_killed() && maps == BlockMaps::Trees) {
-        return conclude(ended);
-    }
-    let maps = BlockMaps::Bits;
-    tracing::warn!(
-        volume = %device.volume(), ending = ended.ending(), ?maps,
-        "checking the file system again with less memory"
-    );
-    conclude(e2fsck(tools, state_dir, device, depth, maps).await?)
-}
-
-async fn e2fsck(
-    tools: &Tools,
-    state_dir: &Path,
-    device: &Device,
-    depth: Depth,
-    maps: BlockMaps,
-) -> Result<Finished, ToolError> {
-    let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
-    let call = Call::new(Program::E2fsck, args);
-    let call = match maps {
-        BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(state_dir)),
-        BlockMaps::Trees => call,
-    };
-    tools.change(call).await
-}
-
 fn conclude(ended: Finished) -> Result<(), CheckError> {
     match verdict_of(ended.code()) {
         Verdict::Clean => Ok(()),
         Verdict::Corrected => {
-            tracing::warn!(output = %ended.output, "{} repaired the file system", ended.program());
+            tracing::warn!(output = %ended.output, "{} repaired the file system", ended.program);
             Ok(())
         }
         Verdict::Uncorrected => Err(CheckError::Uncorrected(ended.output)),

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Directory of the records that must survive a restart of the driver, and of our mke2fs.conf: that of the CSI
-    /// socket.
+    /// Keeps format records, the register and mke2fs.conf across restarts: the directory of the CSI socket.
     pub state_dir: PathBuf,
     /// `EBS_SIM_DEVICES_DIR`: loop devices with a backing file below it count as EBS volumes. `None` in production.
     pub simulated_devices: Option<PathBuf>,

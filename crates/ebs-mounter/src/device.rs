@@ -51,8 +51,7 @@ pub struct Device {
     file: Held,
 }
 
-/// The held descriptor of a disk. Closing the last descriptor of a disk waits until the kernel has written its cached
-/// data, which may hang. So it is never closed on an async thread.
+/// The held descriptor of a disk. Never closed on an async thread, because the last close waits for a flush.
 #[derive(Debug, Clone)]
 struct Held(Option<Arc<File>>);
 

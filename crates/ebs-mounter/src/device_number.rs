@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The kernel's number of a device. No other device has it while the device is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DeviceNumber {
     pub major: u32,
     pub minor: u32,

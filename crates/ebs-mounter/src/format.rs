@@ -1,6 +1,5 @@
-//! Runs mkfs. This is the only place that converts a typed specification to arguments and starts the program. The
-//! arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume can move
-//! between nodes with different tools. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! Runs mkfs. The arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a
+//! volume can move between nodes with different tools. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 pub(crate) mod record;
 mod xfs_features;
@@ -186,9 +185,8 @@ impl Mounter {
         record: &FormatRecord,
         permit: &FormatPermit,
     ) -> Result<Running, FormatError> {
-        let kernel =
-            bounded::reading("reading the kernel release from", Path::new("/proc/sys/kernel"), os::kernel_release)
-                .await;
+        let place = Path::new("/proc/sys/kernel");
+        let kernel = bounded::reading("reading the kernel release from", place, os::kernel_release).await;
         let kernel = kernel.map_err(FormatError::Prepare)?;
         let known = if spec.fs_type == FsType::Xfs { xfs_features::known(&self.tools).await? } else { &[] };
         if !permit.is_redo() {
@@ -211,11 +209,7 @@ impl Mounter {
     ) -> Result<(), FormatError> {
         self.reconfirm(device).await?;
         let contents = probe_again(device).await?;
-        let may = match &contents {
-            Contents::Blank(_) => true,
-            other => permit.is_redo() && record.could_have_left(other),
-        };
-        if may {
+        if matches!(contents, Contents::Blank(_)) || (permit.is_redo() && record.could_have_left(&contents)) {
             return Ok(());
         }
         let device = device.path().display().to_string();
@@ -232,9 +226,8 @@ impl Mounter {
         Ok(conf)
     }
 
-    /// Opens the device exclusively for a moment, like mkfs, and fails if another process holds it. An mkfs that finds
-    /// the device held exits with an error, but the holder may change the disk afterwards. The mkfs of a killed driver
-    /// counts as a holder even before it opens the disk, because it inherits our descriptor.
+    /// Fails if another process holds the device. mkfs would fail too, but the holder may change the disk afterwards.
+    /// The mkfs of a killed driver is a holder even before it opens the disk, because it inherits our descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {

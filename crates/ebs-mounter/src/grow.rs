@@ -102,8 +102,7 @@ impl Mounter {
         Ok(Headroom::of(superblock, bytes))
     }
 
-    /// Compares a mounted file system with its device. Reads the kernel's numbers, because an xfs superblock may be
-    /// stale.
+    /// Compares a mounted file system with its device. Asks the kernel, because an xfs superblock may be stale.
     pub async fn headroom_of_mounted(
         &self,
         device: &Device,
@@ -197,8 +196,7 @@ fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Head
     })
 }
 
-/// True if the file system has the requested size. resize2fs may leave less than one group unused. A device that has
-/// grown since the request needs another growth.
+/// True if the file system has the requested size, of which resize2fs may leave less than one group unused.
 fn is_reached(wanted: Growth, left: &Headroom) -> bool {
     let unused = wanted.to.saturating_sub(left.size);
     left.growth.is_none() || (left.size > wanted.from && unused < wanted.group_bytes)

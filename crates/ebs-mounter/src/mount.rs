@@ -169,11 +169,7 @@ impl Mounter {
         shown: MountSource,
         attributes: &BTreeSet<Attribute>,
     ) -> Result<(), MountError> {
-        let found = match self.differs(target, shown, attributes).await {
-            Ok(None) => return Ok(()),
-            Ok(Some(found)) => Ok(found),
-            Err(error) => Err(error),
-        };
+        let Some(found) = self.differs(target, shown, attributes).await.transpose() else { return Ok(()) };
         let at = target.as_path().to_owned();
         let unmounted = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
         if let Err(error) = unmounted {
@@ -221,13 +217,8 @@ fn wanted_words(attributes: &BTreeSet<Attribute>) -> BTreeSet<Attribute> {
 }
 
 fn describe(entry: &MountEntry) -> String {
-    format!(
-        "{} {} of device {} with [{}]",
-        entry.fs_type,
-        entry.source.display(),
-        entry.device,
-        entry.options.join(",")
-    )
+    let MountEntry { fs_type, source, device, options, .. } = entry;
+    format!("{fs_type} {} of device {device} with [{}]", source.display(), options.join(","))
 }
 
 /// Calls mount(2). The ext4 driver mounts ext2 and ext3 for kernels without drivers of their own, and supports more

@@ -23,7 +23,6 @@ pub struct Mounter {
     pub(crate) failed_flushes: Arc<FailedFlushes>,
     /// Volumes whose format record may remain in an unusable state directory. Such a record permits no format.
     pub(crate) ignored_records: Arc<Mutex<BTreeSet<VolumeId>>>,
-    /// Whether the warning that other mount namespaces do not see mounts made here was already logged.
     pub(crate) has_warned_not_shared: Arc<AtomicBool>,
 }
 

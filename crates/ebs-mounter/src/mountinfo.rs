@@ -18,7 +18,7 @@ pub enum MountTableError {
     Read(#[from] std::io::Error),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountEntry {
     pub id: u64,
     pub parent: u64,
@@ -156,16 +156,10 @@ fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
     let target = path(line.split(|byte| *byte == b' ').nth(4).filter(|field| !field.is_empty())?);
     tracing::warn!(target = %target.display(), "line of the mount table has an invalid {field}");
     Some(MountEntry {
-        id: 0,
-        parent: 0,
-        device: DeviceNumber { major: 0, minor: 0 },
         root: PathBuf::from("/"),
         target,
-        options: Vec::new(),
         fs_type: format!("a line of the mount table with an invalid {field}"),
-        source: OsString::new(),
-        super_options: Vec::new(),
-        is_shared: false,
+        ..MountEntry::default()
     })
 }
 
@@ -181,8 +175,7 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// Splits a field at commas. Quotes protect the commas of a security context. Elsewhere the kernel does not escape
-/// quotes, so unpaired quotes are ordinary characters.
+/// Splits a field at commas. Quotes protect the commas of a security context; unpaired ones are ordinary characters.
 fn words(field: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(&unescape(field)).into_owned();
     let words = split_words(&text).unwrap_or_else(|| text.split(',').collect());

@@ -74,7 +74,7 @@ impl Superblock {
     pub(crate) fn reach(&self, device: u64) -> Reach {
         match self {
             Self::Ext(ext) => ext.reach(device),
-            Self::Xfs(xfs) => xfs.reach(device),
+            Self::Xfs(_) => Reach::of_xfs(device),
         }
     }
 }
@@ -187,7 +187,8 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
         }
     };
     if superblock.as_ref().is_some_and(Superblock::is_complete) {
-        signs = with_valid_header(area, signs)?;
+        let valid = |sign| io::Result::Ok(header::is_valid(area, &sign)?.then_some(sign));
+        signs = signs.into_iter().filter_map(|sign| valid(sign).transpose()).collect::<io::Result<_>>()?;
     }
     Ok(match (superblock, signs.first()) {
         (Some(superblock), None) => Contents::Filesystem(superblock),
@@ -202,16 +203,6 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
             Depth::Again => blank::check_ends(area)?,
         },
     })
-}
-
-fn with_valid_header(area: &Area<'_>, signs: Vec<FoundSignature>) -> io::Result<Vec<FoundSignature>> {
-    let mut with_valid_header = Vec::new();
-    for sign in signs {
-        if header::is_valid(area, &sign)? {
-            with_valid_header.push(sign);
-        }
-    }
-    Ok(with_valid_header)
 }
 
 #[cfg(test)]

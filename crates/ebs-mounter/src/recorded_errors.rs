@@ -1,6 +1,5 @@
-//! Errors that the kernel records for a mounted ext file system, from one check to the next, across mounts. After a
-//! journal error, some kernels (6.12 to 6.14, and older ones with the same change) reject all writes although the mount
-//! table still shows `rw`.
+//! Errors that the kernel records for a mounted ext file system. After a journal error, some kernels (6.12 to 6.14, and
+//! older ones with the same change) reject all writes although the mount table still shows `rw`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -75,9 +74,8 @@ impl Mounter {
     }
 }
 
-/// True if the mounted file system accepts an unnamed file in its root directory, or is full, or rejects new files for
-/// another reason (`chattr +i`, a security policy). A frozen file system causes a timeout. A check that hangs blocks
-/// further checks, but no other read of the path.
+/// Creates an unnamed file. A full file system counts as writable, and so does one whose root directory rejects files
+/// (`chattr +i`, a security policy). A check that hangs (frozen) blocks further checks, but no other read of the path.
 async fn can_write(at: &Path) -> io::Result<bool> {
     let path = at.to_owned();
     let make = move || {

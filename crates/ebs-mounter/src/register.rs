@@ -103,7 +103,6 @@ impl RegisteredVolume {
 }
 
 impl Register {
-    /// Creates an empty register over the state directory, without accessing it.
     pub(crate) fn new(config: &MounterConfig) -> Self {
         let directory = config.state_dir.join("volumes");
         let (state, writing) = (Mutex::default(), watch::Sender::new(false));
@@ -184,12 +183,9 @@ impl Register {
 
     pub(crate) fn remove_path(self: &Arc<Self>, at: &NodePath) {
         self.change(|volumes| {
-            let mut changed = Vec::new();
-            for (volume, entry) in volumes.iter_mut() {
-                if entry.paths.remove(at) {
-                    changed.push(volume.clone());
-                }
-            }
+            let without =
+                |(volume, entry): (&VolumeId, &mut RegisteredVolume)| entry.paths.remove(at).then(|| volume.clone());
+            let changed = volumes.iter_mut().filter_map(without).collect();
             volumes.retain(|_, entry| !entry.is_empty());
             changed
         });

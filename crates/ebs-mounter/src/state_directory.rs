@@ -1,5 +1,4 @@
-//! Creates a mounter and prepares its state directory. The driver starts even if the directory is unusable. Only
-//! operations that need it fail later, such as a format. Decision:
+//! Creates a mounter and prepares its state directory. If it is unusable, only operations that need it fail. Decision:
 //! `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::io;

@@ -97,7 +97,7 @@ impl Call {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Finished {
-    program: &'static str,
+    pub(crate) program: &'static str,
     status: ExitStatus,
     /// The end of its standard output and error, trimmed.
     pub(crate) output: String,
@@ -106,10 +106,6 @@ pub(crate) struct Finished {
 impl Finished {
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
-    }
-
-    pub(crate) fn program(&self) -> &'static str {
-        self.program
     }
 
     pub(crate) fn ending(&self) -> String {
@@ -146,7 +142,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits without a limit until the program has ended.
     pub(crate) async fn end(mut self) -> Result<Finished, ToolError> {
         let program = self.program;
         let mut waited = Duration::ZERO;

@@ -81,10 +81,8 @@ impl Counts {
         if self.inodes == 0 {
             return Ok(None);
         }
-        let used = self
-            .inodes
-            .checked_sub(self.inodes_free)
-            .ok_or_else(|| self.implausible("more free inodes than inodes"))?;
+        let used = self.inodes.checked_sub(self.inodes_free);
+        let used = used.ok_or_else(|| self.implausible("more free inodes than inodes"))?;
         let wire = |count: u64| i64::try_from(count).map_err(|_| self.implausible("more than 2^63 - 1 inodes"));
         Ok(Some(Usage { total: wire(self.inodes)?, used: wire(used)?, available: wire(self.inodes_free)? }))
     }

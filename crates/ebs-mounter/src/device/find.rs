@@ -104,9 +104,8 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// Returns the device at a path if it is the volume, or `None` if it does not exist. A device from sysfs that is
-/// another disk is also `None`. Opens the device only if sysfs identifies it as the volume. If sysfs has no serial
-/// number, opens it only if its name is the volume's, and then queries its controller.
+/// Returns the device at a path if it is the volume. A path that does not exist or another disk from sysfs is `None`.
+/// Opens it only if sysfs identifies it as the volume or, without a serial number there, by its name.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {
@@ -209,8 +208,7 @@ fn whole_disk(
     ask(config, &disk)
 }
 
-/// Opens a device and reads its identity again, because its name or number may have passed to another disk. Returns
-/// `None` if the device no longer exists.
+/// Opens a device and reads its identity again, because its name or number may have passed to another disk.
 fn open(config: &MounterConfig, resolved: ResolvedDevice) -> Result<Option<(Opened, Identity)>, IdentityError> {
     let Some(opened) = opened(&resolved.path)? else { return Ok(None) };
     if opened.number != resolved.number {
@@ -245,7 +243,7 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     let missing = || DeviceError::NoPartition { volume: query.volume.clone(), disk: disk.path.clone(), partition };
     let (of, whole, place) = (Arc::clone(config), disk.clone(), disk.path.clone());
     let opened = bounded::reading("opening a partition of", &place, move || {
-        let Some(node) = partition_node(&of, &whole, partition.number())? else { return Ok(None) };
+        let Some(node) = partition_nodes(&of, &whole)?.remove(&partition.number()) else { return Ok(None) };
         let Some(opened) = opened(&node)? else { return Ok(None) };
         let is_on_disk = disk_number(&of, opened.number)? == Some(whole.disk);
         Ok(is_on_disk.then_some(opened))
@@ -258,11 +256,6 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     }
 }
 
-fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Result<Option<PathBuf>> {
-    Ok(partition_nodes(config, disk)?.remove(&number))
-}
-
-/// Returns the device nodes of all partitions that the kernel lists for a disk, by partition number.
 pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Result<BTreeMap<u8, PathBuf>> {
     let mut nodes = BTreeMap::new();
     for entry in std::fs::read_dir(identity::place(config, disk.disk))? {

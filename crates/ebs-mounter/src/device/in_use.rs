@@ -1,5 +1,4 @@
-//! Finds the disks that are mounted or bound at the driver's volume paths, from the mount table and sysfs. It accesses
-//! no path of a volume, so a hung disk does not affect it.
+//! Finds the disks at the driver's volume paths. Accesses no path of a volume, so a hung disk does not affect it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -39,9 +38,8 @@ enum Named {
 }
 
 impl Places {
-    /// Selects the paths below a prefix (`--csi-mount-point-prefix`) and the given paths. If the prefix is the
-    /// directory of a CSI driver below the kubelet's `kubernetes.io/csi`, also selects the directory of raw block
-    /// volumes next to it. A prefix that is empty or not absolute selects nothing.
+    /// Selects the given paths and the paths below an absolute prefix (`--csi-mount-point-prefix`). Next to a CSI
+    /// driver's directory below the kubelet's `kubernetes.io/csi`, also selects the directory of raw block volumes.
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));
@@ -82,8 +80,7 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume is a device node in the file system of `/dev`. For a file system without its own device
-    // number, use the source of the mount.
+    // A raw block volume is a node in the file system of `/dev`. A file system without a device number has a source.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),

@@ -14,8 +14,7 @@ use crate::mounter::Mounter;
 const POLL: Duration = Duration::from_secs(1);
 
 impl Mounter {
-    /// Returns the size of a device once it is at least `least`, or its current size after
-    /// [`late_size`](crate::MounterConfig::late_size).
+    /// Returns the size of a device once it is at least `least`, or its current size after a time limit.
     pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
         let size = device.size().await?;
         if size >= least {

@@ -1,5 +1,4 @@
-//! Proves that a device has vanished: sysfs lists the block devices of this machine but not this one. A missing or
-//! empty sysfs proves nothing, because every machine has a block device.
+//! Proves that a device has vanished: sysfs lists other block devices, which every machine has, but not this one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -22,9 +22,9 @@ struct FlushError {
 }
 
 impl Mounter {
-    /// Writes the cached data of a disk and its partitions, given the number of any of them. Waits without a limit. The
-    /// kernel drops data that it could not write, so repeated errors would protect nothing: a disk whose flush fails
-    /// twice in a row is released with a log message. Cancellation: the flush continues.
+    /// Writes the cached data of a disk and its partitions, without a time limit, even if the future is dropped.
+    /// Releases a disk whose flush fails twice in a row, with a log message: the kernel drops data that it could not
+    /// write.
     pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
         flush_held(&self.config, &self.failed_flushes, number, None).await
     }
@@ -44,21 +44,14 @@ pub(super) async fn flush_held(
         (disk, flush_all(&config, number, held.as_ref()))
     };
     let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
-    let has_failed_before = match &outcome {
-        Ok(()) => {
-            failed.forget(number);
-            false
+    if let Err(error) = outcome {
+        if failed.disks().insert(number, disk.clone()) != Some(disk) {
+            return Err(error);
         }
-        Err(_) => failed.disks().insert(number, disk.clone()) == Some(disk),
-    };
-    match outcome {
-        Err(error) if has_failed_before => {
-            failed.forget(number);
-            tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
-            Ok(())
-        }
-        outcome => outcome,
+        tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
     }
+    failed.forget(number);
+    Ok(())
 }
 
 fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {

@@ -1,5 +1,4 @@
-//! Finds the holders of a disk that this process can see, which are few in a container without the host's PID
-//! namespace.
+//! Finds the holders of a disk that this process can see: few, in a container without the host's PID namespace.
 
 use std::collections::BTreeSet;
 use std::fs;

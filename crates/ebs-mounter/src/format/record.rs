@@ -253,20 +253,16 @@ impl FormatRecords {
         Ok(())
     }
 
-    /// Records that mkfs starts now. The record must still be the one of the permit or of this call, because a raw
-    /// publish of the volume removes it. Syncs nothing, so that no time passes between the last check of the disk and
-    /// mkfs: a record is valid only until the next boot, so it need not reach the disk.
+    /// Records that mkfs starts now, in the record of the permit or of this call, which a raw publish removes. Does not
+    /// sync, which would delay mkfs after the last check of the disk: a reboot invalidates the record anyway.
     pub(super) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "mark", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
         let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
-        match self.read(&record.volume).await? {
-            Some((kept, state)) if fits(&kept) && state == expected => {}
-            _ => {
-                let gone = "it was removed or replaced in the meantime, for example by a raw publish of the volume";
-                return Err(failed(io::Error::other(gone)));
-            }
+        if !self.read(&record.volume).await?.is_some_and(|(kept, state)| fits(&kept) && state == expected) {
+            let gone = "it was removed or replaced in the meantime, for example by a raw publish of the volume";
+            return Err(failed(io::Error::other(gone)));
         }
         let (at, text) = (path.clone(), record.to_text(State::Started));
         let outcome = bounded::changing("writing", &path, move || write_atomic(&at, text.as_bytes(), |_| Ok(()))).await;

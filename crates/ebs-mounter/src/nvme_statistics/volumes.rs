@@ -44,8 +44,7 @@ impl Mounter {
         }
         while let Some(answer) = queries.join_next().await {
             match answer {
-                Ok(Ok(Some(read))) => all.read.push(read),
-                Ok(Ok(None)) => {}
+                Ok(Ok(read)) => all.read.extend(read),
                 Ok(Err(error)) => all.failed.push(error),
                 Err(panic) => all.failed.push(StatisticsError::Search { source: std::io::Error::other(panic).into() }),
             }
@@ -78,11 +77,8 @@ async fn statistics_of(
         Ok(Some((volume, os::nvme_statistics_page(&file)?)))
     };
     let answer = bounded::reading_within(WITHIN, "reading the statistics of", &place, read).await;
-    let (volume, page) = match answer {
-        Ok(Some(answer)) => answer,
-        Ok(None) => return Ok(None),
-        Err(source) => return Err(StatisticsError::Disk { path: node, source }),
-    };
+    let answer = answer.map_err(|source| StatisticsError::Disk { path: node.clone(), source })?;
+    let Some((volume, page)) = answer else { return Ok(None) };
     let statistics = NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path: node, source })?;
     Ok(Some((volume, statistics)))
 }

@@ -69,30 +69,26 @@ fn atomically(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) ->
 fn mount_attr(attributes: &BTreeSet<Attribute>) -> MountAttr {
     let mut attr = MountAttr::default();
     for attribute in attributes {
-        match attribute {
-            Attribute::ReadOnly => attr.set |= 0x1,
-            Attribute::NoSuid => attr.set |= 0x2,
-            Attribute::NoDev => attr.set |= 0x4,
-            Attribute::NoExec => attr.set |= 0x8,
-            Attribute::RelAtime => attr.clear |= ATIME_MASK,
-            Attribute::NoAtime => {
-                attr.clear |= ATIME_MASK;
-                attr.set |= 0x10;
-            }
-            Attribute::StrictAtime => {
-                attr.clear |= ATIME_MASK;
-                attr.set |= 0x20;
-            }
-            Attribute::NoDirAtime => attr.set |= 0x80,
-            Attribute::NoSymFollow => attr.set |= 0x20_0000,
+        let (set, clear) = match attribute {
+            Attribute::ReadOnly => (0x1, 0),
+            Attribute::NoSuid => (0x2, 0),
+            Attribute::NoDev => (0x4, 0),
+            Attribute::NoExec => (0x8, 0),
+            Attribute::RelAtime => (0, ATIME_MASK),
+            Attribute::NoAtime => (0x10, ATIME_MASK),
+            Attribute::StrictAtime => (0x20, ATIME_MASK),
+            Attribute::NoDirAtime => (0x80, 0),
+            Attribute::NoSymFollow => (0x20_0000, 0),
             // These are attributes of the file system, which a bind cannot change.
             Attribute::Synchronous
             | Attribute::DirSync
             | Attribute::LazyTime
             | Attribute::MandatoryLocks
             | Attribute::InodeVersion
-            | Attribute::Silent => {}
-        }
+            | Attribute::Silent => (0, 0),
+        };
+        attr.set |= set;
+        attr.clear |= clear;
     }
     attr
 }

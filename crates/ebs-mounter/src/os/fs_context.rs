@@ -1,6 +1,5 @@
-//! Checks the options of a file system with fsopen(2) and fsconfig(2) (Linux 5.2). mount(2) returns EINVAL both for an
-//! invalid option and for a damaged disk. A file system context instead names an invalid option. It never gets a disk,
-//! so nothing is mounted.
+//! Finds the invalid option of a mount with fsopen(2) and fsconfig(2) (Linux 5.2): mount(2) returns EINVAL for a
+//! damaged disk too. The file system context never gets a disk, so nothing is mounted.
 
 use std::os::fd::OwnedFd;
 

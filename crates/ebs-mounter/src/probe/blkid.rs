@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use super::Contents;
 use crate::fs_type::FsType;
-use crate::tools::{Call, Finished, Program, ToolError, Tools};
+use crate::tools::{Call, Program, ToolError, Tools};
 
 const BOUND: Duration = Duration::from_secs(60);
-/// blkid's exit code if it recognises nothing. After it failed to open or read the device, it exits with the same code
-/// but prints an error; then it has no opinion.
+/// blkid's exit code if it recognises nothing or, with a printed error, if it could not read the device.
 const NOTHING: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
@@ -39,10 +38,6 @@ pub(super) fn call(device: &Path) -> Call {
 
 pub(super) async fn ask(tools: &Tools, device: &Path) -> Result<Opinion, ToolError> {
     let ended = tools.read(call(device), BOUND).await?;
-    parse(ended)
-}
-
-fn parse(ended: Finished) -> Result<Opinion, ToolError> {
     opinion(ended.code(), &ended.output).ok_or_else(|| ended.into_error())
 }
 

@@ -65,7 +65,6 @@ impl Geometry {
         }
     }
 
-    /// Returns the maximum number of blocks of a file system with this geometry, and the limit that causes it.
     fn most_blocks(&self) -> (u64, GrowthLimit) {
         let groups = |count: u64| self.first_block.saturating_add(count.saturating_mul(self.group_blocks));
         let numbers = if self.has_64bit { u64::MAX } else { u64::from(u32::MAX) };

@@ -1,6 +1,5 @@
-//! Decides whether a signature belongs to a real header or is only file data. Without a complete superblock of ours,
-//! every signature counts. Next to one, the bytes may be file data or leftovers of a previous use of the disk, so the
-//! header around them must be consistent, as for blkid: its own position, its checksum or its fields must be right.
+//! Decides whether a signature belongs to a real header. Next to a complete superblock of ours, it may be file data or
+//! a leftover of a previous use of the disk. So the header around it must be consistent, as for blkid.
 
 use std::io;
 
@@ -17,44 +16,42 @@ const ZFS_UBERBLOCK: usize = 1024;
 /// True if the header around a signature is consistent, or if its kind has nothing to check.
 pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<bool> {
     let at = sign.offset;
+    let within = |offset, length| area.read_within(offset, length);
     Ok(match sign.what {
         "a GPT partition table" | "a backup GPT partition table" => {
-            within(area, at, 512)?.is_some_and(|header| is_gpt(&header, at))
+            within(at, 512)?.is_some_and(|header| is_gpt(&header, at))
         }
         "a LUKS backup header" => {
-            within(area, at, 512)?.is_some_and(|header| be16(&header, 6) == 2 && be64(&header, 256) == at)
+            within(at, 512)?.is_some_and(|header| be16(&header, 6) == 2 && be64(&header, 256) == at)
         }
         "btrfs" | "a btrfs mirror superblock" => {
-            within(area, at - 64, 4096)?.is_some_and(|superblock| is_btrfs(&superblock, at - 64))
+            within(at - 64, 4096)?.is_some_and(|superblock| is_btrfs(&superblock, at - 64))
         }
-        "an LVM physical volume" => within(area, at, 512)?
-            .is_some_and(|label| le64(&label, 8) == at / SECTOR && label[24..].starts_with(b"LVM")),
-        "a Linux RAID member" => within(area, at, 512)?.is_some_and(|superblock| is_raid(&superblock, at)),
-        "swap space" => within(area, 1024, 8)?.is_some_and(|header| le32(&header, 0) == 1 && le32(&header, 4) != 0),
-        "NTFS" | "FAT" | "BitLocker" => within(area, 0, 512)?.is_some_and(|sector| has_sector_size(&sector)),
-        "ISO 9660" => within(area, at - 1, 8)?.is_some_and(|volume| volume[0] <= 3 && volume[6] == 1),
-        "bcache" => within(area, 4096, 512)?.is_some_and(|superblock| le64(&superblock, 8) == 4096 / SECTOR),
-        "squashfs" => within(area, 0, 512)?.is_some_and(|superblock| le16(&superblock, 28) == 4),
-        "ReiserFS" => within(area, at - 52, 512)?.is_some_and(|superblock| {
+        "an LVM physical volume" => {
+            within(at, 512)?.is_some_and(|label| le64(&label, 8) == at / SECTOR && label[24..].starts_with(b"LVM"))
+        }
+        "a Linux RAID member" => within(at, 512)?.is_some_and(|superblock| is_raid(&superblock, at)),
+        "swap space" => within(1024, 8)?.is_some_and(|header| le32(&header, 0) == 1 && le32(&header, 4) != 0),
+        "NTFS" | "FAT" | "BitLocker" => within(0, 512)?.is_some_and(|sector| has_sector_size(&sector)),
+        "ISO 9660" => within(at - 1, 8)?.is_some_and(|volume| volume[0] <= 3 && volume[6] == 1),
+        "bcache" => within(4096, 512)?.is_some_and(|superblock| le64(&superblock, 8) == 4096 / SECTOR),
+        "squashfs" => within(0, 512)?.is_some_and(|superblock| le16(&superblock, 28) == 4),
+        "ReiserFS" => within(at - 52, 512)?.is_some_and(|superblock| {
             let block = le16(&superblock, 44);
             block >= 512 && block.is_power_of_two()
         }),
-        "JFS" => within(area, at, 512)?.is_some_and(|superblock| matches!(le32(&superblock, 4), 1 | 2)),
-        "a DOS partition table" => within(area, 0, 512)?.is_some_and(|sector| is_dos(&sector)),
+        "JFS" => within(at, 512)?.is_some_and(|superblock| matches!(le32(&superblock, 4), 1 | 2)),
+        "a DOS partition table" => within(0, 512)?.is_some_and(|sector| is_dos(&sector)),
         "a ZFS pool member" => {
-            let magic = within(area, at, 8)?;
+            let magic = within(at, 8)?;
             // Check from the first uberblock that was found to the end of the label's array.
             let left = 128 * ZFS_UBERBLOCK - usize::try_from(at % (128 * 1024)).map_err(io::Error::other)?;
-            let blocks = within(area, at, left)?.unwrap_or_default();
+            let blocks = within(at, left)?.unwrap_or_default();
             let same = blocks.chunks(ZFS_UBERBLOCK).filter(|block| magic.as_ref().is_some_and(|m| block[..8] == m[..]));
             same.count() >= ZFS_UBERBLOCKS
         }
         _ => true,
     })
-}
-
-fn within(area: &Area<'_>, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
-    area.read_within(offset, length)
 }
 
 /// Checks the header's own position, for both sector sizes, and its checksum.

@@ -1,6 +1,5 @@
-//! The positions of a file system's backup superblocks on the whole device, and the sampled pages. After its first MiB
-//! was wiped, only the backups distinguish a file system from a blank disk. One is enough, so the proof reads only some
-//! of many: reading all would take tens of thousands of reads, an hour on a cold disk.
+//! The positions of a file system's backup superblocks, and the sampled pages. After its first MiB was wiped, only the
+//! backups distinguish a file system from a blank disk. The proof reads some of many: all would take an hour.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,8 +14,7 @@ const TIB: u64 = 1024 * GIB;
 pub(super) const PAGE: u64 = 4096;
 pub(super) const STRETCHES: u64 = 1024;
 
-/// Bytes in the smallest ext group: as many blocks of 1 KiB as such a block has bits. With larger blocks or with
-/// clusters (bigalloc), a group is larger by a power of two.
+/// Bytes in the smallest ext group: 8 * 1024 blocks of 1 KiB. Larger groups are larger by a power of two.
 const EXT_GROUP: u64 = 8 * KIB * KIB;
 /// With blocks of 8 KiB and more, the size of a group is a power of two times 65,528 blocks (8 fewer than 65,536).
 const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
@@ -40,7 +38,6 @@ const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
-/// Returns all ranges to read, rounded to whole pages within the device.
 pub(super) fn copies_of_superblocks(size: u64) -> BTreeSet<(u64, u64)> {
     let places = ext(size).chain(btrfs()).chain(xfs(size)).chain(grown_xfs(size));
     places.filter_map(|place| whole_pages(&place, size)).collect()

@@ -47,7 +47,7 @@ impl<'a> Area<'a> {
     }
 }
 
-/// Reads a little-endian number from a buffer that is known to be long enough.
+/// Reads a little-endian number (`be16`: big-endian) from a buffer that is known to be long enough.
 pub(crate) fn le16(buffer: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([buffer[at], buffer[at + 1]])
 }
@@ -60,7 +60,6 @@ pub(crate) fn le64(buffer: &[u8], at: usize) -> u64 {
     u64::from(le32(buffer, at)) | u64::from(le32(buffer, at + 4)) << 32
 }
 
-/// Reads a big-endian number from a buffer that is known to be long enough.
 pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([buffer[at], buffer[at + 1]])
 }

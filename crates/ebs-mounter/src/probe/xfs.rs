@@ -3,7 +3,6 @@
 use std::io;
 
 use super::checksum::crc32c;
-use super::reach::Reach;
 use super::read::{Area, be16, be32, be64, le32};
 
 const MAGIC: &[u8] = b"XFSB";
@@ -34,10 +33,6 @@ impl XfsSuperblock {
 
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_size))
-    }
-
-    pub(crate) fn reach(&self, device: u64) -> Reach {
-        Reach::of_xfs(device)
     }
 }
 
@@ -117,7 +112,7 @@ mod tests {
     #[test]
     fn xfs_size_is_its_block_count_and_it_can_fill_its_device() {
         assert_eq!(with(&[]).bytes(), 0x2_0000 * 4096);
-        let reach = with(&[]).reach(1 << 40);
+        let reach = super::super::Superblock::Xfs(with(&[])).reach(1 << 40);
         assert_eq!((reach.bytes, reach.least_growth, reach.limit), (1 << 40, 16 << 20, None));
     }
 

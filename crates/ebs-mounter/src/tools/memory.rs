@@ -66,7 +66,6 @@ pub(crate) fn raise_oom_score(child: u32) {
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
     cgroups: PathBuf,
-    /// Whether the warning that the setting cannot be changed was already logged.
     has_warned: Arc<AtomicBool>,
 }
 
@@ -106,9 +105,8 @@ impl Container {
     }
 }
 
-/// Returns the cgroup v2 directory of a process, given its list of cgroups. In a container, that list may count from
-/// the root of the machine while the file system begins at the own cgroup: take the directory that contains the
-/// process.
+/// Returns the cgroup v2 directory that contains a process. In a container, the list of cgroups may count from the root
+/// of the machine while the file system begins at the container's own cgroup.
 fn own_cgroup(cgroups: &Path, list: &str, process: u32) -> Option<PathBuf> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let holds = |directory: &PathBuf| {
