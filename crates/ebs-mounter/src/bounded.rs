@@ -19,7 +19,7 @@ static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of them counts as hung. Until then others wait for it, whose own deadlines may be longer.
+    /// When the first of them counts as hung. Later callers wait until then: its caller may have had a short deadline.
     hangs_from: Instant,
     /// Closes when all of them have returned.
     returned: watch::Sender<()>,

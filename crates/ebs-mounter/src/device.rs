@@ -51,7 +51,7 @@ pub struct Device {
     file: Held,
 }
 
-/// The held descriptor of a disk. Never closed on an async thread, because the last close waits for a flush.
+/// The held descriptor of a disk. No async thread closes it, because the last close waits for a flush.
 #[derive(Debug, Clone)]
 struct Held(Option<Arc<File>>);
 

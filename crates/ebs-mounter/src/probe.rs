@@ -157,7 +157,7 @@ async fn read_contents(device: &Device, depth: Depth) -> Result<Contents, ProbeE
     let name = device.path().display().to_string();
     let held = Arc::clone(device.file());
     let read = move || {
-        // Drop the cache of the block device, which a file system that was mounted since the probe has bypassed.
+        // Drop the cache of the block device, which a file system mounted since the probe may have bypassed.
         let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
         let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
         let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));

@@ -75,7 +75,7 @@ impl Mounter {
 }
 
 /// Creates an unnamed file. A full file system counts as writable, and so does one whose root directory rejects files
-/// (`chattr +i`, a security policy). A check that hangs (frozen) blocks further checks, but no other read of the path.
+/// (`chattr +i`, a security policy). A check that hangs blocks further checks, but no other read of the path.
 async fn can_write(at: &Path) -> io::Result<bool> {
     let path = at.to_owned();
     let make = move || {

@@ -104,8 +104,8 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// Returns the device at a path if it is the volume. A path that does not exist or another disk from sysfs is `None`.
-/// Opens it only if sysfs identifies it as the volume or, without a serial number there, by its name.
+/// Returns the device at a path if it is the volume, and `None` for a missing path or another disk from sysfs. Opens
+/// the device only if sysfs identifies it or, without a serial number in sysfs, if its name is the volume's.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {

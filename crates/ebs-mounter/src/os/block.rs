@@ -91,7 +91,7 @@ fn statistics_page() -> NvmeAdminCommand {
     NvmeAdminCommand { opcode: 2, namespace: 1, dwords_10_15: [words, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Sends to the controller of a namespace a command that changes nothing and returns 4096 bytes.
+/// Sends a command to the controller. The command must change nothing and return 4096 bytes.
 fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0_u8; ANSWER]);
     let mut command = NvmeAdminCommand {

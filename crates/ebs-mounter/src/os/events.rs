@@ -52,7 +52,7 @@ impl DeviceEvents {
     }
 }
 
-/// Reads one event. Returns true if it is about a block device, or if events, perhaps of one, were lost.
+/// Reads one event. Returns true if it is about a block device, or if the kernel has dropped events.
 fn receive(socket: impl AsFd) -> io::Result<bool> {
     let mut event = [0_u8; EVENT_BYTES];
     match recv(socket, &mut event[..], RecvFlags::DONTWAIT) {

@@ -1,5 +1,5 @@
 //! The positions of a file system's backup superblocks, and the sampled pages. After its first MiB was wiped, only the
-//! backups distinguish a file system from a blank disk. The proof reads some of many: all would take an hour.
+//! backups distinguish a file system from a blank disk. The proof reads some: all take an hour on a cold disk.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
