@@ -154,9 +154,14 @@ impl Mounter {
         bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
     }
 
-    /// True if a block device with this number exists. False proves that it has vanished.
+    /// True if a block device with this number exists. False proves that it has vanished. A number with major 0 does not
+    /// belong to a device and never vanishes. A sysfs without block devices is an error.
     pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
-        exists(&self.config, number).await
+        if number.major == 0 {
+            return Ok(true);
+        }
+        let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
+        bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
     }
 
     /// Returns the numbers of the partitions that the kernel lists for a disk.
@@ -189,13 +194,4 @@ impl Mounter {
         let (config, held) = (Arc::clone(&self.config), device.clone());
         bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
     }
-}
-
-/// A number with major 0 does not belong to a device and never vanishes. A sysfs without block devices is an error.
-pub(crate) async fn exists(config: &Arc<MounterConfig>, number: DeviceNumber) -> io::Result<bool> {
-    if number.major == 0 {
-        return Ok(true);
-    }
-    let (config, place) = (Arc::clone(config), identity::place(config, number));
-    bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
 }

@@ -93,7 +93,7 @@ pub enum GrowError {
 impl Mounter {
     /// True if this process can grow a mounted file system of this type: xfs always, ext only with CAP_SYS_RESOURCE.
     pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
-        can_grow_mounted(fs_type)
+        fs_type == FsType::Xfs || os::may_resize_mounted_ext()
     }
 
     /// Compares an unmounted file system with its device.
@@ -170,10 +170,6 @@ impl Mounter {
         let left = self.headroom_of_unmounted(device, &superblock).await?;
         has_grown(Program::Resize2fs.name(), device, growth, &left)
     }
-}
-
-fn can_grow_mounted(fs_type: FsType) -> bool {
-    fs_type == FsType::Xfs || os::may_resize_mounted_ext()
 }
 
 /// Returns the call of resize2fs. It passes a size only if the device is larger than the file system can become,
@@ -261,13 +257,15 @@ mod tests {
     #[test]
     fn mounted_ext_needs_cap_sys_resource_to_grow_and_xfs_does_not() {
         // Capabilities belong to a thread, and this one ends with the test.
-        let without = std::thread::spawn(|| {
+        let state = tempfile::tempdir().unwrap();
+        let mounter = Mounter::new(crate::config::MounterConfig::new(state.path())).unwrap();
+        let without = std::thread::spawn(move || {
             let mut sets = rustix::thread::capabilities(None).unwrap();
             sets.effective.remove(rustix::thread::CapabilitySet::SYS_RESOURCE);
             rustix::thread::set_capabilities(None, sets).unwrap();
-            assert!(can_grow_mounted(FsType::Xfs));
+            assert!(mounter.can_grow_mounted(FsType::Xfs));
             for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
-                assert!(!can_grow_mounted(fs_type), "{fs_type}");
+                assert!(!mounter.can_grow_mounted(fs_type), "{fs_type}");
             }
         });
         without.join().unwrap();

@@ -68,28 +68,24 @@ impl Mounter {
         Ok(self.has_error_state(&device).await?.then_some(RecordedErrors::Marked))
     }
 
-    /// True if the mounted file system is still writable.
+    /// True if the mounted file system is still writable. A full one counts as writable, and so does one whose root
+    /// directory rejects files (`chattr +i`, a security policy). A check that hangs blocks further checks, but no other
+    /// read of the path.
     pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
-        can_write(at).await
+        let path = at.to_owned();
+        let make = move || {
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+                // The last two errors do not concern the file system, so they must not keep a pod from starting.
+                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
+                Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
+                Err(error) => Err(io::Error::from(error)),
+            }
+        };
+        // NodeUnstageVolume reads the path itself before it thaws the file system, and only the thaw ends this check.
+        let place = at.join("(an unnamed file)");
+        bounded::reading("creating", &place, make).await
     }
-}
-
-/// Creates an unnamed file. A full file system counts as writable, and so does one whose root directory rejects files
-/// (`chattr +i`, a security policy). A check that hangs blocks further checks, but no other read of the path.
-async fn can_write(at: &Path) -> io::Result<bool> {
-    let path = at.to_owned();
-    let make = move || {
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-            // The last two errors do not concern the file system, so they must not keep a pod from starting.
-            Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
-            Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
-            Err(error) => Err(io::Error::from(error)),
-        }
-    };
-    // NodeUnstageVolume reads the path itself before it thaws the file system, and only the thaw ends this check.
-    let place = at.join("(an unnamed file)");
-    bounded::reading("creating", &place, make).await
 }
 
 /// Reads only the kernel's memory, never the disk.
@@ -132,14 +128,15 @@ mod tests {
         in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let root = place.path().canonicalize().unwrap();
+            let mounter = Mounter::new(MounterConfig::new(root.join("state"))).unwrap();
             let at = NodePath::parse(root.join("mounted").to_str().unwrap()).unwrap();
             at.create_directory().await.unwrap();
             rustix::mount::mount("none", at.as_path(), "tmpfs", MountFlags::empty(), Some(c"nr_inodes=1")).unwrap();
-            assert!(can_write(at.as_path()).await.unwrap(), "no inode is left");
+            assert!(mounter.can_write(at.as_path()).await.unwrap(), "no inode is left");
             rustix::mount::mount_remount(at.as_path(), MountFlags::RDONLY, "").unwrap();
-            assert!(!can_write(at.as_path()).await.unwrap());
+            assert!(!mounter.can_write(at.as_path()).await.unwrap());
             rustix::mount::unmount(at.as_path(), rustix::mount::UnmountFlags::empty()).unwrap();
-            assert!(can_write(at.as_path()).await.unwrap());
+            assert!(mounter.can_write(at.as_path()).await.unwrap());
         });
     }
 

@@ -10,7 +10,7 @@ use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::open_node;
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::{DiskIdentity, FailedFlushes, number_in, parts_of};
+use crate::disk_parts::{DiskIdentity, number_in, parts_of};
 use crate::mounter::Mounter;
 use crate::os;
 
@@ -26,32 +26,27 @@ impl Mounter {
     /// Releases a disk whose flush fails twice in a row, with a log message: the kernel drops data that it could not
     /// write.
     pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
-        flush_held(&self.config, &self.failed_flushes, number, None).await
+        self.flush_held(number, None).await
     }
-}
 
-/// Flushes like [`Mounter::flush`], but through the held descriptor of the whole disk.
-pub(super) async fn flush_held(
-    config: &Arc<MounterConfig>,
-    failed: &FailedFlushes,
-    number: DeviceNumber,
-    held: Option<File>,
-) -> io::Result<()> {
-    let place = config.sys.join("dev/block").join(number.to_string());
-    let config = Arc::clone(config);
-    let flush = move || {
-        let disk = DiskIdentity::of(&config, number);
-        (disk, flush_all(&config, number, held.as_ref()))
-    };
-    let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
-    if let Err(error) = outcome {
-        if failed.disks().insert(number, disk.clone()) != Some(disk) {
-            return Err(error);
+    /// Flushes like [`Mounter::flush`], but through the held descriptor of the whole disk.
+    pub(super) async fn flush_held(&self, number: DeviceNumber, held: Option<File>) -> io::Result<()> {
+        let place = self.config.sys.join("dev/block").join(number.to_string());
+        let config = Arc::clone(&self.config);
+        let flush = move || {
+            let disk = DiskIdentity::of(&config, number);
+            (disk, flush_all(&config, number, held.as_ref()))
+        };
+        let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
+        if let Err(error) = outcome {
+            if self.failed_flushes.disks().insert(number, disk.clone()) != Some(disk) {
+                return Err(error);
+            }
+            tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
         }
-        tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
+        self.failed_flushes.forget(number);
+        Ok(())
     }
-    failed.forget(number);
-    Ok(())
 }
 
 fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {
@@ -82,7 +77,7 @@ fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::device::fake::Machine;
-    use crate::disk::users::{Hold, try_exclusive_open};
+    use crate::disk::users::Hold;
 
     const NUMBER: DeviceNumber = DeviceNumber { major: 259, minor: 7 };
 
@@ -102,27 +97,27 @@ mod tests {
 
     #[tokio::test]
     async fn failed_flush_counts_only_for_its_own_disk() {
-        let (machine, failed) = (Machine::new(), FailedFlushes::default());
-        let config = Arc::new(machine.config());
+        let machine = Machine::new();
+        let mounter = Mounter::new(machine.config()).unwrap();
         appears(&machine, Some("1"));
-        flush_held(&config, &failed, NUMBER, None).await.unwrap_err();
+        mounter.flush(NUMBER).await.unwrap_err();
         vanishes(&machine);
         appears(&machine, Some("2"));
-        flush_held(&config, &failed, NUMBER, None).await.expect_err("first failure of this disk");
-        flush_held(&config, &failed, NUMBER, None).await.expect("second failure of this disk");
-        flush_held(&config, &failed, NUMBER, None).await.expect_err("the count starts again");
+        mounter.flush(NUMBER).await.expect_err("first failure of this disk");
+        mounter.flush(NUMBER).await.expect("second failure of this disk");
+        mounter.flush(NUMBER).await.expect_err("the count starts again");
     }
 
     /// Covers disks without a sequence number too, as before Linux 5.15.
     #[tokio::test]
     async fn failed_flush_is_forgotten_when_its_disk_vanishes() {
-        let (machine, failed) = (Machine::new(), FailedFlushes::default());
-        let config = Arc::new(machine.config());
+        let machine = Machine::new();
+        let mounter = Mounter::new(machine.config()).unwrap();
         appears(&machine, None);
-        flush_held(&config, &failed, NUMBER, None).await.unwrap_err();
+        mounter.flush(NUMBER).await.unwrap_err();
         vanishes(&machine);
-        assert!(matches!(try_exclusive_open(&config, &failed, NUMBER).await, Ok(Hold::Gone)));
+        assert!(matches!(mounter.try_exclusive_open(NUMBER).await, Ok(Hold::Gone)));
         appears(&machine, None);
-        flush_held(&config, &failed, NUMBER, None).await.expect_err("first failure of this disk");
+        mounter.flush(NUMBER).await.expect_err("first failure of this disk");
     }
 }

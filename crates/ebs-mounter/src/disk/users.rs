@@ -13,11 +13,9 @@ use tokio::time::Instant;
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device;
 use crate::device_number::DeviceNumber;
-use crate::disk::flush::flush_held;
 use crate::disk::holders;
-use crate::disk_parts::{FailedFlushes, disk_directory, number_in, numbers_of};
+use crate::disk_parts::{disk_directory, number_in, numbers_of};
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
@@ -106,58 +104,47 @@ impl Mounter {
 
     /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
     pub async fn is_bound_disk_gone(&self, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
-        is_bound_disk_gone(&self.config, entry, number).await
+        if is_deleted(entry) {
+            return Ok(true);
+        }
+        let place = self.config.sys.join("dev/block").join(number.to_string());
+        let size = place.join("size");
+        let read =
+            move || Ok(os::if_exists(std::fs::read_to_string(size))?.is_some_and(|sectors| sectors.trim() == "0"));
+        bounded::reading("reading the size of", &place, read).await
     }
 
     /// Opens a disk exclusively for a moment, and flushes it as by [`Mounter::flush`]. Fails while one of its file
     /// systems is mounted in any mount namespace, or another process or device has claimed it for longer than a moment.
     pub async fn try_exclusive_open(&self, number: DeviceNumber) -> io::Result<Hold> {
-        try_exclusive_open(&self.config, &self.failed_flushes, number).await
-    }
-}
-
-async fn is_bound_disk_gone(config: &MounterConfig, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
-    if is_deleted(entry) {
-        return Ok(true);
-    }
-    let place = config.sys.join("dev/block").join(number.to_string());
-    let size = place.join("size");
-    let read = move || Ok(os::if_exists(std::fs::read_to_string(size))?.is_some_and(|sectors| sectors.trim() == "0"));
-    bounded::reading("reading the size of", &place, read).await
-}
-
-pub(crate) async fn try_exclusive_open(
-    config: &Arc<MounterConfig>,
-    failed: &FailedFlushes,
-    number: DeviceNumber,
-) -> io::Result<Hold> {
-    let place = config.sys.join("dev/block").join(number.to_string());
-    let deadline = Instant::now() + RELEASE_TIMEOUT;
-    loop {
-        let of = Arc::clone(config);
-        let open = move || open_exclusively(&of, number);
-        match bounded::reading("opening exclusively", &place, open).await? {
-            Opened::Exclusively(disk) => {
-                flush_held(config, failed, number, Some(disk)).await?;
-                return Ok(Hold::Free);
+        let place = self.config.sys.join("dev/block").join(number.to_string());
+        let deadline = Instant::now() + RELEASE_TIMEOUT;
+        loop {
+            let of = Arc::clone(&self.config);
+            let open = move || open_exclusively(&of, number);
+            match bounded::reading("opening exclusively", &place, open).await? {
+                Opened::Exclusively(disk) => {
+                    self.flush_held(number, Some(disk)).await?;
+                    return Ok(Hold::Free);
+                }
+                Opened::Nothing => return Ok(Hold::Free),
+                Opened::Missing if !self.exists(number).await? => {
+                    self.failed_flushes.forget(number);
+                    return Ok(Hold::Gone);
+                }
+                Opened::Missing => {
+                    return Err(io::Error::other(format!("device {number} is listed in sysfs but has no device node")));
+                }
+                Opened::Held if Instant::now() < deadline => tokio::time::sleep(RELEASE_POLL).await,
+                Opened::Held => break,
             }
-            Opened::Nothing => return Ok(Hold::Free),
-            Opened::Missing if !device::exists(config, number).await? => {
-                failed.forget(number);
-                return Ok(Hold::Gone);
-            }
-            Opened::Missing => {
-                return Err(io::Error::other(format!("device {number} is listed in sysfs but has no device node")));
-            }
-            Opened::Held if Instant::now() < deadline => tokio::time::sleep(RELEASE_POLL).await,
-            Opened::Held => break,
         }
+        let config = Arc::clone(&self.config);
+        let find = move || Ok::<_, io::Error>(holders::of(&config, &numbers_of(&config, number)?));
+        // The names of the holders only make the message more precise, so a failure to find them is ignored.
+        let holders = bounded::reading("finding the users of", &PathBuf::from(format!("device {number}")), find).await;
+        Ok(Hold::Held(holders.unwrap_or_default()))
     }
-    let config = Arc::clone(config);
-    let find = move || Ok::<_, io::Error>(holders::of(&config, &numbers_of(&config, number)?));
-    // The names of the holders only make the message more precise, so a failure to find them is ignored.
-    let holders = bounded::reading("finding the users of", &PathBuf::from(format!("device {number}")), find).await;
-    Ok(Hold::Held(holders.unwrap_or_default()))
 }
 
 /// Returns the block devices that a mount may bind. The first is the node that is visible at its path. The second, for

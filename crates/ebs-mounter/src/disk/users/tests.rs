@@ -57,18 +57,18 @@ async fn exclusive_open_rejects_a_node_of_another_disk() {
 #[tokio::test(start_paused = true)]
 async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
     let (disk, number) = disk();
-    let (config, failed) = (Arc::new(MounterConfig::new("/nowhere")), FailedFlushes::default());
+    let state = tempfile::tempdir().unwrap();
+    let mounter = Mounter::new(MounterConfig::new(state.path())).unwrap();
     let exclusively = || File::options().read(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
     let held = exclusively();
     let moment = async {
         tokio::time::sleep(RELEASE_TIMEOUT / 4).await;
         drop(held);
     };
-    let (hold, ()) = tokio::join!(try_exclusive_open(&config, &failed, number), moment);
+    let (hold, ()) = tokio::join!(mounter.try_exclusive_open(number), moment);
     assert_eq!(hold.unwrap(), Hold::Free);
     let _held = exclusively();
-    let hold =
-        tokio::time::timeout(BOUND, try_exclusive_open(&config, &failed, number)).await.expect("the wait has a limit");
+    let hold = tokio::time::timeout(BOUND, mounter.try_exclusive_open(number)).await.expect("the wait has a limit");
     let who = format!("process {} (", std::process::id());
     assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
 }
@@ -76,33 +76,33 @@ async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
 #[tokio::test]
 async fn disk_is_gone_only_if_sysfs_does_not_list_it() {
     let machine = Machine::new();
-    let config = Arc::new(machine.config());
-    let (failed, number) = (FailedFlushes::default(), DeviceNumber::of(makedev(4095, 1)));
-    assert_eq!(try_exclusive_open(&config, &failed, number).await.unwrap(), Hold::Gone);
+    let (config, number) = (machine.config(), DeviceNumber::of(makedev(4095, 1)));
+    let mounter = Mounter::new(config.clone()).unwrap();
+    assert_eq!(mounter.try_exclusive_open(number).await.unwrap(), Hold::Gone);
     assert_eq!(disk_directory(&config, number).unwrap(), None);
     symlink(machine.root.join("nowhere"), machine.entry(number)).unwrap();
-    assert!(try_exclusive_open(&config, &failed, number).await.is_err());
+    assert!(mounter.try_exclusive_open(number).await.is_err());
     std::fs::remove_file(machine.entry(number)).unwrap();
     symlink(machine.entry(number), machine.entry(number)).unwrap();
-    assert!(try_exclusive_open(&config, &failed, number).await.is_err());
+    assert!(mounter.try_exclusive_open(number).await.is_err());
     assert!(disk_directory(&config, number).is_err());
 }
 
 #[tokio::test]
 async fn disk_of_a_raw_bind_is_gone_if_its_size_is_zero() {
     let machine = Machine::new();
-    let config = Arc::new(machine.config());
+    let mounter = Mounter::new(machine.config()).unwrap();
     let number = DeviceNumber::of(makedev(4095, 2));
     let bind = mount_of("/nvme1n1", Path::new("/target"), "devtmpfs");
-    assert!(!is_bound_disk_gone(&config, &bind, number).await.unwrap());
+    assert!(!mounter.is_bound_disk_gone(&bind, number).await.unwrap());
     let size = machine.list("nvme1n1", number).join("size");
     for (sectors, is_gone) in [("2048\n", false), ("0\n", true)] {
         std::fs::write(&size, sectors).unwrap();
-        assert_eq!(is_bound_disk_gone(&config, &bind, number).await.unwrap(), is_gone, "{sectors}");
+        assert_eq!(mounter.is_bound_disk_gone(&bind, number).await.unwrap(), is_gone, "{sectors}");
     }
     std::fs::remove_file(&size).unwrap();
     std::fs::create_dir(&size).unwrap();
-    assert!(is_bound_disk_gone(&config, &bind, number).await.is_err());
+    assert!(mounter.is_bound_disk_gone(&bind, number).await.is_err());
     let deleted = mount_of("/nvme1n1//deleted", Path::new("/target"), "devtmpfs");
-    assert!(is_bound_disk_gone(&config, &deleted, number).await.unwrap());
+    assert!(mounter.is_bound_disk_gone(&deleted, number).await.unwrap());
 }
