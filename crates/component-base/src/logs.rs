@@ -7,8 +7,6 @@
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
 mod by_verbosity;
-mod file_flags;
-mod files;
 mod flags;
 mod layer;
 mod line;
@@ -24,10 +22,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
-pub use file_flags::FileLogFlags;
-pub use files::{LineWriter, Output, Severity};
 pub use flags::{BadLogFlags, LogFlags, LogSettings};
 pub use layer::{Careless, Lines};
+pub use quote::escaped_json;
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
 /// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one
@@ -66,25 +63,8 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     tracing_subscriber::registry().with(lines).try_init()
 }
 
-/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
-/// the name of a log file without an explicit name.
-pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
-    let output = Output::open(flags, program)?;
-    let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
-    let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
-    let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
-    tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
-    Ok(output)
-}
-
-/// Returns the current time in RFC 3339 format, in UTC, with microseconds.
-#[must_use]
-pub fn now() -> String {
-    utc(SystemTime::now(), "%Y-%m-%dT%H:%M:%S.%6fZ")
-}
-
 /// Formats a time in UTC with strftime(3) directives. UTC makes the logs of nodes in different time zones comparable.
-fn utc(at: SystemTime, format: &str) -> String {
+pub fn utc(at: SystemTime, format: &str) -> String {
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
 }
 

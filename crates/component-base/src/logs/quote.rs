@@ -57,8 +57,8 @@ pub(super) fn json(text: &str) -> String {
     escaped_json(&serde_json::Value::String(text.to_owned()).to_string())
 }
 
-/// Escapes the same characters in a JSON document, where they can occur only inside strings.
-pub(super) fn escaped_json(document: &str) -> String {
+/// Escapes control and invisible characters in a JSON document, where they can occur only inside strings.
+pub fn escaped_json(document: &str) -> String {
     let mut safe = String::with_capacity(document.len());
     for c in document.chars() {
         if is_shown(c) {
