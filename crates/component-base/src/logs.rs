@@ -1,8 +1,4 @@
-//! Log lines in the format of klog, the log library of Kubernetes' programs: their shape, their verbosity, and the
-//! flags for both.
-//!
-//! Each event is one line of text or JSON, in the shapes that users' tools parse. Times are UTC, which is klog's local
-//! time in a container.
+//! Log lines of text or JSON in the format of klog, the log library of Kubernetes' programs, with UTC times.
 //!
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
@@ -27,8 +23,8 @@ pub use layer::{Careless, Lines};
 pub use quote::escaped_json;
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
-/// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one
-/// object per line with `ts`, `caller`, `msg`, and `v` or `err`, then the keys.
+/// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: an
+/// object with `ts`, `caller`, `msg`, and `v` or `err`, then the keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     #[default]
@@ -43,8 +39,7 @@ pub struct Shape {
     pub header: bool,
     /// Whether the directory of the source file precedes its name.
     pub directory: bool,
-    /// Whether the message is quoted, as by klog's newer functions. A message without quotes should be a fixed text of
-    /// the program.
+    /// Whether the message is quoted. A message without quotes should be a fixed text of the program.
     pub quoted: bool,
 }
 
@@ -77,12 +72,7 @@ pub fn chain(error: &dyn Error) -> String {
 /// Logs each panic as one line, in the same format as other lines.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let payload = panic.payload();
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or_default();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(panic = message, place, "panicked: this is a bug; please report it");
     }));

@@ -1,12 +1,11 @@
 //! Classifies failed calls to the API server.
 
-use std::fmt;
-
 use kube::Error;
 use kube::runtime::watcher;
 
 /// A failed call, classified by how the caller can react.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     pub kind: FailureKind,
     /// The message of the server or of the connection.
@@ -20,13 +19,11 @@ pub enum FailureKind {
     Denied,
     /// The object does not exist.
     NotFound,
-    /// The object has changed since it was read (a failed `test` in a patch, or an old resource version): read it
-    /// again.
+    /// The object has changed since it was read (a failed `test` in a patch, an old resource version): read it again.
     Stale,
     /// The position in a watch or paged list is too old: start again.
     Expired,
-    /// Any other failure: the server is unreachable, busy or hanging, or has an error. It is unknown whether a write
-    /// succeeded.
+    /// Any other failure, such as an unreachable or busy server. It is unknown whether a write succeeded.
     Unavailable,
 }
 
@@ -60,33 +57,19 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::of(&error)
     }
 }
 
-/// Returns the messages of the error and its causes. The client's errors repeat their causes, so a message that has
-/// already appeared is skipped.
+/// Returns the messages of the error and its causes. Skips a repeated message, because the client's errors repeat their
+/// causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
+    std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
         let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
+        if text.contains(&words) { text } else { format!("{text}: {words}") }
+    })
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
-/// The AWS SDK's warnings contain complete errors, including STS's whole replies. So only the message, which is a fixed
-/// text, and the credential provider are logged. The driver's own log lines report the failure.
+/// The AWS SDK's warnings contain STS's whole replies, so only their message, which is a fixed text, and the credential
+/// provider are logged. The driver's own log lines report the failure.
 const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
@@ -27,16 +27,13 @@ pub struct LogConfig {
 /// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The directives are invalid.
     #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] ParseError),
-    /// Logging is already set up in this process.
     #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging to standard error for the whole process, and passes the spans to `traces`. If standard error is
-/// closed, lines are lost, but the process continues.
+/// Sets up logging to standard error for the whole process, and passes the spans to `traces`.
 pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingError> {
     dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }

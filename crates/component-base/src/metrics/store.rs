@@ -22,8 +22,7 @@ pub struct Histograms {
 
 #[derive(Debug, Clone, Default)]
 struct Observed {
-    /// The number of observations in each bucket, each observation once. The last entry counts observations above all
-    /// bounds.
+    /// The number of observations in each bucket. The last entry counts observations above all bounds.
     counts: Vec<u64>,
     sum: f64,
 }

@@ -29,11 +29,7 @@ pub(super) enum GuardError {
     #[error("the API server did not start its response within {ANSWER_BOUND:?}")]
     NoAnswer,
     #[error("read the token file {path}")]
-    Token {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Token { path: PathBuf, source: std::io::Error },
 }
 
 /// A token file, which another process replaces from time to time.

@@ -5,7 +5,6 @@ use ebs_ec2::{HyperPodNode, NodeId};
 /// Why a provider id does not name an instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderIdError {
-    /// The provider id is not set, or not set yet.
     #[error("spec.providerID is empty; check that the cluster's cloud controller manager runs")]
     Empty,
     /// The machine is not an EC2 instance: it is a Fargate or hybrid node, or belongs to another cloud.

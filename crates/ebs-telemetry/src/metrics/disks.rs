@@ -34,8 +34,8 @@ pub struct DiskTransfers {
     pub bytes: u64,
     /// The total duration of the operations in microseconds.
     pub microseconds: u64,
-    /// The number of operations by latency. Each entry has its upper bound in microseconds, or `None` for no bound, and
-    /// the number of operations between the previous bound and this one.
+    /// The number of operations by latency: each upper bound in microseconds, or `None` for no bound, and the number of
+    /// operations between the previous bound and this one.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
@@ -91,17 +91,17 @@ impl DiskCollector {
         let began = Instant::now();
         let mut last = self.last.lock().await;
         let kept = last.take_if(|(read, _)| read.elapsed() <= FRESH);
-        let (read, report, new_errors) = match kept {
-            Some((read, report)) => (read, report, 0),
+        let is_new = kept.is_none();
+        let (read, report) = match kept {
+            Some(kept) => kept,
             None => {
                 let report = source.read().await;
-                let errors = report.errors;
-                (Instant::now(), report, errors)
+                (Instant::now(), report)
             }
         };
         let node = [report.instance_id.as_str()];
         self.scrapes.add(&node, 1.0);
-        self.errors.add(&node, float(new_errors));
+        self.errors.add(&node, if is_new { float(report.errors) } else { 0.0 });
         self.seconds.observe(&node, began.elapsed().as_secs_f64());
         let mut families = of_volumes(&report);
         families.extend([self.scrapes.family(), self.errors.family(), self.seconds.family()]);
@@ -144,8 +144,8 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
     ]
 }
 
-/// Converts the latencies to a histogram. The device's log page has no sum for it. The total time of all operations is
-/// that sum, because it covers the same operations of the same volume.
+/// Converts the latencies to a histogram. Its sum, which the device's log page lacks, is the total time of the same
+/// operations.
 fn latency(transfers: &DiskTransfers) -> Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();

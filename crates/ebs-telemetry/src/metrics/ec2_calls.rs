@@ -1,8 +1,7 @@
 //! Calls to EC2: how long successful calls took, and the number of failed and throttled calls.
 //!
-//! The names are the reference driver's, so that existing dashboards work. `--deprecated-metrics` adds copies under the
-//! names of the in-tree cloud provider. The labels of these metrics are inconsistent, and remain so for compatibility.
-//! `aws_ebs_csi_api_requests_total` has consistent labels.
+//! The names and the inconsistent labels are the reference driver's, so that existing dashboards work.
+//! `--deprecated-metrics` adds copies under the names of the in-tree cloud provider.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -23,9 +22,7 @@ const MOST_CODES: usize = 200;
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd<'a> {
-    /// The call succeeded.
     Done,
-    /// EC2 throttled the call.
     Throttled,
     /// EC2 rejected the call with this code.
     Refused(&'a str),
@@ -38,16 +35,11 @@ struct Codes(Mutex<BTreeSet<String>>);
 
 impl Codes {
     fn label<'a>(&self, code: &'a str) -> &'a str {
-        if !is_shaped_like_a_code(code) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_shaped_like_a_code(code) || (known.len() >= MOST_CODES && !known.contains(code)) {
             return OTHER;
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains(code) {
-            if known.len() >= MOST_CODES {
-                return OTHER;
-            }
-            known.insert(code.to_owned());
-        }
+        known.insert(code.to_owned());
         code
     }
 }
@@ -59,7 +51,6 @@ fn is_shaped_like_a_code(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// The metrics of EC2 calls.
 #[derive(Debug)]
 pub(super) struct Ec2Calls {
     all: Numbers,
@@ -72,13 +63,10 @@ pub(super) struct Ec2Calls {
 }
 
 impl Ec2Calls {
-    /// Creates the metrics. The durations of expected actions exist from the start, at zero, so that their rates are
-    /// defined.
+    /// Creates the metrics. The durations of expected actions start at zero, so that their rates are defined.
     pub(super) fn new(expected_actions: &[&str], with_deprecated: bool) -> Self {
         let seconds = Histograms::new(&table::EC2_SECONDS);
-        for action in expected_actions {
-            seconds.expect(&[action]);
-        }
+        expected_actions.iter().for_each(|action| seconds.expect(&[action]));
         Self {
             all: Numbers::new(&table::EC2_CALLS),
             seconds,

@@ -34,12 +34,9 @@ impl HealthChecks {
     }
 
     pub(super) fn note(&self, outcome: Result<(), HealthFailure>) {
-        match outcome {
-            Ok(()) => self.success.set(&[], 1.0),
-            Err(failure) => {
-                self.success.set(&[], 0.0);
-                self.failures.add(&[&format!("{failure:?}")], 1.0);
-            }
+        self.success.set(&[], if outcome.is_ok() { 1.0 } else { 0.0 });
+        if let Err(failure) = outcome {
+            self.failures.add(&[&format!("{failure:?}")], 1.0);
         }
     }
 
