@@ -14,8 +14,7 @@ use clap::{ArgAction, ArgMatches, Command};
 #[cfg(feature = "go-command-line")]
 pub use command_line::{BadCommandLine, CommandLine, command};
 
-/// Applies Go's syntax to a command's flags: a boolean takes a value only after `=`, and the last occurrence of a flag
-/// wins.
+/// Applies Go's syntax to a command's flags.
 pub fn as_in_go(command: Command) -> Command {
     command.args_override_self(true).mut_args(|flag| {
         if !matches!(flag.get_action(), ArgAction::SetTrue) {

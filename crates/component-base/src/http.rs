@@ -6,8 +6,9 @@
 mod endpoint;
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,11 +124,20 @@ async fn connection<H: Handshake>(stream: TcpStream, handshake: Arc<H>, app: Rou
         .keep_alive_interval(HEADERS_WITHIN)
         .keep_alive_timeout(HEADERS_WITHIN);
     let http = if version == Version::HTTP_2 { http.http2_only() } else { http.http1_only() };
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    bounded(connection, |connection| connection.graceful_shutdown()).await;
+}
+
+/// Serves a connection for its limited lifetime. `end` starts the graceful shutdown.
+async fn bounded<C>(connection: C, end: impl FnOnce(Pin<&mut C>))
+where
+    C: Future<Output = Result<(), Box<dyn Error + Send + Sync>>>,
+{
+    let mut connection = pin!(connection);
     let ended = match timeout(LIFETIME, connection.as_mut()).await {
         Ok(ended) => ended,
         Err(_elapsed) => {
-            connection.as_mut().graceful_shutdown();
+            end(connection.as_mut());
             match timeout(FAREWELL, connection).await {
                 Ok(ended) => ended,
                 Err(_elapsed) => return tracing::debug!("closed an HTTP connection after its time limit"),

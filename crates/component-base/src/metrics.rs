@@ -86,7 +86,7 @@ pub enum Value {
     /// The value of a counter or gauge.
     Number(f64),
     Histogram {
-        /// The upper bounds, and the number of observations at or below each. The last bucket has no bound and no entry.
+        /// The upper bounds, and the number of observations at or below each. The bucket without a bound is omitted.
         buckets: Vec<(f64, u64)>,
         sum: f64,
         count: u64,

@@ -11,8 +11,8 @@ use tokio::signal::windows::{
 
 /// Receives requests to stop, which do not end the process by themselves while it exists.
 ///
-/// On Unix this effect lasts until the process ends. Windows still ends the process some seconds after the console is
-/// closed, or after the machine or container begins to shut down.
+/// On Unix this effect lasts until the process ends. Windows still ends the process some seconds after its console
+/// closes, or the machine or container shuts down.
 #[derive(Debug)]
 pub struct Signals {
     #[cfg(unix)]

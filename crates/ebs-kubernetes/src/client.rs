@@ -75,8 +75,8 @@ pub enum ConnectError {
     SetupTime { server: String },
 }
 
-/// A connection to the API server. It limits calls to 5 a second with bursts of 10, waits when the server requests it,
-/// and fails calls that hang. Clones share these limits.
+/// A connection to the API server that limits calls to 5 a second with bursts of 10 for all its clones, waits when the
+/// server requests it, and fails calls that hang.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -84,8 +84,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Sets up the connection without sending a request. Each call reads the token file again, so that it uses a rotated
-    /// token.
+    /// Sets up the connection without sending a request. Each call reads the token file, which may have been replaced.
     ///
     /// Cancellation: dropping the future may leave a credential program running.
     pub async fn connect(options: &ClusterOptions) -> Result<Self, ConnectError> {

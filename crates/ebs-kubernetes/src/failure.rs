@@ -63,8 +63,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the messages of the error and its causes. Skips a repeated message, because the client's errors repeat their
-/// causes.
+/// Returns the messages of the error and its causes, once each, because the client's errors repeat their causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
         let words = cause.to_string();

@@ -86,8 +86,7 @@ struct Labeler<E> {
     ec2: Arc<RateLimited<E>>,
 }
 
-/// Labels nodes while this process is the leader. Releases the lease when `stop` completes. Reports waits for EC2's
-/// rate limit to `observer`.
+/// Labels nodes while this process is the leader. Releases the lease when `stop` completes.
 ///
 /// Cancellation: a label in flight may be written or not, and the lease is not released.
 pub async fn run<E: Ec2>(

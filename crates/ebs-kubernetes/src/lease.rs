@@ -103,8 +103,7 @@ pub struct Election {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the last successful attempt began. Other processes count from when the API server stored the write, which
-    /// is later, so counting from here is safe.
+    /// When the last successful attempt began. It is safe, because other processes count from the later write.
     renewed: Option<Instant>,
 }
 
@@ -167,8 +166,7 @@ impl Election {
         }
     }
 
-    /// Releases the lease if this process holds it, so that the next process can acquire it at once.
-    /// After an error, the next process must wait until the lease expires.
+    /// Releases the lease if this process holds it, so that the next process need not wait until the lease expires.
     ///
     /// Takes at most the renew deadline. Cancellation: the lease may be released or not.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
@@ -198,8 +196,7 @@ impl Election {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
-        // Renew the version that this process wrote last, with one request. If another process has written since, this
-        // fails, and the code below reads the lease.
+        // Renew the version that this process wrote last. This fails if another process has written since.
         if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
             && self.write(observed.lease).await.is_ok()
         {
@@ -208,7 +205,8 @@ impl Election {
         let read = self.leases.get_opt(&self.config.name).await;
         let read = read.map_err(|error| LeaseError::Read { name: self.config.name.clone(), source: error.into() })?;
         let Some(lease) = read else {
-            self.write(self.fresh()).await?;
+            let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
+            self.write(Lease { metadata, spec: None }).await?;
             return Ok(Attempt::Held);
         };
         let is_the_same = self.observed.as_ref().is_some_and(|observed| observed.lease.spec == lease.spec);
@@ -255,11 +253,6 @@ impl Election {
         let written = written.map_err(|_| LeaseError::NoAnswer { name: name() })?;
         let lease = written.map_err(|error| LeaseError::Write { name: name(), source: error.into() })?;
         Ok(Observed { lease, at: Instant::now() })
-    }
-
-    fn fresh(&self) -> Lease {
-        let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
-        Lease { metadata, spec: None }
     }
 
     fn is_mine(&self, lease: &Lease) -> bool {

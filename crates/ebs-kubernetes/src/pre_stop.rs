@@ -56,8 +56,7 @@ impl PreStop {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Waits until the plug-in may stop, without a time limit, because the kubelet kills the pod after its grace period.
-    /// Retries failures to read the attachments.
+    /// Waits until the plug-in may stop, without a limit, because the kubelet kills the pod after its grace period.
     ///
     /// Cancellation: dropping the future ends the wait.
     pub async fn wait(&self) -> Result<Released, PreStopError> {

@@ -11,8 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
-/// The AWS SDK's warnings contain STS's whole replies, so only their message, which is a fixed text, and the credential
-/// provider are logged. The driver's own log lines report the failure.
+/// The AWS SDK's warnings contain STS's whole replies, so only their fixed message and the provider are logged.
 const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
@@ -63,8 +62,7 @@ fn wanted(
     Ok(filter_fn(is_safe).and(by_directives).boxed())
 }
 
-/// Returns false for lines of other crates below INFO, which may contain headers and bodies with credentials. Even
-/// `RUST_LOG` cannot enable them.
+/// Returns false for lines of other crates below INFO, which may contain credentials, so `RUST_LOG` cannot enable them.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }

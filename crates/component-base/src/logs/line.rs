@@ -43,8 +43,7 @@ impl Value {
     }
 }
 
-/// Fields in order of appearance. A field that is set again keeps its place and takes the new value. Names with a dot
-/// are trace attributes and do not appear in the line.
+/// Fields in order of appearance. A field that is set again keeps its place. Names with a dot are trace attributes.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 

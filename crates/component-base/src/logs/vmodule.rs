@@ -49,8 +49,7 @@ impl ModuleLevels {
     }
 }
 
-/// Returns true if the whole text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern
-/// matches nothing.
+/// Returns true if the text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid one matches nothing.
 fn fits(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     if *first == '*' {

@@ -15,8 +15,7 @@ use tower_http::timeout::TimeoutBody;
 
 use super::pace::{Pace, Silence};
 
-/// The time limit until a response starts. The API server's own limit is 60 s, but it answers most calls in
-/// milliseconds.
+/// The time limit until a response starts. The API server's own limit is 60 s.
 const ANSWER_BOUND: Duration = Duration::from_secs(30);
 /// The longest time between two parts of a response.
 const BODY_BOUND: Duration = Duration::from_secs(30);
@@ -45,8 +44,7 @@ impl TokenFile {
         Self { path, last: Arc::default() }
     }
 
-    /// Returns the header with the file's current token. The kubelet keeps this file of about a kilobyte in memory, so
-    /// reading it blocks the thread only briefly.
+    /// Returns the header with the current token. The kubelet keeps the small file in memory, so a read is brief.
     fn header(&self) -> Result<HeaderValue, GuardError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
@@ -54,19 +52,16 @@ impl TokenFile {
             let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty());
             value.ok_or_else(|| std::io::Error::other("the file contains no valid token"))
         });
-        match (fresh, last.as_ref()) {
-            (Ok(mut value), _) => {
+        match fresh {
+            Ok(mut value) => {
                 value.set_sensitive(true);
-                *last = Some(value.clone());
-                Ok(value)
+                Ok(last.insert(value).clone())
             }
-            (Err(_), Some(value)) => Ok(value.clone()),
-            (Err(source), None) => Err(GuardError::Token { path: self.path.clone(), source }),
+            Err(source) => last.clone().ok_or_else(|| GuardError::Token { path: self.path.clone(), source }),
         }
     }
 }
 
-/// Wraps a service in a [`Guard`].
 #[derive(Debug, Clone)]
 pub(super) struct GuardLayer {
     pub(super) token: Option<TokenFile>,
@@ -148,11 +143,8 @@ where
 }
 
 fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
-    if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::SERVICE_UNAVAILABLE {
-        return;
-    }
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    if let Some(seconds) = seconds {
+    if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(seconds)) = (status, seconds) {
         silence.ask(Duration::from_secs(seconds));
     }
 }

@@ -1,5 +1,4 @@
-//! What the labeler remembers about the cluster: each node's instance, labels and next check, and the volume of each
-//! PersistentVolume. It keeps nothing else of the objects.
+//! What the labeler keeps: each node's instance, labels and next check, and the volume of each PersistentVolume.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,9 +15,8 @@ use crate::object::{NodeObject, Slim, VolumeObject};
 struct Entry {
     uid: String,
     instance: InstanceId,
-    /// The current labels. `None` means that the label is missing.
-    interfaces: Option<String>,
-    volumes: Option<String>,
+    /// The current labels for interfaces and volumes. `None` means that the label is missing.
+    labels: [Option<String>; 2],
     due: Instant,
     failures: u32,
 }
@@ -112,25 +110,20 @@ impl Roster {
         self.volumes.apply(event, volume);
     }
 
-    /// Returns a node's current entry, or `None` if EC2 does not describe its instance. A new node is due at once, and
-    /// so is a node with a new instance. A node whose labels another client changed is due soon.
+    /// Returns a node's current entry, or `None` if EC2 does not describe its instance. A new node or instance is due
+    /// at once, and a node whose labels another client changed is due soon.
     fn entry(&self, node: &NodeObject) -> Option<Entry> {
         let instance = described_instance(node)?;
-        let label = |key: &str| node.label(key).map(str::to_owned);
         let uid = node.metadata.uid.clone().unwrap_or_default();
-        let (interfaces, volumes) = (label(&self.keys.interfaces), label(&self.keys.volumes));
+        let labels = [&self.keys.interfaces, &self.keys.volumes].map(|key| node.label(key).map(str::to_owned));
         let now = Instant::now();
-        let fresh =
-            |due, failures| Entry { uid: uid.clone(), instance: instance.clone(), interfaces, volumes, due, failures };
-        Some(match self.nodes.current.get(node.name()) {
-            Some(known) if known.uid == uid && known.instance == instance => {
-                let is_as_known =
-                    known.interfaces == label(&self.keys.interfaces) && known.volumes == label(&self.keys.volumes);
-                let due = if is_as_known { known.due } else { known.due.min(now + self.times.drift) };
-                fresh(due, known.failures)
-            }
-            _ => fresh(now, 0),
-        })
+        let known = self.nodes.current.get(node.name()).filter(|known| known.uid == uid && known.instance == instance);
+        let (due, failures) = match known {
+            None => (now, 0),
+            Some(known) if known.labels == labels => (known.due, known.failures),
+            Some(known) => (known.due.min(now + self.times.drift), known.failures),
+        };
+        Some(Entry { uid, instance, labels, due, failures })
     }
 
     /// Returns when the next node is due, or `None` while the lists are incomplete or without nodes.
@@ -145,8 +138,7 @@ impl Roster {
         due.map(|(node, entry)| Due { node: node.clone(), instance: entry.instance.clone() }).collect()
     }
 
-    /// Returns the change that a node's labels need, or `None` if the labels are right or the node was replaced. Right
-    /// labels are checked again after the refresh interval.
+    /// Returns the change that a node's labels need, or `None` if the labels are right or the node was replaced.
     pub(super) fn described(
         &mut self,
         due: &Due,
@@ -156,7 +148,7 @@ impl Roster {
         let next = Instant::now() + self.times.refresh;
         let entry = self.nodes.current.get_mut(&due.node).filter(|entry| entry.instance == due.instance)?;
         let values = described.values(persistent);
-        if entry.interfaces.as_ref() == Some(&values.interfaces) && entry.volumes.as_ref() == Some(&values.volumes) {
+        if entry.labels == values.labels() {
             (entry.due, entry.failures) = (next, 0);
             return None;
         }
@@ -166,8 +158,7 @@ impl Roster {
     pub(super) fn labelled(&mut self, change: &Change) {
         let next = Instant::now() + self.times.refresh;
         if let Some(entry) = self.nodes.current.get_mut(&change.node).filter(|entry| entry.uid == change.uid) {
-            entry.interfaces = Some(change.values.interfaces.clone());
-            entry.volumes = Some(change.values.volumes.clone());
+            entry.labels = change.values.labels();
             (entry.due, entry.failures) = (next, 0);
         }
     }

@@ -25,8 +25,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Returns the routes. Only `/metrics` is rate limited, so that scrapes never block a probe of the kubelet. The
-    /// number of connections bounds the cost of probes.
+    /// Returns the routes. Only `/metrics` is rate limited, so that scrapes never block a probe of the kubelet.
     pub(super) fn router(self) -> Router {
         let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
         let metrics = get(async move |state| metrics(&limit, state).await);

@@ -34,8 +34,7 @@ pub struct DiskTransfers {
     pub bytes: u64,
     /// The total duration of the operations in microseconds.
     pub microseconds: u64,
-    /// The number of operations by latency: each upper bound in microseconds, or `None` for no bound, and the number of
-    /// operations between the previous bound and this one.
+    /// Each upper bound in microseconds, or `None` for no bound, and the operations between the previous bound and it.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
@@ -144,8 +143,7 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
     ]
 }
 
-/// Converts the latencies to a histogram. Its sum, which the device's log page lacks, is the total time of the same
-/// operations.
+/// Converts the latencies to a histogram. Its sum, which the device does not report, is the total time of operations.
 fn latency(transfers: &DiskTransfers) -> Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();

@@ -15,8 +15,7 @@ use super::table;
 const OTHER: &str = "other";
 /// The longest text that becomes a label, in characters. EC2's longest codes have about 50.
 const LONGEST_CODE: usize = 64;
-/// The most different codes that become labels. A driver sees a few dozen, but a proxy that answers in AWS's place
-/// could invent any number.
+/// The most different codes that become labels, because a proxy that answers in AWS's place could invent any number.
 const MOST_CODES: usize = 200;
 
 /// How a call ended.
