@@ -7,7 +7,7 @@
 
 mod store;
 
-pub use store::{Histograms, Numbers, cumulative};
+pub use store::Series;
 
 /// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,7 @@ pub struct Sample {
 }
 
 /// The value of a series: a number, or the counts of a histogram.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Value {
     /// The value of a counter or gauge.
     Number(f64),

@@ -7,10 +7,7 @@ mod pace;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use kube::client::{Body, ClientBuilder};
-use tower::{BoxError, Service};
+use kube::client::ClientBuilder;
 
 use guard::GuardLayer;
 
@@ -105,19 +102,6 @@ impl Cluster {
         Ok(Self { client, server })
     }
 
-    /// Creates a connection, with the same limits, over any service that behaves like an API server.
-    pub fn over<S, B>(service: S, namespace: &str) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let builder = ClientBuilder::new(service, namespace).with_layer(&GuardLayer { token: None });
-        Self { client: builder.build(), server: "in this process".to_owned() }
-    }
-
     /// Returns the client.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
@@ -139,3 +123,6 @@ impl std::fmt::Debug for Cluster {
         f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,7 @@ use kube::Error;
 use kube::runtime::watcher;
 
 /// A failed call, classified by how the caller can react.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: FailureKind,
     /// The message of the server or of the connection.
@@ -56,6 +55,14 @@ impl Failure {
         self.kind == FailureKind::Denied
     }
 }
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

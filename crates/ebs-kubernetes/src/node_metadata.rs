@@ -30,19 +30,13 @@ const READ_WITHIN: Duration = Duration::from_secs(5);
 const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
+#[derive(Debug)]
 pub struct NodeSource {
     nodes: Api<NodeObject>,
     node: String,
     driver: DriverName,
     kind: SourceKind,
     read_at: Mutex<Option<Instant>>,
-}
-
-impl std::fmt::Debug for NodeSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { node, kind, .. } = self;
-        f.debug_struct("NodeSource").field("node", node).field("kind", kind).finish_non_exhaustive()
-    }
 }
 
 impl NodeSource {

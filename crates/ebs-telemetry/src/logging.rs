@@ -67,14 +67,8 @@ fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
-/// Writes lines into a buffer, for the tests of other modules.
 #[cfg(test)]
-pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
-    dispatch(config, move || tests::Written(std::sync::Arc::clone(&lines)), Some(traces)).expect("a good configuration")
-}
-
-#[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -82,8 +76,13 @@ mod tests {
 
     use super::*;
 
+    /// Writes lines into a buffer, for the tests of other modules.
+    pub(crate) fn to(config: &LogConfig, lines: Arc<Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
+        dispatch(config, move || Written(Arc::clone(&lines)), Some(traces)).expect("a good configuration")
+    }
+
     #[derive(Clone, Default)]
-    pub(super) struct Written(pub(super) Arc<Mutex<Vec<u8>>>);
+    struct Written(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use component_base::metrics::{Family, Histograms, Numbers, page};
+use component_base::metrics::{Family, Series, page};
 
 pub use detaches::PendingDetach;
 pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
@@ -32,14 +32,14 @@ type Source<T> = OnceLock<Box<dyn Fn() -> Vec<T> + Send + Sync>>;
 
 /// All metrics that the process counts.
 pub struct Metrics {
-    build: Numbers,
+    build: Series,
     /// The number of panics, without a lock, because the panicking thread may hold one.
     panics: AtomicU64,
-    rpcs: Numbers,
-    rpc_seconds: Histograms,
-    certificate: Numbers,
-    spare_calls: Numbers,
-    ended_by_time: Numbers,
+    rpcs: Series,
+    rpc_seconds: Series,
+    certificate: Series,
+    spare_calls: Series,
+    ended_by_time: Series,
     ec2_calls: Ec2Calls,
     health_checks: Option<HealthChecks>,
     detaches: DetachCollector,
@@ -72,16 +72,16 @@ impl Default for Metrics {
 impl Metrics {
     /// Creates the metrics with all counts at zero.
     pub fn new(config: MetricsConfig) -> Self {
-        let build = Numbers::new(&table::BUILD_INFO);
+        let build = Series::new(&table::BUILD_INFO);
         build.set(&[config.commit, config.version], 1.0);
         Self {
             build,
             panics: AtomicU64::default(),
-            rpcs: Numbers::new(&table::RPCS),
-            rpc_seconds: Histograms::new(&table::RPC_SECONDS),
-            certificate: Numbers::new(&table::CERTIFICATE),
-            spare_calls: Numbers::new(&table::SPARE_CALLS),
-            ended_by_time: Numbers::new(&table::ENDED_BY_TIME),
+            rpcs: Series::new(&table::RPCS),
+            rpc_seconds: Series::new(&table::RPC_SECONDS),
+            certificate: Series::new(&table::CERTIFICATE),
+            spare_calls: Series::new(&table::SPARE_CALLS),
+            ended_by_time: Series::new(&table::ENDED_BY_TIME),
             ec2_calls: Ec2Calls::new(&config.expected_actions, config.with_deprecated),
             health_checks: config.checks_health.then(HealthChecks::new),
             detaches: DetachCollector::new(),
@@ -173,15 +173,9 @@ impl Metrics {
     }
 
     fn known(&self) -> Vec<Family> {
-        let mut families = vec![
-            self.build.family(),
-            panics::family(&self.panics),
-            self.rpcs.family(),
-            self.rpc_seconds.family(),
-            self.certificate.family(),
-            self.spare_calls.family(),
-            self.ended_by_time.family(),
-        ];
+        let calls = [&self.rpcs, &self.rpc_seconds, &self.spare_calls, &self.ended_by_time].map(Series::family);
+        let mut families = vec![self.build.family(), self.certificate.family(), panics::family(&self.panics)];
+        families.extend(calls);
         families.extend(self.ec2_calls.families());
         families.extend(self.health_checks.iter().flat_map(HealthChecks::families));
         families.extend(self.detaches.families());

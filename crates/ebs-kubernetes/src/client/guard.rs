@@ -71,7 +71,7 @@ impl<S> Layer<S> for GuardLayer {
     type Service = Guard<S>;
 
     fn layer(&self, inner: S) -> Guard<S> {
-        Guard { inner, token: self.token.clone(), pace: Pace::new(), turn: Turn::None }
+        Guard { inner, token: self.token.clone(), pace: Pace::new(), may_call: false, wait: None }
     }
 }
 
@@ -80,14 +80,9 @@ pub(super) struct Guard<S> {
     inner: S,
     token: Option<TokenFile>,
     pace: Pace,
-    turn: Turn,
-}
-
-/// Whether the rate limit allows the next call.
-enum Turn {
-    None,
-    Waits(Pin<Box<Sleep>>),
-    Next,
+    /// True if the rate limit allows the next call.
+    may_call: bool,
+    wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S, B> Service<Request<kube::client::Body>> for Guard<S>
@@ -103,34 +98,25 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        loop {
-            match &mut self.turn {
-                Turn::Next => break,
-                Turn::Waits(sleep) => {
-                    ready!(sleep.as_mut().poll(context));
-                    self.turn = Turn::None;
-                }
-                Turn::None => {
-                    self.turn = match self.pace.take() {
-                        Ok(()) => Turn::Next,
-                        Err(wait) => Turn::Waits(Box::pin(tokio::time::sleep(wait))),
-                    };
-                }
+        while !self.may_call {
+            if let Some(wait) = &mut self.wait {
+                ready!(wait.as_mut().poll(context));
             }
+            self.wait = self.pace.take().err().map(|wait| Box::pin(tokio::time::sleep(wait)));
+            self.may_call = self.wait.is_none();
         }
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<kube::client::Body>) -> Self::Future {
-        self.turn = Turn::None;
-        let header = self.token.as_ref().map(TokenFile::header).transpose();
+        self.may_call = false;
         let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
         let body_bound = if is_watch { WATCH_BOUND } else { BODY_BOUND };
         let silence = self.pace.silence();
-        match header {
-            Ok(None) => {}
-            Ok(Some(header)) => drop(request.headers_mut().insert(AUTHORIZATION, header)),
-            Err(error) => return Box::pin(std::future::ready(Err(error.into()))),
+        match self.token.as_ref().map(TokenFile::header) {
+            None => {}
+            Some(Ok(header)) => drop(request.headers_mut().insert(AUTHORIZATION, header)),
+            Some(Err(error)) => return Box::pin(std::future::ready(Err(error.into()))),
         }
         let answer = self.inner.call(request);
         Box::pin(async move {

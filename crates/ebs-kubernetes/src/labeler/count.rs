@@ -43,7 +43,7 @@ impl Described {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use ebs_ec2::{BlockDevice, DeviceName, InstanceId};
 
     use super::*;
@@ -53,7 +53,7 @@ pub(super) mod tests {
     }
 
     /// Returns a running instance with three network interfaces.
-    pub(in crate::labeler) fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
+    pub(crate) fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
         let name = |name: &str| DeviceName::new(name);
         Instance {
             id: InstanceId::parse("i-0abc").unwrap(),
