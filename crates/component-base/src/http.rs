@@ -1,7 +1,7 @@
 //! The HTTP listener of the pages for metrics and health.
 //!
-//! `axum::serve` and axum-server limit neither the number of connections nor their lifetimes. Any client in the cluster
-//! can reach these pages, and must not be able to use up the program's memory or file descriptors.
+//! Any client in the cluster can reach these pages, and must not be able to use up the program's memory or file
+//! descriptors. `axum::serve` and axum-server limit neither the number of connections nor their lifetimes.
 
 mod endpoint;
 
@@ -26,14 +26,13 @@ pub use endpoint::{BadHttpEndpoint, HttpEndpoint};
 
 /// How long to wait before a failed listener is tried again.
 pub const RETRY: Duration = Duration::from_secs(10);
-/// The time limit for the TLS handshake and for a request's headers. It also limits idle connections, as in Go
-/// programs.
+/// The time limit for the TLS handshake, for a request's headers, and for idle connections, as in Go programs.
 pub const HEADERS_WITHIN: Duration = Duration::from_secs(3);
 /// The longest lifetime of a connection, whatever its client does. A new connection is cheap.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// How long a connection may take to finish its request at the end of its lifetime.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The most connections. Further clients wait until one ends, which takes at most a few seconds if clients are idle.
+/// The most connections. Further clients wait until one ends.
 const CONNECTIONS: usize = 64;
 /// The most concurrent requests on an HTTP/2 connection.
 const STREAMS: u32 = 16;
@@ -63,8 +62,7 @@ impl Handshake for ClearText {
     }
 }
 
-/// Serves `app` until dropped. If the listener fails to start, logs this and retries every 10 s, so that it never stops
-/// the program. `pages` names the paths in log lines.
+/// Serves `app` until dropped. Retries every 10 s if the listener fails to start. `pages` names the paths in log lines.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub async fn serve<H: Handshake>(endpoint: &HttpEndpoint, pages: &str, handshake: H, app: Router) -> Infallible {
@@ -107,8 +105,7 @@ pub async fn serve_on<H: Handshake>(listener: TcpListener, handshake: H, app: Ro
     }
 }
 
-/// Returns true if the error concerns a single client, which disconnected before `accept`. The next `accept` may
-/// succeed.
+/// Returns true if a single client disconnected before `accept`, so that the next `accept` may succeed.
 pub fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

@@ -1,14 +1,8 @@
-//! Log lines in the format of klog, the log library of Kubernetes' programs: their shape, their verbosity, and the
-//! flags for both.
-//!
-//! Each event is one line of text or JSON, in the shapes that users' tools parse. Times are UTC, which is klog's local
-//! time in a container.
+//! Log lines of text or JSON in the format of klog, the log library of Kubernetes' programs, with UTC times.
 //!
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
 mod by_verbosity;
-mod file_flags;
-mod files;
 mod flags;
 mod layer;
 mod line;
@@ -24,14 +18,13 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
-pub use file_flags::FileLogFlags;
-pub use files::{LineWriter, Output, Severity};
 pub use flags::{BadLogFlags, LogFlags, LogSettings};
 pub use layer::{Careless, Lines};
+pub use quote::escaped_json;
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
-/// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one
-/// object per line with `ts`, `caller`, `msg`, and `v` or `err`, then the keys.
+/// The format of log lines. `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: an
+/// object with `ts`, `caller`, `msg`, and `v` or `err`, then the keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     #[default]
@@ -46,8 +39,7 @@ pub struct Shape {
     pub header: bool,
     /// Whether the directory of the source file precedes its name.
     pub directory: bool,
-    /// Whether the message is quoted, as by klog's newer functions. A message without quotes should be a fixed text of
-    /// the program.
+    /// Whether the message is quoted. A message without quotes should be a fixed text of the program.
     pub quoted: bool,
 }
 
@@ -66,25 +58,8 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     tracing_subscriber::registry().with(lines).try_init()
 }
 
-/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
-/// the name of a log file without an explicit name.
-pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
-    let output = Output::open(flags, program)?;
-    let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
-    let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
-    let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
-    tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
-    Ok(output)
-}
-
-/// Returns the current time in RFC 3339 format, in UTC, with microseconds.
-#[must_use]
-pub fn now() -> String {
-    utc(SystemTime::now(), "%Y-%m-%dT%H:%M:%S.%6fZ")
-}
-
 /// Formats a time in UTC with strftime(3) directives. UTC makes the logs of nodes in different time zones comparable.
-fn utc(at: SystemTime, format: &str) -> String {
+pub fn utc(at: SystemTime, format: &str) -> String {
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
 }
 
@@ -97,12 +72,7 @@ pub fn chain(error: &dyn Error) -> String {
 /// Logs each panic as one line, in the same format as other lines.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let payload = panic.payload();
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or_default();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(panic = message, place, "panicked: this is a bug; please report it");
     }));

@@ -1,14 +1,13 @@
 //! Metrics in Prometheus' text format 0.0.4. The text equals the Go library's output byte for byte, because dashboards
 //! and scripts depend on it.
 //!
-//! No library fits, so the encoder is our own. `metrics-exporter-prometheus` counts whole numbers only, but the
-//! reference driver counts seconds. It also has no histograms whose counts come from a device. `prometheus-client`
-//! prints only OpenMetrics, which has no counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints
-//! numbers as Rust does.
+//! No library fits, so the encoder is our own. `metrics-exporter-prometheus` counts no fractions of seconds, and has no
+//! histograms whose counts come from a device. `prometheus-client` prints OpenMetrics, which has no counter without
+//! `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does.
 
 mod store;
 
-pub use store::{Histograms, Numbers, cumulative};
+pub use store::Series;
 
 /// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,13 +81,12 @@ pub struct Sample {
 }
 
 /// The value of a series: a number, or the counts of a histogram.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Value {
     /// The value of a counter or gauge.
     Number(f64),
     Histogram {
-        /// The upper bounds, and the number of observations at or below each bound. The last bucket, which has no
-        /// bound, is omitted.
+        /// The upper bounds, and the number of observations at or below each. The bucket without a bound is omitted.
         buckets: Vec<(f64, u64)>,
         sum: f64,
         count: u64,
@@ -146,15 +144,13 @@ fn label_text(desc: &Desc, values: &[String], bound: Option<&str>) -> String {
     if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 
-/// Converts a count to a float. Counts above 2^53 lose their last digits, as in Prometheus itself, which stores only
-/// floats.
+/// Converts a count to a float. Counts above 2^53 lose their last digits, as in Prometheus itself.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus stores floats")]
 pub fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// Returns the shortest digits that identify the number, in the format of Go's `%g`: with an exponent below 1e-4 and
-/// from 1e6 on.
+/// Returns the number as Go's `%g` prints it: the fewest digits, with an exponent below 1e-4 and from 1e6 on.
 fn as_go_prints(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

@@ -9,11 +9,10 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-/// Receives requests to stop. While it exists, these requests do not end the process by themselves.
+/// Receives requests to stop, which do not end the process by themselves while it exists.
 ///
-/// On Unix this effect lasts until the process ends, and on Windows while a `Signals` exists. If the console is closed,
-/// or the machine or container shuts down, Windows ends the process some seconds later. The process cannot extend this
-/// time.
+/// On Unix this effect lasts until the process ends. Windows still ends the process some seconds after its console
+/// closes, or the machine or container shuts down.
 #[derive(Debug)]
 pub struct Signals {
     #[cfg(unix)]
@@ -41,8 +40,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Waits for the next request since [`Self::listen`] and returns its name. Equal requests that arrive before this
-    /// call count once.
+    /// Waits for the next request and returns its name. Equal requests that arrive before this call count once.
     pub async fn next(&mut self) -> &'static str {
         #[cfg(unix)]
         let name = tokio::select! {

@@ -1,7 +1,6 @@
 //! Messages, clients and servers generated from the files in `proto/`, without logic.
 //!
-//! The `Debug` output of a request shows only how many `secrets` it has, so that not even a panic message can contain
-//! one. A log contains only the fields that the driver's `redact` module names.
+//! The `Debug` output of a request shows only how many `secrets` it has, so that no panic message can contain one.
 
 use std::fmt;
 

@@ -7,14 +7,11 @@ mod pace;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use kube::client::{Body, ClientBuilder};
-use tower::{BoxError, Service};
+use kube::client::ClientBuilder;
 
 use guard::GuardLayer;
 
-/// The limit for setting up a connection. It takes long only if a kubeconfig file runs a program to get credentials.
+/// The limit for setting up a connection. Only a credential program of a kubeconfig file takes long.
 const SETUP_BOUND: Duration = Duration::from_secs(30);
 
 /// How to find the API server and identify to it.
@@ -47,7 +44,6 @@ impl InCluster {
 }
 
 impl Default for InCluster {
-    /// Returns the values for a process outside of a pod: host, port and sandbox are unknown.
     fn default() -> Self {
         Self { host: None, port: None, sandbox: None, account: PathBuf::from(Self::ACCOUNT) }
     }
@@ -56,48 +52,28 @@ impl Default for InCluster {
 /// Why connecting failed: the process runs outside Kubernetes, or its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No address of an API server is configured.
     #[error("connect to Kubernetes: {0} is not set; run the driver in a pod or set --kubeconfig")]
     NoCluster(&'static str),
-    /// `KUBERNETES_SERVICE_HOST` and `_PORT` are not a valid address.
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT form the invalid API server address {0:?}")]
     Address(String),
-    /// The service account's token is missing, both at the usual path and below the mount point of a Windows host
-    /// process.
     #[error(
         "{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, the root of that path in a Windows host process, is not set"
     )]
     NoToken(PathBuf),
-    /// A file of the service account is unreadable.
     #[error("read {path} of the pod's service account")]
-    Account {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    /// The kubeconfig file is invalid.
+    Account { path: PathBuf, source: std::io::Error },
     #[error("load the kubeconfig file {path}")]
-    Kubeconfig {
-        path: PathBuf,
-        #[source]
-        source: kube::config::KubeconfigError,
-    },
-    /// Certificates, keys or credentials are invalid.
+    Kubeconfig { path: PathBuf, source: kube::config::KubeconfigError },
     #[error("set up the connection to the API server {server}")]
-    Setup {
-        server: String,
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The credential program of a kubeconfig file did not end in time.
+    Setup { server: String, source: Box<kube::Error> },
     #[error(
         "set up the connection to the API server {server}: the credential program did not end within {SETUP_BOUND:?}"
     )]
     SetupTime { server: String },
 }
 
-/// A connection to the API server. It limits calls to 5 a second with bursts of 10, waits when the server requests it,
-/// and fails calls that hang. Clones share these limits.
+/// A connection to the API server that limits calls to 5 a second with bursts of 10 for all its clones, waits when the
+/// server requests it, and fails calls that hang.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -105,11 +81,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Sets up the connection without sending a request. Each call reads the token of the service account or of the
-    /// `tokenFile` again, so that it uses a rotated token.
-    ///
-    /// # Errors
-    /// [`ConnectError`] when no API server is configured, or its files are invalid.
+    /// Sets up the connection without sending a request. Each call reads the token file, which may have been replaced.
     ///
     /// Cancellation: dropping the future may leave a credential program running.
     pub async fn connect(options: &ClusterOptions) -> Result<Self, ConnectError> {
@@ -121,7 +93,6 @@ impl Cluster {
         let build = tokio::task::spawn_blocking(move || ClientBuilder::try_from(found.config));
         let built = match tokio::time::timeout(SETUP_BOUND, build).await {
             Ok(Ok(built)) => built,
-            // After a timeout or a panic of the setup there is no client.
             Ok(Err(_)) | Err(_) => return Err(ConnectError::SetupTime { server }),
         };
         let builder =
@@ -131,27 +102,12 @@ impl Cluster {
         Ok(Self { client, server })
     }
 
-    /// Creates a connection over any service that behaves like an API server. It applies the same limits as to a real
-    /// one.
-    pub fn over<S, B>(service: S, namespace: &str) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let builder = ClientBuilder::new(service, namespace).with_layer(&GuardLayer { token: None });
-        Self { client: builder.build(), server: "in this process".to_owned() }
-    }
-
     /// Returns the client.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// Returns the namespace of the pod or of the kubeconfig's context. If neither names a namespace, returns
-    /// `default`.
+    /// Returns the namespace of the pod or of the kubeconfig's context, and `default` without one.
     pub fn namespace(&self) -> &str {
         self.client.default_namespace()
     }
@@ -167,3 +123,6 @@ impl std::fmt::Debug for Cluster {
         f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

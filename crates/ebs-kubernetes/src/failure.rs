@@ -1,7 +1,5 @@
 //! Classifies failed calls to the API server.
 
-use std::fmt;
-
 use kube::Error;
 use kube::runtime::watcher;
 
@@ -20,13 +18,11 @@ pub enum FailureKind {
     Denied,
     /// The object does not exist.
     NotFound,
-    /// The object has changed since it was read (a failed `test` in a patch, or an old resource version): read it
-    /// again.
+    /// The object has changed since it was read (a failed `test` in a patch, an old resource version): read it again.
     Stale,
     /// The position in a watch or paged list is too old: start again.
     Expired,
-    /// Any other failure: the server is unreachable, busy or hanging, or has an error. It is unknown whether a write
-    /// succeeded.
+    /// Any other failure, such as an unreachable or busy server. It is unknown whether a write succeeded.
     Unavailable,
 }
 
@@ -60,8 +56,8 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
@@ -74,19 +70,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the messages of the error and its causes. The client's errors repeat their causes, so a message that has
-/// already appeared is skipped.
+/// Returns the messages of the error and its causes, once each, because the client's errors repeat their causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
+    std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
         let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
+        if text.contains(&words) { text } else { format!("{text}: {words}") }
+    })
 }
 
 #[cfg(test)]

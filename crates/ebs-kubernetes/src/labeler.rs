@@ -3,8 +3,7 @@
 //!
 //! A lease makes one process the leader, and the others wait. The leader watches Nodes and PersistentVolumes, describes
 //! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when it appears, every
-//! hour, and shortly after another client changed its labels. If one node fails, the labeler retries it with growing
-//! pauses and continues with the others. Only the loss of the lease ends the work.
+//! hour, and shortly after another client changed its labels. Only the loss of the lease ends the work.
 
 mod count;
 mod pass;
@@ -66,10 +65,8 @@ pub struct LabelerOptions {
 /// Why a labeler ended although `stop` had not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelerError {
-    /// This process lost the lease: another process holds it or may acquire it soon.
     #[error("this process is no longer the leader")]
     Lost(#[source] LostLease),
-    /// A watch ended, which should never happen.
     #[error("a watch of the labeler ended")]
     WatchEnded,
 }
@@ -89,13 +86,9 @@ struct Labeler<E> {
     ec2: Arc<RateLimited<E>>,
 }
 
-/// Labels nodes while this process is the leader. Releases the lease when `stop` completes. Reports waits for EC2's
-/// rate limit to `observer`.
+/// Labels nodes while this process is the leader. Releases the lease when `stop` completes.
 ///
 /// Cancellation: a label in flight may be written or not, and the lease is not released.
-///
-/// # Errors
-/// [`LabelerError::Lost`] when another process is the leader, or may become it soon.
 pub async fn run<E: Ec2>(
     connections: Connections,
     ec2: Arc<E>,
@@ -132,8 +125,8 @@ impl<E: Ec2> Labeler<E> {
         let mut watches = JoinSet::new();
         let (nodes, volumes) = (Arc::clone(&self.watched), Arc::clone(&self.watched));
         let (for_nodes, for_volumes) = (cluster.client(), cluster.client());
-        watches.spawn(async move { nodes.watch_nodes(for_nodes).await });
-        watches.spawn(async move { volumes.watch_volumes(for_volumes).await });
+        watches.spawn(async move { nodes.watch(for_nodes, "Nodes", Roster::apply_node).await });
+        watches.spawn(async move { volumes.watch(for_volumes, "PersistentVolumes", Roster::apply_volume).await });
         tokio::select! {
             _ = watches.join_next() => LabelerError::WatchEnded,
             never = self.passes(times) => match never {},

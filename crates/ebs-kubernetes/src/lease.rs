@@ -2,15 +2,11 @@
 //! and this one can take turns.
 //!
 //! **Acquiring.** One process holds the lease and renews it. Another process takes over once it has seen no renewal for
-//! the duration of the lease, by its own clock. It compares the contents of the lease and never uses its time stamps,
-//! so clocks may differ. Each write names the version that was read, so if two processes write at once, the API server
-//! accepts only one write.
+//! the duration of the lease, by its own clock. It never uses the time stamps in the lease, so clocks may differ. Each
+//! write names the version that was read, so the API server accepts only one of two concurrent writes.
 //!
 //! **Losing.** A holder that cannot renew the lease stops before the lease expires: [`Election::hold`] returns, and the
 //! caller ends its work. A suspended process notices the loss when it resumes.
-//!
-//! **Releasing.** A process that ends cleanly releases the lease ([`Election::release`]), so that the next holder need
-//! not wait.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -54,8 +50,7 @@ impl LeaseConfig {
     }
 }
 
-/// Converts a text to an object name. Replaces all characters except letters, digits and dashes by a dash. If the
-/// result is empty or ends with a dash, appends an `X`.
+/// Converts a text to an object name: other characters become dashes, and an `X` follows a last dash or an empty name.
 fn object_name(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if name.is_empty() || name.ends_with('-') {
@@ -67,21 +62,11 @@ fn object_name(text: &str) -> String {
 /// Why an attempt to acquire, renew or release the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// The lease could not be read.
     #[error("read lease {name}")]
-    Read {
-        name: String,
-        #[source]
-        source: Failure,
-    },
+    Read { name: String, source: Failure },
     /// The lease could not be written, perhaps because another process wrote it first.
     #[error("update lease {name}")]
-    Write {
-        name: String,
-        #[source]
-        source: Failure,
-    },
-    /// The API server did not answer in time.
+    Write { name: String, source: Failure },
     #[error("update lease {name}: timed out")]
     NoAnswer { name: String },
 }
@@ -89,10 +74,8 @@ pub enum LeaseError {
 /// Why this process lost the lease.
 #[derive(Debug, thiserror::Error)]
 pub enum LostLease {
-    /// Another process holds the lease.
     #[error("lost lease {name}: {holder:?} holds it now")]
     Taken { name: String, holder: String },
-    /// Another process may acquire the lease soon.
     #[error("lost lease {name}: it was not renewed for {within:?}")]
     NotRenewed {
         name: String,
@@ -120,8 +103,7 @@ pub struct Election {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the last successful attempt began. Other processes count from when the API server stored the write, which
-    /// is later, so counting from here is safe.
+    /// When the last successful attempt began. It is safe, because other processes count from the later write.
     renewed: Option<Instant>,
 }
 
@@ -133,8 +115,7 @@ impl Election {
 
     /// Waits, without a limit, until this process holds the lease. Retries after failures.
     ///
-    /// Cancellation: a dropped attempt may have acquired the lease. [`Self::release`] only takes answered requests into
-    /// account.
+    /// Cancellation: a dropped attempt may have acquired the lease, which [`Self::release`] does not know.
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
@@ -185,12 +166,9 @@ impl Election {
         }
     }
 
-    /// Releases the lease if this process holds it, so that the next process can acquire it at once.
+    /// Releases the lease if this process holds it, so that the next process need not wait until the lease expires.
     ///
     /// Takes at most the renew deadline. Cancellation: the lease may be released or not.
-    ///
-    /// # Errors
-    /// [`LeaseError`]: the next process must wait until the lease expires.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
         let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease)) else {
             return Ok(());
@@ -218,8 +196,7 @@ impl Election {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
-        // Renew the version that this process wrote last, with one request. If another process has written since, this
-        // fails, and the code below reads the lease.
+        // Renew the version that this process wrote last. This fails if another process has written since.
         if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
             && self.write(observed.lease).await.is_ok()
         {
@@ -228,7 +205,8 @@ impl Election {
         let read = self.leases.get_opt(&self.config.name).await;
         let read = read.map_err(|error| LeaseError::Read { name: self.config.name.clone(), source: error.into() })?;
         let Some(lease) = read else {
-            self.write(self.fresh()).await?;
+            let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
+            self.write(Lease { metadata, spec: None }).await?;
             return Ok(Attempt::Held);
         };
         let is_the_same = self.observed.as_ref().is_some_and(|observed| observed.lease.spec == lease.spec);
@@ -275,11 +253,6 @@ impl Election {
         let written = written.map_err(|_| LeaseError::NoAnswer { name: name() })?;
         let lease = written.map_err(|error| LeaseError::Write { name: name(), source: error.into() })?;
         Ok(Observed { lease, at: Instant::now() })
-    }
-
-    fn fresh(&self) -> Lease {
-        let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
-        Lease { metadata, spec: None }
     }
 
     fn is_mine(&self, lease: &Lease) -> bool {

@@ -1,15 +1,11 @@
 //! How the driver uses Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata from the Node.
 //!
-//! [`Cluster`] is the connection. [`TaintRemoval`] watches the driver's own Node and removes the start-up taint once
-//! the kubelet has registered the driver. [`PreStop`] keeps the plug-in of a draining node running until the node's
-//! volumes are detached. [`NodeSource`] reads the metadata of this machine from its Node. [`label_nodes`] writes the
-//! labels that this source reads, while this process holds a [`lease`].
-//!
 //! The CSI services need none of these.
 
 mod client;
 mod failure;
 #[cfg(test)]
+#[path = "tests/fake.rs"]
 mod fake;
 mod labeler;
 pub mod lease;

@@ -1,5 +1,4 @@
-//! Reads the metadata of this machine from its Node object, for the metadata sources `kubernetes` and
-//! `metadata-labeler`.
+//! The metadata sources `kubernetes` and `metadata-labeler`, which read the metadata of this machine from its Node.
 
 mod error;
 mod facts;
@@ -27,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before the second read. Each later pause is 1.5 times as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// The shortest time between two reads by the source `kubernetes`. SageMaker writes its labels only once, and on
-/// thousands of nodes the kubelet may ask every 10 s.
+/// The shortest time between two reads by the source `kubernetes`, because kubelets may ask every 10 s.
 const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
+#[derive(Debug)]
 pub struct NodeSource {
     nodes: Api<NodeObject>,
     node: String,
@@ -40,16 +39,8 @@ pub struct NodeSource {
     read_at: Mutex<Option<Instant>>,
 }
 
-impl std::fmt::Debug for NodeSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { node, kind, .. } = self;
-        f.debug_struct("NodeSource").field("node", node).field("kind", kind).finish_non_exhaustive()
-    }
-}
-
 impl NodeSource {
-    /// Creates the source `kubernetes`. If the labels are missing, it assumes one network interface and no other
-    /// volumes.
+    /// Creates the source `kubernetes`. Without the labels, it assumes one network interface and no other volumes.
     pub fn kubernetes(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::Kubernetes)
     }

@@ -13,15 +13,12 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Node with its taints and its provider id.
 pub(crate) type NodeObject = Slim<Node, NodeSpec>;
-
 pub(crate) type AttachmentObject = Slim<VolumeAttachment, AttachmentSpec>;
-
 pub(crate) type VolumeObject = Slim<PersistentVolume, VolumeSpec>;
 
 /// An object of kind `K` that keeps only its identity, its labels and the specification `S`.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de> + Default"))]
 pub(crate) struct Slim<K, S> {
     #[serde(deserialize_with = "kept")]
@@ -35,8 +32,7 @@ pub(crate) struct Slim<K, S> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeSpec {
-    /// The taints as the server wrote them. A patch compares them completely, including fields that this version does
-    /// not know.
+    /// The taints as the server wrote them. A patch also compares the fields that this version does not know.
     pub(crate) taints: Option<Vec<Value>>,
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
@@ -47,7 +43,6 @@ pub(crate) struct NodeSpec {
 pub(crate) struct AttachmentSpec {
     /// The name of the driver that attaches the volume.
     pub(crate) attacher: String,
-    /// The node to which the volume is attached.
     pub(crate) node_name: String,
 }
 
@@ -83,8 +78,7 @@ impl<K, S> Slim<K, S> {
 }
 
 impl VolumeObject {
-    /// Returns the EBS volume, if this driver attaches it. The driver also attaches volumes of the in-tree plug-in,
-    /// whose ids often follow a zone.
+    /// Returns the EBS volume, if this driver attaches it. It also attaches the volumes of the in-tree plug-in.
     pub(crate) fn ebs_volume(&self, driver: &DriverName) -> Option<VolumeId> {
         let csi = self.spec.csi.as_ref().filter(|csi| csi.driver == driver.as_str()).map(|csi| &csi.volume_handle);
         let in_tree = self.spec.aws_elastic_block_store.as_ref().map(|in_tree| &in_tree.volume_id);
@@ -100,19 +94,6 @@ impl NodeObject {
         let metadata = serde_json::json!({ "name": name, "uid": format!("uid-of-{name}"), "labels": labels });
         let node = serde_json::json!({ "metadata": metadata, "spec": { "providerID": provider_id } });
         serde_json::from_value(node).unwrap()
-    }
-}
-
-// Deriving these traits would require them of `K` too.
-impl<K, S: Clone> Clone for Slim<K, S> {
-    fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), spec: self.spec.clone(), kind: PhantomData }
-    }
-}
-
-impl<K, S: std::fmt::Debug> std::fmt::Debug for Slim<K, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slim").field("metadata", &self.metadata).field("spec", &self.spec).finish_non_exhaustive()
     }
 }
 
@@ -159,7 +140,6 @@ fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     Ok(ObjectMeta { name, uid, resource_version, labels, ..ObjectMeta::default() })
 }
 
-/// Returns the key of a taint, or an empty string if it has no key.
 pub(crate) fn taint_key(taint: &Value) -> &str {
     taint.get("key").and_then(Value::as_str).unwrap_or_default()
 }

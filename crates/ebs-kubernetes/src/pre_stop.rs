@@ -13,8 +13,7 @@ use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::{NodeObject, taint_key};
 
-/// The taints of a node that is being drained: by `kubectl drain`, by the cluster autoscaler, and by Karpenter (since
-/// 1.0, and before).
+/// The taints that `kubectl drain`, the cluster autoscaler, Karpenter 1 and older Karpenters set on a draining node.
 const DRAINING: [&str; 4] = [
     "node.kubernetes.io/unschedulable",
     "ToBeDeletedByClusterAutoscaler",
@@ -47,13 +46,8 @@ pub enum Released {
 /// Why the hook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PreStopError {
-    /// The Node could not be read.
     #[error("check whether Node {node} is being drained")]
-    Node {
-        node: String,
-        #[source]
-        source: Failure,
-    },
+    Node { node: String, source: Failure },
 }
 
 impl PreStop {
@@ -62,33 +56,19 @@ impl PreStop {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Waits until the plug-in may stop. The wait has no time limit, because the kubelet kills the pod after its grace
-    /// period. Logs failures to read the attachments, and retries.
-    ///
-    /// # Errors
-    /// [`PreStopError`] if the Node cannot be read.
+    /// Waits until the plug-in may stop, without a limit, because the kubelet kills the pod after its grace period.
     ///
     /// Cancellation: dropping the future ends the wait.
     pub async fn wait(&self) -> Result<Released, PreStopError> {
-        match self.draining().await? {
-            Some(reason) => {
-                tracing::info!(
-                    node = self.node,
-                    reason,
-                    "node is being drained, waiting until its volumes are detached"
-                );
-            }
-            None => {
-                tracing::info!(node = self.node, "node is not being drained, not waiting");
-                return Ok(Released::NotDraining);
-            }
-        }
+        let node = &self.node;
+        let Some(reason) = self.draining().await? else {
+            tracing::info!(node, "node is not being drained, not waiting");
+            return Ok(Released::NotDraining);
+        };
+        tracing::info!(node, reason, "node is being drained, waiting until its volumes are detached");
         let began = Instant::now();
-        attachments::until_none(&self.cluster, &self.node, &self.driver).await;
-        tracing::info!(
-            node = self.node, waited = ?began.elapsed(),
-            "all volumes of this driver are detached from the node"
-        );
+        attachments::until_none(&self.cluster, node, &self.driver).await;
+        tracing::info!(node, waited = ?began.elapsed(), "all volumes of this driver are detached from the node");
         Ok(Released::Detached)
     }
 

@@ -1,8 +1,7 @@
 //! The start-up taint. New nodes may be created with the taint `<driver>/agent-not-ready`, so that no pod starts before
 //! its volumes can be mounted. The driver removes it once the kubelet has registered the driver.
 //!
-//! [`watch`] follows the state of the Node, [`remove`] reacts to it, and [`patch`] computes the change. Watch and
-//! removal run concurrently, so a slow attempt does not delay the watch.
+//! [`watch`] follows the Node, and [`remove`] reacts to it concurrently, so a slow attempt does not delay the watch.
 
 mod patch;
 mod remove;
@@ -16,8 +15,7 @@ use tokio::time::Instant;
 use crate::Cluster;
 use crate::object::NodeObject;
 
-/// How long after the start of the driver a taint is likely. Until then, failures are retried quickly, and after that
-/// slowly.
+/// How long after the start of the driver a taint is likely, so that failures are retried quickly.
 const EAGER: Duration = Duration::from_secs(10 * 60);
 
 /// Removes the start-up taint from one Node, each time it is set.
@@ -56,7 +54,6 @@ enum Seen {
     Unknown,
     /// The Node does not exist.
     Absent,
-    /// The Node as it was read.
     Node(patch::NodeTaints),
 }
 

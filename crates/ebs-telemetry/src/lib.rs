@@ -1,7 +1,6 @@
 //! The driver's logs to standard error, traces, metrics, and HTTP pages.
 //!
-//! This crate does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`]. A
-//! listener that fails is restarted and never stops the driver.
+//! This crate does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`].
 
 mod http;
 mod logging;

@@ -11,8 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
-/// The AWS SDK's warnings contain complete errors, including STS's whole replies. So only the message, which is a fixed
-/// text, and the credential provider are logged. The driver's own log lines report the failure.
+/// The AWS SDK's warnings contain STS's whole replies, so only their fixed message and the provider are logged.
 const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
@@ -27,16 +26,13 @@ pub struct LogConfig {
 /// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The directives are invalid.
     #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] ParseError),
-    /// Logging is already set up in this process.
     #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging to standard error for the whole process, and passes the spans to `traces`. If standard error is
-/// closed, lines are lost, but the process continues.
+/// Sets up logging to standard error for the whole process, and passes the spans to `traces`.
 pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingError> {
     dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }
@@ -66,20 +62,13 @@ fn wanted(
     Ok(filter_fn(is_safe).and(by_directives).boxed())
 }
 
-/// Returns false for lines of other crates below INFO, which may contain headers and bodies with credentials. Even
-/// `RUST_LOG` cannot enable them.
+/// Returns false for lines of other crates below INFO, which may contain credentials, so `RUST_LOG` cannot enable them.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
-/// Writes lines into a buffer, for the tests of other modules.
 #[cfg(test)]
-pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
-    dispatch(config, move || tests::Written(std::sync::Arc::clone(&lines)), Some(traces)).expect("a good configuration")
-}
-
-#[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -87,8 +76,13 @@ mod tests {
 
     use super::*;
 
+    /// Writes lines into a buffer, for the tests of other modules.
+    pub(crate) fn to(config: &LogConfig, lines: Arc<Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
+        dispatch(config, move || Written(Arc::clone(&lines)), Some(traces)).expect("a good configuration")
+    }
+
     #[derive(Clone, Default)]
-    pub(super) struct Written(pub(super) Arc<Mutex<Vec<u8>>>);
+    struct Written(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

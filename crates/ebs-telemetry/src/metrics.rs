@@ -10,9 +10,10 @@ mod table;
 mod unhealthy;
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use component_base::metrics::{Family, Histograms, Numbers, page};
+use component_base::metrics::{Family, Series, page};
 
 pub use detaches::PendingDetach;
 pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
@@ -25,20 +26,20 @@ use detaches::DetachCollector;
 use disks::DiskCollector;
 use ec2_calls::Ec2Calls;
 use health::HealthChecks;
-use panics::Panics;
 
 /// A function that returns the current values at each scrape, once the driver has set it. It must not block.
 type Source<T> = OnceLock<Box<dyn Fn() -> Vec<T> + Send + Sync>>;
 
 /// All metrics that the process counts.
 pub struct Metrics {
-    build: Numbers,
-    panics: Panics,
-    rpcs: Numbers,
-    rpc_seconds: Histograms,
-    certificate: Numbers,
-    spare_calls: Numbers,
-    ended_by_time: Numbers,
+    build: Series,
+    /// The number of panics, without a lock, because the panicking thread may hold one.
+    panics: AtomicU64,
+    rpcs: Series,
+    rpc_seconds: Series,
+    certificate: Series,
+    spare_calls: Series,
+    ended_by_time: Series,
     ec2_calls: Ec2Calls,
     health_checks: Option<HealthChecks>,
     detaches: DetachCollector,
@@ -71,16 +72,16 @@ impl Default for Metrics {
 impl Metrics {
     /// Creates the metrics with all counts at zero.
     pub fn new(config: MetricsConfig) -> Self {
-        let build = Numbers::new(&table::BUILD_INFO);
+        let build = Series::new(&table::BUILD_INFO);
         build.set(&[config.commit, config.version], 1.0);
         Self {
             build,
-            panics: Panics::default(),
-            rpcs: Numbers::new(&table::RPCS),
-            rpc_seconds: Histograms::new(&table::RPC_SECONDS),
-            certificate: Numbers::new(&table::CERTIFICATE),
-            spare_calls: Numbers::new(&table::SPARE_CALLS),
-            ended_by_time: Numbers::new(&table::ENDED_BY_TIME),
+            panics: AtomicU64::default(),
+            rpcs: Series::new(&table::RPCS),
+            rpc_seconds: Series::new(&table::RPC_SECONDS),
+            certificate: Series::new(&table::CERTIFICATE),
+            spare_calls: Series::new(&table::SPARE_CALLS),
+            ended_by_time: Series::new(&table::ENDED_BY_TIME),
             ec2_calls: Ec2Calls::new(&config.expected_actions, config.with_deprecated),
             health_checks: config.checks_health.then(HealthChecks::new),
             detaches: DetachCollector::new(),
@@ -107,8 +108,8 @@ impl Metrics {
         self.not_grown.get_or_init(|| Box::new(not_grown));
     }
 
-    /// Sets the function that returns the running operations. For each it returns the kind of object that the operation
-    /// locks, from a closed set, and the time since its start. Further calls have no effect.
+    /// Sets the function that returns, for each running operation, the kind of object that it locks, from a closed set,
+    /// and its age. Further calls have no effect.
     pub fn set_operations(&self, source: impl Fn() -> Vec<(&'static str, Duration)> + Send + Sync + 'static) {
         self.operations.get_or_init(|| Box::new(source));
     }
@@ -118,8 +119,8 @@ impl Metrics {
         self.disks.source.get_or_init(|| Box::new(source));
     }
 
-    /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`, `Aborted`
-    /// …). Both must come from closed sets, because each pair is a separate series.
+    /// Counts an answered RPC. `method`, without its path, and the name of the gRPC code must come from closed sets,
+    /// because each pair is a separate series.
     pub fn count_rpc(&self, method: &str, code: &str, took: Duration) {
         self.rpcs.add(&[code, method], 1.0);
         self.rpc_seconds.observe(&[method], took.as_secs_f64());
@@ -135,8 +136,7 @@ impl Metrics {
         self.ec2_calls.count_wait(action, time);
     }
 
-    /// Counts an extra call of this action, which the driver made only to learn the result of a running operation
-    /// earlier.
+    /// Counts an extra call of this action, which the driver made only to learn the result of an operation earlier.
     pub fn count_spare_call(&self, action: &str) {
         self.spare_calls.add(&[action], 1.0);
     }
@@ -173,15 +173,9 @@ impl Metrics {
     }
 
     fn known(&self) -> Vec<Family> {
-        let mut families = vec![
-            self.build.family(),
-            self.panics.family(),
-            self.rpcs.family(),
-            self.rpc_seconds.family(),
-            self.certificate.family(),
-            self.spare_calls.family(),
-            self.ended_by_time.family(),
-        ];
+        let calls = [&self.rpcs, &self.rpc_seconds, &self.spare_calls, &self.ended_by_time].map(Series::family);
+        let mut families = vec![self.build.family(), self.certificate.family(), panics::family(&self.panics)];
+        families.extend(calls);
         families.extend(self.ec2_calls.families());
         families.extend(self.health_checks.iter().flat_map(HealthChecks::families));
         families.extend(self.detaches.families());

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The readiness that parts of the driver set and that `/readyz` shows. All clones share it.
 ///
-/// It never causes a restart. Any client in the cluster can read `/readyz`. So the reason is a fixed text of this
-/// program, and cannot contain an AWS answer with account ids, ARNs and request ids.
+/// It never causes a restart. Any client in the cluster can read the reason, so it is a fixed text of this program and
+/// not an answer of AWS with account ids, ARNs and request ids.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<Result<(), &'static str>>>);
 

@@ -1,9 +1,8 @@
 //! Traces for `--enable-otel-tracing`: a span for each RPC and each call to AWS, which the driver exports over gRPC to
 //! an OTLP collector. All settings are `OTEL_*` variables.
 //!
-//! Other crates do not depend on this module. They open spans of `tracing`, and this module exports those that have a
-//! field `otel.kind`. Fields with a dot in their names become attributes and are not logged. These `otel.*` fields have
-//! a special meaning:
+//! Other crates open spans of `tracing`, and this module exports those with a field `otel.kind`. Fields with a dot in
+//! their names become attributes and are not logged. These `otel.*` fields have a special meaning:
 //!
 //! | field | meaning |
 //! |---|---|
@@ -13,8 +12,7 @@
 //! | `otel.status_description` | the span has failed, for this reason |
 //! | `otel.end` | the span ends here, although some of its work continues |
 //!
-//! Without the flag, none of this is active. With it, nothing waits for the collector: finished spans enter a bounded
-//! queue. Spans that do not fit into the queue are counted and dropped.
+//! Nothing waits for the collector: finished spans enter a bounded queue, or are counted and dropped if it is full.
 
 mod batches;
 mod fields;
@@ -46,16 +44,12 @@ pub struct Traces {
 /// Why the exporter cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// The endpoint is invalid.
     #[error(transparent)]
     Endpoint(#[from] BadTraceEndpoint),
-    /// The certificate file cannot be used.
     #[error(transparent)]
     Authorities(#[from] BadAuthorities),
-    /// Another setting is invalid.
     #[error("set up the trace exporter from the OTEL_* variables")]
     Exporter(#[from] ExporterBuildError),
-    /// The exporter is already started in this process.
     #[error("start the trace exporter: already started in this process")]
     Started,
 }
@@ -70,11 +64,10 @@ pub struct TraceExport {
 
 impl Traces {
     pub(crate) fn layer(&self) -> Spans {
-        Spans::new(Arc::clone(&self.tracer))
+        Spans { tracer: Arc::clone(&self.tracer) }
     }
 
-    /// Starts the exporter, or returns `None` when `OTEL_SDK_DISABLED` disables it. Does not connect yet. Must be
-    /// called in a runtime.
+    /// Starts the exporter in the current runtime, without connecting. Returns `None` if `OTEL_SDK_DISABLED` is set.
     pub fn start(&self, version: &str) -> Result<Option<TraceExport>, TracesError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if settings::disabled(variable) {
@@ -82,9 +75,7 @@ impl Traces {
             return Ok(None);
         }
         settings::check_endpoint(variable)?;
-        for note in settings::without_effect(variable) {
-            tracing::warn!("{note}");
-        }
+        settings::without_effect(variable).iter().for_each(|note| tracing::warn!("{note}"));
         let resource = resource::detect(version);
         let exporter = settings::with_tls(SpanExporter::builder().with_tonic(), variable)?.build()?;
         let (batches, queue) = Batches::start(exporter, &resource, settings::limits(variable));

@@ -28,7 +28,8 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct Fields {
     next: Next,
-    is_authority: bool,
+    /// Whether the field is an authority. Without it, `look` treats the rest of a value as other bytes.
+    pub(crate) is_authority: bool,
     coded: bool,
 }
 
@@ -42,8 +43,7 @@ enum Next {
         shift: u32,
     },
     Length(Integer),
-    /// The rest of a name. `left` is the number of bytes to come, and `equal` is true while the name matches
-    /// `:authority`.
+    /// The rest of a name, of which `left` bytes are to come. `equal` is true while it matches `:authority`.
     Name {
         left: usize,
         equal: bool,
@@ -70,11 +70,6 @@ impl Fields {
     /// Returns true if a block may end here.
     pub(crate) fn is_between_fields(&self) -> bool {
         matches!(self.next, Next::Field)
-    }
-
-    /// Makes `look` treat the rest of the value as other bytes, not as an authority.
-    pub(crate) fn pass_value(&mut self) {
-        self.is_authority = false;
     }
 
     /// Parses the beginning of `bytes`, which must not be empty. Returns how many bytes it parsed, and what they are.

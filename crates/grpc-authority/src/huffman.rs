@@ -1,8 +1,7 @@
 //! The Huffman code of HPACK (RFC 7541, section 5.2 and appendix B).
 
-/// The code length in bits of each byte, and of the end-of-string symbol, which never occurs in a text. Longer codes
-/// have higher numbers, and codes of the same length are numbered in the order of their bytes. So the lengths alone
-/// define the code.
+/// The code length in bits of each byte, and of the end-of-string symbol. The lengths alone define the code, because
+/// longer codes have higher numbers, and codes of the same length are numbered in the order of their bytes.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -69,7 +68,7 @@ pub(crate) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
             let (first, place, count) = *CODE.lengths.get(length)?;
             let Some(nth) = code.checked_sub(first).filter(|nth| *nth < count) else { continue };
             let symbol = CODE.sorted[place + usize::try_from(nth).ok()?];
-            // The end-of-string symbol does not represent a byte. A text that contains it is invalid.
+            // A text that contains the end-of-string symbol, which is not a byte, is invalid.
             text.push(u8::try_from(symbol).ok()?);
             (code, length) = (0, 0);
         }

@@ -1,15 +1,13 @@
 //! Makes the `:authority` of local gRPC clients valid, in the byte stream, in front of an unmodified HTTP/2 server.
 //!
 //! A client of a socket has no host name to send. Many clients send the path of the socket, as it is or
-//! percent-encoded: grpc-go if the program passes its own dialer, grpc-core (C++, Python) always. The `h2` crate
-//! requires a valid authority (RFC 3986, section 3.2). It resets the stream of any other request before a service sees
-//! the request. The authority has no meaning on a socket, so [`LenientStream`] replaces an invalid one by a valid name.
-//!
-//! # How it works
+//! percent-encoded: grpc-go if the program passes its own dialer, grpc-core (C++, Python) always. The `h2` crate resets
+//! the stream of a request without a valid authority (RFC 3986, section 3.2) before a service sees the request. The
+//! authority has no meaning on a socket, so [`LenientStream`] replaces an invalid one by a valid name.
 //!
 //! All changes are in place: **the stream keeps its length, its frames and their boundaries**, and each header field
-//! keeps the length of its text. So HPACK's dynamic tables (RFC 7541) at both ends have entries of the same sizes and
-//! evict the same entries. A later reference by index refers to the new name, so no table is needed here.
+//! keeps the length of its text. So HPACK's dynamic tables (RFC 7541) at both ends evict the same entries. A later
+//! reference by index refers to the new name, so this crate needs no table.
 //!
 //! | the client's authority | result |
 //! |---|---|
@@ -26,11 +24,7 @@
 //!   Netty, nghttp2) or write it out (grpc-core). HPACK remains consistent, and the server rejects only that stream;
 //! - everything that is not HTTP/2. From the first invalid byte on, all bytes pass unchanged.
 //!
-//! # Cost
-//!
-//! Bytes remain in the reader's buffer. The payloads of frames without header fields are skipped, and header blocks are
-//! parsed once. Only if a read ends within an authority are its bytes kept until the rest arrives: at most 16 KiB and
-//! the bytes of one read. Bytes wait at most until the end of an authority.
+//! The stream keeps bytes only if a read ends within an authority: at most 16 KiB and the bytes of that read.
 
 mod fields;
 #[cfg(test)]

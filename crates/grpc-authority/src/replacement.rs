@@ -4,12 +4,11 @@ use http::uri::Authority;
 
 use crate::huffman;
 
-/// A byte that is valid in names and has a long code. Its code is at most 8 bits longer than the code of any other byte
-/// in a name.
+/// A byte that is valid in names, with a code that is at most 8 bits longer than that of any other byte in a name.
 const LONG: u8 = b'~';
 
-/// Returns a valid name, encoded with the same length as `encoded`, whose text also has the same length. Returns `None`
-/// if the server accepts the text, if the code is invalid, or if no name has such a long code.
+/// Returns a valid name whose text and encoding have the old lengths. Returns `None` if the server accepts the text, if
+/// the code is invalid, or if no name has such a long code.
 pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
     if name.is_empty() || Authority::try_from(&name[..]).is_ok() {

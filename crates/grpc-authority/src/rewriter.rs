@@ -5,8 +5,7 @@ use std::ops::Range;
 use crate::fields::{Fields, Seen};
 use crate::replacement::replacement;
 
-/// The longest authority that is rewritten, in bytes of the stream. It exceeds the server's limit of all header fields
-/// together.
+/// The longest authority that is rewritten, in bytes of the stream: more than the server's limit of all header fields.
 pub(crate) const MAX_HELD: usize = 16 * 1024;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -47,10 +46,9 @@ enum At {
     Lost,
 }
 
-/// The rest of a frame with header fields.
+/// The rest of a frame with header fields, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Part {
-    /// The number of bytes before the header fields.
     before: usize,
     fields: usize,
     padding: usize,
@@ -71,8 +69,8 @@ impl Rewriter {
         Self { at: At::Preface(0), block: None, fields: Fields::new(), authority: None, looked_at: 0 }
     }
 
-    /// Parses a window of the stream. Returns how many bytes at its front are final. The caller must put the remaining
-    /// bytes, at most [`MAX_HELD`], at the front of the next window.
+    /// Parses a window of the stream, and returns how many bytes at its front are final. The next window must begin
+    /// with the other bytes, at most [`MAX_HELD`].
     pub(crate) fn pass(&mut self, window: &mut [u8]) -> usize {
         let mut at = self.looked_at;
         while at < window.len() {
@@ -102,7 +100,7 @@ impl Rewriter {
 
     fn pass_authority(&mut self) {
         self.authority = None;
-        self.fields.pass_value();
+        self.fields.is_authority = false;
     }
 
     /// Parses bytes of one kind, beginning at `at`. Returns how many it parsed.
@@ -198,7 +196,7 @@ impl Rewriter {
         here
     }
 
-    /// Handles a piece of an authority. Rewrites the authority once the last piece has arrived.
+    /// Rewrites the authority once its last piece has arrived.
     fn have_authority(&mut self, piece: Range<usize>, coded: bool, last: bool, window: &mut [u8]) {
         let place = self.authority.get_or_insert_with(|| Place { start: piece.start, pieces: Vec::new() });
         let length = piece.end - place.start;
@@ -219,8 +217,7 @@ impl Place {
         }
     }
 
-    /// Adjusts the positions for a window that begins with the authority. Returns the number of bytes before the
-    /// authority, which are final.
+    /// Adjusts the positions for a window that begins with the authority. Returns the number of bytes before it.
     fn move_up(&mut self) -> usize {
         let passed = std::mem::take(&mut self.start);
         for piece in &mut self.pieces {

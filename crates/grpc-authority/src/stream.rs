@@ -9,9 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::rewriter::Rewriter;
 
 /// The server's end of a connection to an HTTP/2 client. Bytes read from it contain valid authorities. Written bytes
-/// pass unchanged.
-///
-/// Returns only errors of the inner stream, whatever the client sends.
+/// pass unchanged. Whatever the client sends, it returns only errors of the inner stream.
 #[derive(Debug)]
 pub struct LenientStream<S> {
     inner: S,
@@ -38,8 +36,7 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// Handles the new bytes of `buffer` from `start` on. No new bytes mean the end of the stream. Removes bytes that
-    /// must wait.
+    /// Removes the bytes that must wait from the new bytes of `buffer`, from `start` on. No bytes mean the end.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

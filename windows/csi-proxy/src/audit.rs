@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use component_base::logs::{Output, now};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::log_files::{Output, now};
 use crate::peer::Peer;
 
 /// A destination of audit records. A failed write must not fail the call.

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use clap::Args;
 use component_base::flags::{self, CommandLine};
 use component_base::http::{BadHttpEndpoint, HttpEndpoint};
-use component_base::logs::FileLogFlags;
 
 pub use self::selftest::Selftest;
 use crate::groups::ApiGroups;
+use crate::log_file_flags::FileLogFlags;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PathChecks {

@@ -15,6 +15,8 @@ mod connection;
 mod figures;
 mod flags;
 mod groups;
+mod log_file_flags;
+mod log_files;
 mod memory;
 mod metrics;
 mod pace;

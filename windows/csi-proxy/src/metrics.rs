@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use component_base::metrics::{self, Desc, Family, Histograms, Numbers, Sample, page};
+use component_base::metrics::{self, Desc, Family, Sample, Series, page};
 
 use crate::figures::Figures;
 
@@ -40,11 +40,11 @@ static START: Desc =
 /// The calls that this process has received. A series appears with the first call of its method.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    started: Numbers,
-    received: Numbers,
-    sent: Numbers,
-    handled: Numbers,
-    seconds: Histograms,
+    started: Series,
+    received: Series,
+    sent: Series,
+    handled: Series,
+    seconds: Series,
     figures: fn() -> Figures,
 }
 
@@ -52,11 +52,11 @@ impl Metrics {
     /// Creates the counters at zero. `figures` queries the resource usage of this process.
     pub(crate) fn new(figures: fn() -> Figures) -> Self {
         Self {
-            started: Numbers::new(&STARTED),
-            received: Numbers::new(&RECEIVED),
-            sent: Numbers::new(&SENT),
-            handled: Numbers::new(&HANDLED),
-            seconds: Histograms::new(&SECONDS),
+            started: Series::new(&STARTED),
+            received: Series::new(&RECEIVED),
+            sent: Series::new(&SENT),
+            handled: Series::new(&HANDLED),
+            seconds: Series::new(&SECONDS),
             figures,
         }
     }
@@ -90,9 +90,8 @@ impl Metrics {
     fn page(&self) -> String {
         let Figures { cpu_seconds, open, resident, started } = (self.figures)();
         let process = [(&CPU, cpu_seconds), (&OPEN, open), (&RESIDENT, resident), (&START, started)];
-        let calls = [&self.started, &self.received, &self.sent, &self.handled].map(Numbers::family);
+        let calls = [&self.started, &self.received, &self.sent, &self.handled, &self.seconds].map(Series::family);
         let mut families = Vec::from(calls);
-        families.push(self.seconds.family());
         families.extend(process.map(|(desc, value)| {
             let samples = value.map(|value| Sample::number(&[], value)).into_iter().collect();
             Family { desc, samples }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use component_base::logs::{self, Output, chain};
+use component_base::logs::{self, chain};
 use component_base::signals::Signals;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
@@ -21,6 +21,7 @@ use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
 use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Selftest, Settings, read};
+use crate::log_files::{self, Output};
 use crate::proxy::{Parts, Proxy, Transport};
 use crate::selftest;
 use crate::serve::OPERATIONS;
@@ -105,7 +106,7 @@ struct Started {
 
 impl Started {
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
-        let log = logs::init_files(&settings.log, NAME, is_ours);
+        let log = log_files::init(&settings.log, NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
         logs::log_panics();
         Self::with_log::<M>(settings, log)

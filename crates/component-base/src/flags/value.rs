@@ -47,8 +47,7 @@ fn unit_seconds(unit: &str) -> Option<f64> {
     }
 }
 
-/// Parses an integer like a Go flag: with an optional sign, an optional prefix `0x`, `0o`, `0b` or `0`, and underscores
-/// between digits.
+/// Parses an integer like a Go flag: with an optional sign and prefix `0x`, `0o`, `0b` or `0`, and underscores.
 pub fn integer(text: &str) -> Result<i64, String> {
     let bad = || "it must be a whole number".to_owned();
     let (negative, digits) = match text.as_bytes().first() {
@@ -64,14 +63,10 @@ pub fn integer(text: &str) -> Result<i64, String> {
         [b'0', _, ..] => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    // An underscore is valid only between digits, or between the prefix and the digits. Without a prefix, Go allows no
-    // underscore.
-    let underscores = digits.contains('_');
-    if underscores && (radix == 10 || digits.ends_with('_') || digits.contains("__")) {
-        return Err(bad());
-    }
+    // Go permits underscores only after a prefix, between it and the digits or between digits.
+    let misplaced = digits.contains('_') && (radix == 10 || digits.ends_with('_') || digits.contains("__"));
     let digits = digits.replace('_', "");
-    if digits.starts_with(['+', '-']) {
+    if misplaced || digits.starts_with(['+', '-']) {
         return Err(bad());
     }
     let signed = if negative { format!("-{digits}") } else { digits };

@@ -8,8 +8,7 @@ use tracing_subscriber::layer::{Context, Filter};
 use super::verbosity;
 use super::vmodule::ModuleLevels;
 
-/// Accepts the program's own lines up to a verbosity, which may be higher for some files. Accepts errors and warnings
-/// of other crates.
+/// Accepts the program's own lines up to a verbosity, which files may raise, and errors and warnings of other crates.
 #[derive(Debug, Clone)]
 pub struct ByVerbosity {
     verbosity: u32,
@@ -30,19 +29,13 @@ impl ByVerbosity {
         Self { others: false, ..self }
     }
 
-    /// Returns true if the filter accepts the event or span.
-    pub fn takes(&self, metadata: &Metadata<'_>) -> bool {
+    fn takes(&self, metadata: &Metadata<'_>) -> bool {
         if !(self.is_ours)(metadata.target()) {
             return self.others && *metadata.level() <= Level::WARN;
         }
         let verbosity = verbosity::of(metadata);
         verbosity <= self.verbosity
             || metadata.file().and_then(|file| self.modules.of(file)).is_some_and(|level| verbosity <= level)
-    }
-
-    /// Returns the most detailed level that the filter can accept.
-    pub fn most(&self) -> LevelFilter {
-        verbosity::most(self.verbosity.max(self.modules.most()))
     }
 }
 
@@ -56,6 +49,6 @@ impl<S: Subscriber> Filter<S> for ByVerbosity {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.most())
+        Some(verbosity::most(self.verbosity.max(self.modules.most())))
     }
 }

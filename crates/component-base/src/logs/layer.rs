@@ -88,8 +88,7 @@ where
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format, self.shape);
         text.push('\n');
-        // A line is written at once, so that lines of several threads do not mix. If standard error is closed, this
-        // cannot be reported.
+        // A single write keeps lines of several threads apart. The failure of a log cannot be logged.
         drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));
     }
 }

@@ -1,7 +1,7 @@
 //! Formats one log line, as text or JSON.
 
 use std::fmt::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{Level, Metadata};
 
@@ -43,8 +43,7 @@ impl Value {
     }
 }
 
-/// Fields in order of appearance. A field that is set again keeps its place and takes the new value. Names with a dot
-/// are trace attributes and do not appear in the line.
+/// Fields in order of appearance. A field that is set again keeps its place. Names with a dot are trace attributes.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
@@ -76,13 +75,10 @@ impl Fields {
     }
 
     fn message(&self) -> &str {
-        self.0
-            .iter()
-            .find_map(|(name, value)| match value {
-                Value::Text(text) if *name == "message" => Some(text.as_str()),
-                _ => None,
-            })
-            .unwrap_or_default()
+        match self.0.iter().find(|(name, _)| *name == "message") {
+            Some((_, Value::Text(text))) => text,
+            _ => "",
+        }
     }
 
     fn besides_message(&self) -> impl Iterator<Item = &(&'static str, Value)> {
@@ -124,7 +120,7 @@ impl Line<'_> {
     fn json(&self) -> String {
         let mut line = format!(
             "{{\"ts\":{:.3},\"caller\":{},\"msg\":{}",
-            since_epoch(self.at).as_secs_f64() * 1e3,
+            self.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3,
             quote::json(&self.caller(false)),
             quote::json(self.fields.message())
         );
@@ -170,12 +166,10 @@ fn severity(level: Level) -> char {
     }
 }
 
-fn since_epoch(at: SystemTime) -> Duration {
-    at.duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -1,9 +1,6 @@
 //! Quotes text for a log line. Whatever the text contains, it cannot end its quotes or its line.
 
-use std::fmt::Write;
-
-/// Returns the text in double quotes with Go's escapes, which parsers of klog's lines understand. Escapes control
-/// characters, line ends, and invisible characters.
+/// Returns the text in double quotes with Go's escapes for line ends, control characters and invisible characters.
 pub(super) fn go(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -18,8 +15,7 @@ pub(super) fn go(text: &str) -> String {
     quoted
 }
 
-/// Returns the text without quotes, on one line and without control characters. Readers cannot distinguish its escapes
-/// from backslashes, so use it only for fixed texts.
+/// Returns the text without quotes. Readers cannot distinguish its escapes from backslashes, so it is for fixed texts.
 pub(super) fn printed(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     text.chars().for_each(|c| shown(&mut printed, c));
@@ -28,6 +24,7 @@ pub(super) fn printed(text: &str) -> String {
 
 /// Appends the character, or Go's escape for an invisible one.
 fn shown(text: &mut String, c: char) {
+    let code = u32::from(c);
     match c {
         '\n' => text.push_str("\\n"),
         '\r' => text.push_str("\\r"),
@@ -37,37 +34,26 @@ fn shown(text: &mut String, c: char) {
         '\u{b}' => text.push_str("\\v"),
         '\u{c}' => text.push_str("\\f"),
         c if is_shown(c) => text.push(c),
-        c => escape(text, c),
+        '\0'..='\u{7f}' => text.push_str(&format!("\\x{code:02x}")),
+        '\u{80}'..='\u{ffff}' => text.push_str(&format!("\\u{code:04x}")),
+        _ => text.push_str(&format!("\\U{code:08x}")),
     }
 }
 
-fn escape(quoted: &mut String, c: char) {
-    let code = u32::from(c);
-    // Writing to a string cannot fail.
-    let _infallible = match code {
-        0..=0x7f => write!(quoted, "\\x{code:02x}"),
-        0x80..=0xffff => write!(quoted, "\\u{code:04x}"),
-        _ => write!(quoted, "\\U{code:08x}"),
-    };
-}
-
-/// Returns the text as a JSON string. Also escapes characters that JSON permits: DEL, line separators, and invisible
-/// characters.
+/// Returns the text as a JSON string. Also escapes DEL, line separators and invisible characters, which JSON permits.
 pub(super) fn json(text: &str) -> String {
     escaped_json(&serde_json::Value::String(text.to_owned()).to_string())
 }
 
-/// Escapes the same characters in a JSON document, where they can occur only inside strings.
-pub(super) fn escaped_json(document: &str) -> String {
+/// Escapes control and invisible characters in a JSON document, where they can occur only inside strings.
+pub fn escaped_json(document: &str) -> String {
     let mut safe = String::with_capacity(document.len());
     for c in document.chars() {
         if is_shown(c) {
             safe.push(c);
             continue;
         }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            let _infallible = write!(safe, "\\u{unit:04x}");
-        }
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")));
     }
     safe
 }

@@ -1,7 +1,7 @@
 //! The verbosity of a line. `--v=N` shows lines with verbosity N or less.
 //!
-//! The level determines the verbosity, and the name of an event can refine it: `tracing::debug!(name: "v5", "…")`. The
-//! name is known before the line is formatted, so a hidden line costs almost nothing.
+//! The level determines the verbosity, and the name of an event can refine it: `tracing::debug!(name: "v5", "…")`.
+//! Both are known before the line is formatted, so a hidden line costs almost nothing.
 //!
 //! | | lines |
 //! |---|---|
@@ -25,9 +25,9 @@ pub(crate) fn of(metadata: &Metadata<'_>) -> u32 {
         Level::DEBUG => 4,
         Level::TRACE => 7,
     };
-    // The result is never less than the level's verbosity. Otherwise `most` could not report which levels can be
-    // skipped.
-    named(metadata.name()).map_or(least, |named| named.max(least))
+    // A name cannot lower a level's verbosity, so `most` knows which levels can be skipped.
+    let named = metadata.name().strip_prefix('v').and_then(|number| number.parse().ok());
+    named.map_or(least, |named: u32| named.max(least))
 }
 
 /// Returns the most detailed level that has lines of this verbosity.
@@ -37,8 +37,4 @@ pub(crate) fn most(verbosity: u32) -> LevelFilter {
         4..=6 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     }
-}
-
-fn named(name: &str) -> Option<u32> {
-    name.strip_prefix('v')?.parse().ok()
 }

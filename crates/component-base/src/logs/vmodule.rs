@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// The value `pattern=N,…` of `--vmodule`: shows lines up to verbosity N from files whose names match the pattern. A
-/// name has no directory and no `.rs`. The first matching pattern wins.
+/// The value `pattern=N,…` of `--vmodule`: shows lines up to verbosity N from files whose names, without directory and
+/// `.rs`, match the pattern. The first matching pattern wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleLevels(Vec<(Vec<char>, u32)>);
 
@@ -20,12 +20,11 @@ impl std::str::FromStr for ModuleLevels {
         for entry in text.split(',').filter(|entry| !entry.trim().is_empty()) {
             let bad = || BadModuleLevel(entry.to_owned());
             let (pattern, level) = entry.split_once('=').ok_or_else(bad)?;
-            let (pattern, level) = (pattern.trim(), level.trim());
-            let level = level.parse::<u32>().ok().filter(|level| *level <= u32::MAX / 2).ok_or_else(bad)?;
+            let level = level.trim().parse::<u32>().ok().filter(|level| *level <= u32::MAX / 2).ok_or_else(bad)?;
+            let mut pattern: Vec<char> = pattern.trim().chars().collect();
             if pattern.is_empty() {
                 return Err(bad());
             }
-            let mut pattern: Vec<char> = pattern.chars().collect();
             // Several stars match the same as one, but are slower.
             pattern.dedup_by(|next, before| *next == '*' && *before == '*');
             levels.push((pattern, level));
@@ -50,8 +49,7 @@ impl ModuleLevels {
     }
 }
 
-/// Returns true if the whole text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern
-/// matches nothing.
+/// Returns true if the text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid one matches nothing.
 fn fits(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     if *first == '*' {
@@ -66,8 +64,8 @@ fn fits(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-/// Returns whether a character class contains the character, and the rest of the pattern after the class. `pattern`
-/// begins after the opening bracket. Returns `None` if the class is not closed.
+/// Returns whether a character class contains the character, and the pattern after the class. `pattern` begins after
+/// the opening bracket. Returns `None` if the class is not closed.
 fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     let (negated, mut rest) = match pattern.split_first()? {
         ('^', rest) => (true, rest),

@@ -48,17 +48,9 @@ pub enum ConnectError {
     /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the
     /// cause.
     #[error("open {pipe}")]
-    Open {
-        pipe: String,
-        #[source]
-        source: io::Error,
-    },
+    Open { pipe: String, source: io::Error },
     #[error("speak HTTP/2 over {pipe}")]
-    Handshake {
-        pipe: String,
-        #[source]
-        source: tonic::transport::Error,
-    },
+    Handshake { pipe: String, source: tonic::transport::Error },
 }
 
 /// Connects to the newest of `versions` that the proxy serves, whatever their order. The channel uses the connection

@@ -41,10 +41,8 @@ async fn from_file(path: &Path) -> Result<Found, ConnectError> {
     }
     let has_other = config.auth_info.token.is_some();
     let file = config.auth_info.token_file.take().filter(|file| !has_other && !file.is_empty());
-    let token = file.map(|file| {
-        // A relative path is relative to the kubeconfig file.
-        TokenFile::new(path.parent().unwrap_or(Path::new("")).join(file))
-    });
+    // A relative path is relative to the kubeconfig file.
+    let token = file.map(|file| TokenFile::new(path.parent().unwrap_or(Path::new("")).join(file)));
     Ok(Found { config, token })
 }
 
@@ -75,8 +73,7 @@ fn from_pod(pod: &InCluster) -> Result<Found, ConnectError> {
     Ok(Found { config, token: Some(TokenFile::new(account.join("token"))) })
 }
 
-/// Returns the directory with the service account's files. It is at the usual path, or below the mount point of a
-/// Windows host process.
+/// Returns the directory of the service account's files: the usual path, or below the mount point of a Windows process.
 fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
     let token = pod.account.join("token");
     if token.exists() {

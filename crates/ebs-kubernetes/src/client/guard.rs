@@ -15,8 +15,7 @@ use tower_http::timeout::TimeoutBody;
 
 use super::pace::{Pace, Silence};
 
-/// The time limit until a response starts. The API server's own limit is 60 s, but it answers most calls in
-/// milliseconds.
+/// The time limit until a response starts. The API server's own limit is 60 s.
 const ANSWER_BOUND: Duration = Duration::from_secs(30);
 /// The longest time between two parts of a response.
 const BODY_BOUND: Duration = Duration::from_secs(30);
@@ -29,11 +28,7 @@ pub(super) enum GuardError {
     #[error("the API server did not start its response within {ANSWER_BOUND:?}")]
     NoAnswer,
     #[error("read the token file {path}")]
-    Token {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Token { path: PathBuf, source: std::io::Error },
 }
 
 /// A token file, which another process replaces from time to time.
@@ -49,8 +44,7 @@ impl TokenFile {
         Self { path, last: Arc::default() }
     }
 
-    /// Returns the header with the file's current token. The kubelet keeps this file of about a kilobyte in memory, so
-    /// reading it blocks the thread only briefly.
+    /// Returns the header with the current token. The kubelet keeps the small file in memory, so a read is brief.
     fn header(&self) -> Result<HeaderValue, GuardError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
@@ -58,19 +52,16 @@ impl TokenFile {
             let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty());
             value.ok_or_else(|| std::io::Error::other("the file contains no valid token"))
         });
-        match (fresh, last.as_ref()) {
-            (Ok(mut value), _) => {
+        match fresh {
+            Ok(mut value) => {
                 value.set_sensitive(true);
-                *last = Some(value.clone());
-                Ok(value)
+                Ok(last.insert(value).clone())
             }
-            (Err(_), Some(value)) => Ok(value.clone()),
-            (Err(source), None) => Err(GuardError::Token { path: self.path.clone(), source }),
+            Err(source) => last.clone().ok_or_else(|| GuardError::Token { path: self.path.clone(), source }),
         }
     }
 }
 
-/// Wraps a service in a [`Guard`].
 #[derive(Debug, Clone)]
 pub(super) struct GuardLayer {
     pub(super) token: Option<TokenFile>,
@@ -80,7 +71,7 @@ impl<S> Layer<S> for GuardLayer {
     type Service = Guard<S>;
 
     fn layer(&self, inner: S) -> Guard<S> {
-        Guard { inner, token: self.token.clone(), pace: Pace::new(), turn: Turn::None }
+        Guard { inner, token: self.token.clone(), pace: Pace::new(), may_call: false, wait: None }
     }
 }
 
@@ -89,14 +80,9 @@ pub(super) struct Guard<S> {
     inner: S,
     token: Option<TokenFile>,
     pace: Pace,
-    turn: Turn,
-}
-
-/// Whether the rate limit allows the next call.
-enum Turn {
-    None,
-    Waits(Pin<Box<Sleep>>),
-    Next,
+    /// True if the rate limit allows the next call.
+    may_call: bool,
+    wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S, B> Service<Request<kube::client::Body>> for Guard<S>
@@ -112,34 +98,25 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        loop {
-            match &mut self.turn {
-                Turn::Next => break,
-                Turn::Waits(sleep) => {
-                    ready!(sleep.as_mut().poll(context));
-                    self.turn = Turn::None;
-                }
-                Turn::None => {
-                    self.turn = match self.pace.take() {
-                        Ok(()) => Turn::Next,
-                        Err(wait) => Turn::Waits(Box::pin(tokio::time::sleep(wait))),
-                    };
-                }
+        while !self.may_call {
+            if let Some(wait) = &mut self.wait {
+                ready!(wait.as_mut().poll(context));
             }
+            self.wait = self.pace.take().err().map(|wait| Box::pin(tokio::time::sleep(wait)));
+            self.may_call = self.wait.is_none();
         }
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, mut request: Request<kube::client::Body>) -> Self::Future {
-        self.turn = Turn::None;
-        let header = self.token.as_ref().map(TokenFile::header).transpose();
+        self.may_call = false;
         let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
         let body_bound = if is_watch { WATCH_BOUND } else { BODY_BOUND };
         let silence = self.pace.silence();
-        match header {
-            Ok(None) => {}
-            Ok(Some(header)) => drop(request.headers_mut().insert(AUTHORIZATION, header)),
-            Err(error) => return Box::pin(std::future::ready(Err(error.into()))),
+        match self.token.as_ref().map(TokenFile::header) {
+            None => {}
+            Some(Ok(header)) => drop(request.headers_mut().insert(AUTHORIZATION, header)),
+            Some(Err(error)) => return Box::pin(std::future::ready(Err(error.into()))),
         }
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -152,11 +129,8 @@ where
 }
 
 fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
-    if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::SERVICE_UNAVAILABLE {
-        return;
-    }
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    if let Some(seconds) = seconds {
+    if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(seconds)) = (status, seconds) {
         silence.ask(Duration::from_secs(seconds));
     }
 }

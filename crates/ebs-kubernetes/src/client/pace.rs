@@ -19,7 +19,7 @@ pub(super) struct Pace {
     silence: Silence,
 }
 
-/// Until when the server wants no calls. The calls in flight share it and set it when the server asks for a pause.
+/// Until when the server wants no calls. The calls in flight share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Silence(Arc<Mutex<Option<Instant>>>);
 

@@ -10,6 +10,12 @@ pub(super) struct Values {
     pub(super) volumes: String,
 }
 
+impl Values {
+    pub(super) fn labels(&self) -> [Option<String>; 2] {
+        [Some(self.interfaces.clone()), Some(self.volumes.clone())]
+    }
+}
+
 /// The parts of an EC2 instance that the labels count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
@@ -19,23 +25,17 @@ pub(super) struct Described {
 }
 
 impl Described {
-    /// Returns what the labels count. Returns `None` for an instance that is terminated or about to be, because it has
-    /// nothing that a node could use.
+    /// Returns what the labels count, or `None` for an instance that is terminated or about to be.
     pub(super) fn of(instance: &Instance) -> Option<Self> {
         if matches!(instance.state.as_str(), "shutting-down" | "terminated") {
             return None;
         }
-        let volumes: Vec<VolumeId> = instance
-            .devices
-            .iter()
-            .filter(|device| instance.root_device.as_ref() != Some(&device.device))
-            .filter_map(|device| device.volume.clone())
-            .collect();
+        let others = instance.devices.iter().filter(|device| instance.root_device.as_ref() != Some(&device.device));
+        let volumes = others.filter_map(|device| device.volume.clone()).collect();
         Some(Self { interfaces: instance.network_interfaces.max(1), volumes })
     }
 
-    /// Returns the labels. `persistent` has the volumes of PersistentVolumes. They are not counted, because the driver
-    /// attaches and detaches them.
+    /// Returns the labels. Does not count volumes of PersistentVolumes, which the driver attaches and detaches.
     pub(super) fn values(&self, persistent: &HashSet<VolumeId>) -> Values {
         let others = self.volumes.iter().filter(|volume| !persistent.contains(*volume)).count();
         Values { interfaces: self.interfaces.to_string(), volumes: others.to_string() }
@@ -43,7 +43,7 @@ impl Described {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use ebs_ec2::{BlockDevice, DeviceName, InstanceId};
 
     use super::*;
@@ -53,7 +53,7 @@ pub(super) mod tests {
     }
 
     /// Returns a running instance with three network interfaces.
-    pub(in crate::labeler) fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
+    pub(crate) fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
         let name = |name: &str| DeviceName::new(name);
         Instance {
             id: InstanceId::parse("i-0abc").unwrap(),

@@ -1,6 +1,7 @@
 //! One pass over the nodes that are due: describes their instances and writes the labels that are wrong.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{RateLimited, pages};
@@ -43,23 +44,17 @@ pub(super) struct Passed {
 }
 
 impl<E: Ec2> Labeler<E> {
-    /// Checks all nodes that are due. If a node fails, it is retried later, and the others are still checked.
+    /// Checks all nodes that are due. Nodes that fail are retried later.
     pub(super) async fn pass(&self) -> Passed {
         let mut passed = Passed::default();
         let due = self.watched.roster().due();
         for chunk in due.chunks(MAX_FILTER_VALUES) {
             match describe(&self.ec2, chunk).await {
-                Ok(instances) => {
-                    let changes = self.wanted(chunk, &instances, &mut passed);
-                    self.write(changes, &mut passed).await;
-                }
+                Ok(instances) => self.write(self.wanted(chunk, &instances, &mut passed), &mut passed).await,
                 Err(error) => {
-                    tracing::warn!(
-                        reason = chain(&error),
-                        nodes = chunk.len(),
-                        "failed to describe the instances of nodes, retrying later"
-                    );
-                    passed.failed += chunk.len();
+                    let (reason, nodes) = (chain(&error), chunk.len());
+                    tracing::warn!(reason, nodes, "failed to describe the instances of nodes, retrying later");
+                    passed.failed += nodes;
                     let mut roster = self.watched.roster();
                     chunk.iter().for_each(|due| roster.failed(&due.node));
                 }
@@ -68,18 +63,15 @@ impl<E: Ec2> Labeler<E> {
         passed
     }
 
-    /// Returns the labels that must change. Reads the PersistentVolumes only after EC2's answer, so that each attached
-    /// volume is already known.
+    /// Returns the labels that must change. It runs after EC2's answer, so that the roster has each attached volume.
     fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
         let mut roster = self.watched.roster();
         let persistent = roster.persistent();
         let mut changes = Vec::new();
         for due in chunk {
             let Some(described) = instances.get(&due.instance).and_then(Described::of) else {
-                tracing::debug!(
-                    node = due.node, instance = %due.instance,
-                    "skipping a node: its instance was not found or is terminated"
-                );
+                let Due { node, instance } = due;
+                tracing::debug!(node, %instance, "skipping a node: its instance was not found or is terminated");
                 passed.without_instance += 1;
                 roster.failed(&due.node);
                 continue;
@@ -121,13 +113,12 @@ impl<E: Ec2> Labeler<E> {
 }
 
 async fn describe<E: Ec2>(
-    ec2: &std::sync::Arc<RateLimited<E>>,
+    ec2: &Arc<RateLimited<E>>,
     chunk: &[Due],
 ) -> Result<HashMap<InstanceId, Instance>, DescribeError> {
     let ids: BTreeSet<&InstanceId> = chunk.iter().map(|due| &due.instance).collect();
-    let ids: Vec<InstanceId> = ids.into_iter().cloned().collect();
-    let handle = ec2.for_background_read();
-    let (handle, ids) = (&handle, ids.as_slice());
+    let ids: &[InstanceId] = &ids.into_iter().cloned().collect::<Vec<_>>();
+    let handle = &ec2.for_background_read();
     let all = pages::all(|page| async move { handle.describe_instances(ids, &page).await });
     let listed = tokio::time::timeout(DESCRIBE_WITHIN, all).await.map_err(|_| DescribeError::NoAnswer)?;
     let listed = listed.map_err(DescribeError::Refused)?;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
@@ -21,12 +23,12 @@ fn volume(name: &str, id: &str) -> VolumeObject {
 
 fn listed(nodes: &[NodeObject], volumes: &[VolumeObject]) -> Roster {
     let mut roster = roster();
-    roster.list_of_nodes_begins();
-    nodes.iter().for_each(|node| roster.listed_node(node));
-    roster.list_of_nodes_ends();
-    roster.list_of_volumes_begins();
-    volumes.iter().for_each(|volume| roster.listed_volume(volume));
-    roster.list_of_volumes_ends();
+    roster.apply_node(&Event::Init);
+    nodes.iter().for_each(|node| roster.apply_node(&Event::InitApply(node.clone())));
+    roster.apply_node(&Event::InitDone);
+    roster.apply_volume(&Event::Init);
+    volumes.iter().for_each(|volume| roster.apply_volume(&Event::InitApply(volume.clone())));
+    roster.apply_volume(&Event::InitDone);
     roster
 }
 
@@ -44,18 +46,18 @@ fn described(network_interfaces: u32, volumes: &[&str]) -> Described {
 async fn roster_is_complete_only_after_both_lists() {
     let mut roster = roster();
     assert!(!roster.is_complete());
-    roster.list_of_nodes_begins();
-    roster.listed_node(&node("a", &[]));
-    roster.list_of_nodes_ends();
+    roster.apply_node(&Event::Init);
+    roster.apply_node(&Event::InitApply(node("a", &[])));
+    roster.apply_node(&Event::InitDone);
     assert!(!roster.is_complete());
-    roster.list_of_volumes_begins();
+    roster.apply_volume(&Event::Init);
     assert!(!roster.is_complete());
-    roster.list_of_volumes_ends();
+    roster.apply_volume(&Event::InitDone);
     assert!(roster.is_complete());
     // While the nodes are listed again, the previous entries are still valid.
-    roster.list_of_nodes_begins();
+    roster.apply_node(&Event::Init);
     assert!(roster.is_complete() && due(&roster) == ["a"]);
-    roster.list_of_nodes_ends();
+    roster.apply_node(&Event::InitDone);
     assert_eq!(roster.size(), (0, 0));
 }
 
@@ -68,24 +70,24 @@ async fn node_is_due_when_new_every_hour_and_when_changed() {
     assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
     roster.labelled(&change);
     // These events must not make the node due: the one for the labeler's own write, and those for unrelated changes.
-    roster.changed_node(&node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")]));
+    roster.apply_node(&Event::Apply(node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")])));
     tokio::time::advance(Duration::from_mins(59)).await;
     assert!(due(&roster).is_empty());
     tokio::time::advance(Duration::from_mins(1)).await;
     assert_eq!(due(&roster), ["a"]);
     assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
     assert!(due(&roster).is_empty());
-    roster.changed_node(&node("a", &[(ENIS, "7"), (VOLUMES, "0")]));
+    roster.apply_node(&Event::Apply(node("a", &[(ENIS, "7"), (VOLUMES, "0")])));
     assert!(due(&roster).is_empty());
     tokio::time::advance(Times::default().drift).await;
     assert_eq!(due(&roster), ["a"]);
     assert!(roster.described(&first, &described(2, &[]), &HashSet::new()).is_some());
     let replaced = NodeObject::with("a", "aws:///us-west-2a/i-0other", &[]);
-    roster.changed_node(&replaced);
+    roster.apply_node(&Event::Apply(replaced.clone()));
     assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
     // A description of the previous instance does not apply to the new one.
     assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
-    roster.deleted_node(&replaced);
+    roster.apply_node(&Event::Delete(replaced));
     assert_eq!(roster.next_due(), None);
 }
 
@@ -126,7 +128,7 @@ async fn nodes_that_ec2_does_not_describe_are_ignored() {
     assert_eq!(due(&listed(&others, &[])), ["a"]);
     // A node without a provider id becomes due once it gets one.
     let mut roster = listed(&[NodeObject::with("late", "", &[])], &[]);
-    roster.changed_node(&node("late", &[]));
+    roster.apply_node(&Event::Apply(node("late", &[])));
     assert_eq!(due(&roster), ["late"]);
 }
 
@@ -139,15 +141,15 @@ async fn known_volumes_follow_the_persistent_volumes() {
     };
     let mut roster = listed(&[node("a", &[])], &[volume("one", "vol-01"), volume("two", "aws://us-west-2a/vol-02")]);
     assert_eq!(ids(&roster), ["vol-01", "vol-02"]);
-    roster.changed_volume(&volume("three", "vol-03"));
-    roster.deleted_volume(&volume("one", "vol-01"));
+    roster.apply_volume(&Event::Apply(volume("three", "vol-03")));
+    roster.apply_volume(&Event::Delete(volume("one", "vol-01")));
     assert_eq!(ids(&roster), ["vol-02", "vol-03"]);
     let due = roster.due().remove(0);
     let persistent = roster.persistent();
     let change = roster.described(&due, &described(1, &["vol-02", "vol-09"]), &persistent).unwrap();
     assert_eq!(change.values.volumes, "1");
-    roster.list_of_volumes_begins();
-    roster.listed_volume(&volume("three", "vol-03"));
-    roster.list_of_volumes_ends();
+    roster.apply_volume(&Event::Init);
+    roster.apply_volume(&Event::InitApply(volume("three", "vol-03")));
+    roster.apply_volume(&Event::InitDone);
     assert_eq!(ids(&roster), ["vol-03"]);
 }

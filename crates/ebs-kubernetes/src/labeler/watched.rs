@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::roster::Roster;
 use crate::Failure;
-use crate::object::{NodeObject, VolumeObject};
 
 /// The number of objects per page. A Node can have tens of kilobytes.
 const PAGE: u32 = 100;
@@ -37,10 +36,7 @@ impl Watched {
     /// Waits until both lists are complete and a node is due.
     pub(super) async fn until_due(&self) {
         loop {
-            let next = {
-                let roster = self.roster();
-                roster.next_due().filter(|_| roster.is_complete())
-            };
+            let next = self.roster().next_due();
             match next {
                 Some(next) if next <= Instant::now() => return,
                 Some(next) => tokio::select! {
@@ -52,40 +48,17 @@ impl Watched {
         }
     }
 
-    /// Keeps the nodes up to date. Never returns: it restarts a failed watch after a pause.
-    pub(super) async fn watch_nodes(&self, client: Client) {
-        let keep = |roster: &mut Roster, event: &Event<NodeObject>| match event {
-            Event::Init => roster.list_of_nodes_begins(),
-            Event::InitApply(node) => roster.listed_node(node),
-            Event::InitDone => roster.list_of_nodes_ends(),
-            Event::Apply(node) => roster.changed_node(node),
-            Event::Delete(node) => roster.deleted_node(node),
-        };
-        self.watch(Api::all(client), "Nodes", keep).await;
-    }
-
-    /// Keeps the PersistentVolumes up to date, as [`Self::watch_nodes`] does for nodes.
-    pub(super) async fn watch_volumes(&self, client: Client) {
-        let keep = |roster: &mut Roster, event: &Event<VolumeObject>| match event {
-            Event::Init => roster.list_of_volumes_begins(),
-            Event::InitApply(volume) => roster.listed_volume(volume),
-            Event::InitDone => roster.list_of_volumes_ends(),
-            Event::Apply(volume) => roster.changed_volume(volume),
-            Event::Delete(volume) => roster.deleted_volume(volume),
-        };
-        self.watch(Api::all(client), "PersistentVolumes", keep).await;
-    }
-
-    async fn watch<K>(&self, api: Api<K>, what: &str, keep: impl Fn(&mut Roster, &Event<K>))
+    /// Keeps the roster up to date with the watch of one kind. Never returns: it restarts a failed watch after a pause.
+    pub(super) async fn watch<K>(&self, client: Client, what: &str, apply: fn(&mut Roster, &Event<K>))
     where
-        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
         let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        let mut events = std::pin::pin!(watcher::watcher(Api::<K>::all(client), config).default_backoff());
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    keep(&mut self.roster(), &event);
+                    apply(&mut self.roster(), &event);
                     self.changed.notify_one();
                 }
                 Err(error) => {

@@ -10,45 +10,25 @@ use crate::Failure;
 /// Why a Node object does not have the required metadata. Every message names the Node and the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMetadataError {
-    /// The name of this machine's Node is unknown.
     #[error(
         "CSI_NODE_NAME is not set; set it to the name of this machine's Node (the chart sets it from spec.nodeName)"
     )]
     NoName,
-    /// There is no connection to an API server.
     #[error("no connection to Kubernetes: {reason}")]
     NoCluster { reason: String },
-    /// The API server answered with an error.
     #[error("get Node {node}")]
-    Unread {
-        node: String,
-        #[source]
-        source: Failure,
-    },
-    /// The API server did not answer in time.
+    Unread { node: String, source: Failure },
     #[error("get Node {node}: no answer within {within:?}")]
     NoAnswer { node: String, within: Duration },
-    /// The Node does not exist.
     #[error("get Node {node}: not found; set CSI_NODE_NAME to the name of this machine's Node")]
     NoSuchNode { node: String },
-    /// The Node has no valid provider id.
     #[error("read the instance id of Node {node}")]
-    ProviderId {
-        node: String,
-        #[source]
-        source: ProviderIdError,
-    },
+    ProviderId { node: String, source: ProviderIdError },
     /// A label is missing that the cloud controller manager or the kubelet writes.
     #[error("Node {node} has no label {label}; run the cluster's cloud controller manager or label the Node by hand")]
     MissingLabel { node: String, label: &'static str },
-    /// A label has an invalid value.
     #[error("parse label {label} of Node {node}")]
-    BadLabel {
-        node: String,
-        label: &'static str,
-        #[source]
-        source: IdError,
-    },
+    BadLabel { node: String, label: &'static str, source: IdError },
     /// The metadata labeler has not labelled this Node.
     #[error(
         "Node {node} has no number in its label {labels}; check that the metadata labeler runs (chart value \

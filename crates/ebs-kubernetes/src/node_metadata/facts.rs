@@ -50,25 +50,20 @@ impl Counts {
 
 /// Reads the metadata from a Node, for a source of the given kind.
 ///
-/// SageMaker's labels take precedence over the labeler's. The source `kubernetes` also uses the labeler's labels if
-/// they are present. Without any labels, it assumes one network interface and no other volumes. The source
-/// `metadata-labeler` requires SageMaker's or the labeler's labels.
+/// SageMaker's labels take precedence over the labeler's. Without both, the source `kubernetes` assumes one network
+/// interface and no other volumes, and the source `metadata-labeler` fails.
 pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();
     let id =
         node_of(&node.spec.provider_id).map_err(|source| NodeMetadataError::ProviderId { node: name(), source })?;
     let required = |label: &'static str| {
-        node.label(label)
-            .filter(|value| !value.is_empty())
-            .ok_or_else(|| NodeMetadataError::MissingLabel { node: name(), label })
+        let value = node.label(label).filter(|value| !value.is_empty());
+        value.ok_or_else(|| NodeMetadataError::MissingLabel { node: name(), label })
     };
     let instance_type = required(INSTANCE_TYPE)?;
     let region = required(REGION)?.to_owned();
-    let zone = ZoneName::parse(required(ZONE)?).map_err(|source| NodeMetadataError::BadLabel {
-        node: name(),
-        label: ZONE,
-        source,
-    })?;
+    let zone = ZoneName::parse(required(ZONE)?);
+    let zone = zone.map_err(|source| NodeMetadataError::BadLabel { node: name(), label: ZONE, source })?;
     let sagemaker = Counts::of(node, SAGEMAKER_INTERFACES, SAGEMAKER_VOLUMES);
     let keys = LabelKeys::of(driver);
     let labeler = Counts::of(node, &keys.interfaces, &keys.volumes);
@@ -96,21 +91,14 @@ pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) ->
 /// Returns the counts of the first valid pair. SageMaker's pair is valid if the interfaces are a number, and the
 /// volumes are a number or missing. The labeler's pair is valid if both are numbers.
 fn counted(node: &NodeObject, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
-    let sagemaker = match sagemaker {
-        Counts { interfaces: Some(interfaces), volumes: Some(volumes) } => Some((interfaces, volumes)),
-        Counts { interfaces: Some(interfaces), volumes: None } if node.label(SAGEMAKER_VOLUMES).is_none() => {
-            Some((interfaces, 0))
-        }
-        _ => None,
-    };
-    sagemaker.or_else(|| labeler.interfaces.zip(labeler.volumes))
+    let volumes = sagemaker.volumes.or_else(|| node.label(SAGEMAKER_VOLUMES).is_none().then_some(0));
+    sagemaker.interfaces.zip(volumes).or_else(|| labeler.interfaces.zip(labeler.volumes))
 }
 
 fn missing(keys: &LabelKeys, labeler: Counts) -> String {
     let missing = [(labeler.interfaces, &keys.interfaces), (labeler.volumes, &keys.volumes)];
-    let missing: Vec<&str> =
-        missing.into_iter().filter(|(count, _)| count.is_none()).map(|(_, key)| key.as_str()).collect();
-    missing.join(" and ")
+    let missing = missing.into_iter().filter(|(count, _)| count.is_none()).map(|(_, key)| key.as_str());
+    missing.collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the Outpost from the Node's labels, which the kubelet wrote when the driver was registered earlier.
@@ -122,8 +110,7 @@ fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     OutpostArn::parse(&format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}")).ok()
 }
 
-/// Returns a Node's instance if EC2 describes it to this account. The instances of HyperPod nodes belong to another
-/// account, so EC2 does not describe them.
+/// Returns a Node's instance, unless it is a HyperPod node's, which belongs to another account.
 pub(crate) fn described_instance(node: &NodeObject) -> Option<ebs_ec2::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),

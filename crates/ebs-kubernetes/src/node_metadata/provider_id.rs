@@ -5,7 +5,6 @@ use ebs_ec2::{HyperPodNode, NodeId};
 /// Why a provider id does not name an instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderIdError {
-    /// The provider id is not set, or not set yet.
     #[error("spec.providerID is empty; check that the cluster's cloud controller manager runs")]
     Empty,
     /// The machine is not an EC2 instance: it is a Fargate or hybrid node, or belongs to another cloud.
@@ -15,8 +14,8 @@ pub enum ProviderIdError {
 
 /// Returns the instance or HyperPod node that a provider id names in the last part of its path.
 ///
-/// There are many schemes (`aws:///us-west-2a/i-…`, or no scheme). If the scheme is not AWS's, an id must have as many
-/// hexadecimal digits as EC2's ids, since machines of other clouds may be called `i-anything`.
+/// With a scheme other than AWS's or none, an id must have as many hexadecimal digits as EC2's ids, since machines of
+/// other clouds may be called `i-anything`.
 pub fn node_of(provider_id: &str) -> Result<NodeId, ProviderIdError> {
     if provider_id.trim().is_empty() {
         return Err(ProviderIdError::Empty);

@@ -1,7 +1,7 @@
 //! Waits until the cluster's VolumeAttachments list no volume of one driver on one node.
 //!
-//! Attachments cannot be selected by node or attacher. They are listed in pages, keeping only the names of the node's
-//! own, and then watched. A list from time to time compensates for a watch that sends no events.
+//! The API cannot select attachments by node or attacher, so the hook reads all in pages and then watches them. A list
+//! from time to time compensates for a watch that sends no events.
 
 use std::collections::BTreeSet;
 use std::pin::pin;

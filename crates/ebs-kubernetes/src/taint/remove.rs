@@ -82,8 +82,7 @@ impl Remover {
         loop {
             let attempt = self.attempt(removal.clone()).await;
             if attempt == Attempt::Gone {
-                // Forget the last state. Otherwise, if the same taint is set again, a watcher that only polls would
-                // read the same taints and report no change.
+                // Forget the last state, so that a watcher that only polls reports the same taint if it is set again.
                 seen.send_if_modified(|now| {
                     let is_old = now.removal(&self.key).as_ref() == Some(&removal);
                     if is_old {
@@ -113,17 +112,10 @@ impl Remover {
             Err(failure) => return Attempt::Failed(failure),
         }
         for _ in 0..READS {
-            let failure = match self.patch(&removal).await {
-                Ok(()) => {
-                    tracing::info!(
-                        node = self.node,
-                        taint = self.key,
-                        remaining = removal.remaining(),
-                        "start-up taint removed"
-                    );
-                    return Attempt::Gone;
-                }
-                Err(failure) => failure,
+            let Err(failure) = self.patch(&removal).await else {
+                let (node, taint, remaining) = (&self.node, &self.key, removal.remaining());
+                tracing::info!(node, taint, remaining, "start-up taint removed");
+                return Attempt::Gone;
             };
             if !matches!(failure.kind, FailureKind::Stale | FailureKind::NotFound) {
                 return Attempt::Failed(failure);
@@ -134,8 +126,7 @@ impl Remover {
                     None => return Attempt::Gone,
                     // Another Node has this name now: check first whether the driver is registered on it.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
-                    // The Node has not changed, so the patch's own tests did not fail. An admission policy rejects with
-                    // the same code.
+                    // The Node has not changed, so an admission policy, not the patch's own test, rejects it.
                     Some(next) if next == removal => {
                         return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
                     }
@@ -147,8 +138,7 @@ impl Remover {
         Attempt::Changing
     }
 
-    /// Returns true if the CSINode belongs to this Node and lists the driver with its volume count. The CSINode of a
-    /// previous Node with the same name may still exist.
+    /// Returns true if the CSINode belongs to this Node, not to a previous one, and has the driver's volume count.
     async fn is_registered(&self, uid: &str) -> Result<bool, Failure> {
         let Some(csi_node) = self.csi_nodes.get_opt(&self.node).await? else { return Ok(false) };
         let mut owners = csi_node.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Node");
@@ -169,9 +159,9 @@ impl Remover {
         Ok(())
     }
 
-    /// Waits for this time plus a random part. A change of the Node ends the wait early, but not before [`SHORTEST`].
+    /// Waits for this time plus a random part, which spreads the retries of many nodes after a common outage. A change
+    /// of the Node ends the wait early, but not before [`SHORTEST`].
     async fn pause(&mut self, wait: Duration, changes: &mut Receiver<Seen>) {
-        // The random part spreads the retries of many nodes after a common outage.
         let spread = Duration::from_millis(self.random.below(u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX)));
         tokio::time::sleep(SHORTEST).await;
         tokio::select! {

@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// How often to read the Node if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// How often to read the Node in this case once a start-up taint is no longer likely.
+/// How often to read it once a start-up taint is no longer likely.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {
@@ -44,11 +44,8 @@ impl Watcher {
                 Ok(()) => (wait, said) = (AGAIN, None),
                 Err(failure) if failure.is_denied() => {
                     if said.replace(failure.kind) != Some(failure.kind) {
-                        tracing::info!(
-                            node = self.node,
-                            %failure,
-                            "no permission to list and watch this Node, polling it instead"
-                        );
+                        let node = &self.node;
+                        tracing::info!(node, %failure, "no permission to list and watch this Node, polling it instead");
                     }
                     self.read(seen).await;
                     wait = if Instant::now() < self.eager_until { POLL } else { SELDOM };
@@ -57,8 +54,7 @@ impl Watcher {
                     if said.replace(failure.kind) != Some(failure.kind) {
                         tracing::info!(node = self.node, %failure, "watch of this Node failed, restarting it");
                     }
-                    // If the watch had lasted for a while, this is a new failure, so start with the shortest pause
-                    // again.
+                    // After a watch that lasted for a while, this is a new failure, with the shortest pause.
                     wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
                 }
             }
@@ -95,9 +91,7 @@ impl Watcher {
     async fn read(&self, seen: &Sender<Seen>) {
         match self.nodes.get_opt(&self.node).await {
             Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),
-            Err(error) => {
-                tracing::debug!(node = self.node, failure = %Failure::of(&error), "failed to read this Node");
-            }
+            Err(error) => tracing::debug!(node = self.node, failure = %Failure::of(&error), "failed to read this Node"),
         }
     }
 }

@@ -20,15 +20,12 @@ pub(super) const METRICS_PER_SECOND: u32 = 5;
 /// The sources of the pages.
 #[derive(Clone)]
 pub struct Pages {
-    /// Source of `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// Source of `/readyz`.
     pub readiness: Readiness,
 }
 
 impl Pages {
-    /// Returns the routes. `/metrics` is rate limited and compressed. The health pages are not limited, so that scrapes
-    /// never block a probe of the kubelet. The number of connections already bounds the cost of probes.
+    /// Returns the routes. Only `/metrics` is rate limited, so that scrapes never block a probe of the kubelet.
     pub(super) fn router(self) -> Router {
         let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
         let metrics = get(async move |state| metrics(&limit, state).await);

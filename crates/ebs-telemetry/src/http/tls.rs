@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Metrics;
 
-/// The ALPN name of HTTP/2.
+/// The ALPN names.
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 /// How often the files are checked if no clients connect.
@@ -27,8 +27,7 @@ const WATCH: Duration = Duration::from_secs(10);
 /// The shortest time between two checks that clients trigger.
 const FRESH: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(3);
-/// The time limit for reading the files at the start, which fails without them. It is long, because on a busy machine
-/// the driver should rather start late than not at all.
+/// The time limit for reading the files at the start. On a busy machine, the driver should rather start late than fail.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 /// The paths of a certificate and its key.
@@ -100,8 +99,7 @@ impl Tls {
         Arc::clone(&self.state().served)
     }
 
-    /// Checks the files periodically, so that log and metrics report a broken renewal before the old certificate
-    /// expires.
+    /// Checks the files periodically, to report a broken renewal before the old certificate expires.
     pub(super) async fn watch(&self, metrics: &Metrics) {
         metrics.note_certificate(true);
         loop {
@@ -110,9 +108,9 @@ impl Tls {
         }
     }
 
-    /// Reloads the files if they have changed. Keeps the previous certificate if the new pair is invalid, and retries
-    /// at the next check, because the second file of a pair may be written later. Compares the contents, not the times:
-    /// the files are short, and Kubernetes or Windows can replace a file without a different time.
+    /// Reloads the files if their contents have changed. Keeps the previous certificate if the new pair is invalid, and
+    /// retries at the next check, because the second file of a pair may be written later. Does not rely on times,
+    /// because Kubernetes or Windows can replace a file without a different time.
     async fn look(&self, metrics: &Metrics) {
         self.state().looked = Instant::now();
         let read = read(&self.files, READ_WITHIN).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use component_base::metrics::{Family, Histograms, Numbers, Sample};
+use component_base::metrics::{Family, Sample, Series};
 use tokio::time::Instant;
 
 use super::{Source, table};
@@ -24,14 +24,14 @@ pub struct PendingDetach {
 /// Returns the metrics of the detachments, and of the number and duration of the queries.
 pub(super) struct DetachCollector {
     pub(super) source: Source<PendingDetach>,
-    scrapes: Numbers,
-    seconds: Histograms,
+    scrapes: Series,
+    seconds: Series,
 }
 
 impl DetachCollector {
     pub(super) fn new() -> Self {
-        let scrapes = Numbers::new(&table::EC2_COLLECTOR_SCRAPES);
-        Self { source: Source::new(), scrapes, seconds: Histograms::new(&table::EC2_COLLECTOR_SECONDS) }
+        let scrapes = Series::new(&table::EC2_COLLECTOR_SCRAPES);
+        Self { source: Source::new(), scrapes, seconds: Series::new(&table::EC2_COLLECTOR_SECONDS) }
     }
 
     pub(super) fn families(&self) -> Vec<Family> {

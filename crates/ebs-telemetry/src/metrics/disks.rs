@@ -1,10 +1,11 @@
 //! Statistics of this node's volumes, which are read at each scrape.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use component_base::metrics::{Desc, Family, Histograms, Numbers, Sample, Value, cumulative, float};
+use component_base::metrics::{Desc, Family, Sample, Series, Value, float};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -34,8 +35,7 @@ pub struct DiskTransfers {
     pub bytes: u64,
     /// The total duration of the operations in microseconds.
     pub microseconds: u64,
-    /// The number of operations by latency. Each entry has its upper bound in microseconds, or `None` for no bound, and
-    /// the number of operations between the previous bound and this one.
+    /// Each upper bound in microseconds, or `None` for no bound, and the operations between the previous bound and it.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct DiskCollector {
     pub(super) source: OnceLock<Box<dyn Disks>>,
     /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
     last: Mutex<Option<(Instant, DiskReport)>>,
-    scrapes: Numbers,
-    errors: Numbers,
-    seconds: Histograms,
+    scrapes: Series,
+    errors: Series,
+    seconds: Series,
 }
 
 impl DiskCollector {
@@ -79,9 +79,9 @@ impl DiskCollector {
         Self {
             source: OnceLock::new(),
             last: Mutex::default(),
-            scrapes: Numbers::new(&table::DISK_SCRAPES),
-            errors: Numbers::new(&table::DISK_ERRORS),
-            seconds: Histograms::new(&table::DISK_SECONDS),
+            scrapes: Series::new(&table::DISK_SCRAPES),
+            errors: Series::new(&table::DISK_ERRORS),
+            seconds: Series::new(&table::DISK_SECONDS),
         }
     }
 
@@ -90,18 +90,16 @@ impl DiskCollector {
         let Some(source) = self.source.get() else { return Vec::new() };
         let began = Instant::now();
         let mut last = self.last.lock().await;
-        let kept = last.take_if(|(read, _)| read.elapsed() <= FRESH);
-        let (read, report, new_errors) = match kept {
-            Some((read, report)) => (read, report, 0),
+        let (read, report) = match last.take_if(|(read, _)| read.elapsed() <= FRESH) {
+            Some(kept) => kept,
             None => {
                 let report = source.read().await;
-                let errors = report.errors;
-                (Instant::now(), report, errors)
+                self.errors.add(&[&report.instance_id], float(report.errors));
+                (Instant::now(), report)
             }
         };
         let node = [report.instance_id.as_str()];
         self.scrapes.add(&node, 1.0);
-        self.errors.add(&node, float(new_errors));
         self.seconds.observe(&node, began.elapsed().as_secs_f64());
         let mut families = of_volumes(&report);
         families.extend([self.scrapes.family(), self.errors.family(), self.seconds.family()]);
@@ -121,10 +119,8 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
         Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
     let latencies = |desc: &'static Desc, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
-        let sample = |disk: &DiskStatistics| Sample {
-            labels: vec![report.instance_id.clone(), disk.volume_id.clone()],
-            value: latency(transfers(disk)),
-        };
+        let labels = |disk: &DiskStatistics| vec![report.instance_id.clone(), disk.volume_id.clone()];
+        let sample = |disk| Sample { labels: labels(disk), value: latency(transfers(disk)) };
         Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
     vec![
@@ -144,22 +140,22 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
     ]
 }
 
-/// Converts the latencies to a histogram. The device's log page has no sum for it. The total time of all operations is
-/// that sum, because it covers the same operations of the same volume.
+/// Converts the latencies to a histogram. Its sum, which the device does not report, is the total time of operations.
 fn latency(transfers: &DiskTransfers) -> Value {
-    let mut bins: Vec<(f64, u64)> =
-        transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();
-    bins.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    bins.dedup_by(|later, first| {
-        let same = later.0.total_cmp(&first.0).is_eq();
-        if same {
-            first.1 += later.1;
+    let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
+    for (up_to, operations) in &transfers.latency {
+        if let Some(bound) = up_to {
+            *bins.entry(*bound).or_default() += operations;
         }
-        same
-    });
-    let counts: Vec<u64> = bins.iter().map(|(_, count)| *count).collect();
-    let bounds = bins.iter().map(|(bound, _)| *bound).filter(|bound| bound.is_finite());
-    cumulative(bounds, &counts, seconds(transfers.microseconds))
+    }
+    let mut below = 0;
+    let bucket = |(bound, operations)| {
+        below += operations;
+        (seconds(bound), below)
+    };
+    let buckets = bins.into_iter().map(bucket).collect();
+    let count = transfers.latency.iter().map(|(_, operations)| operations).sum();
+    Value::Histogram { buckets, sum: seconds(transfers.microseconds), count }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Calls to EC2: how long successful calls took, and the number of failed and throttled calls.
 //!
-//! The names are the reference driver's, so that existing dashboards work. `--deprecated-metrics` adds copies under the
-//! names of the in-tree cloud provider. The labels of these metrics are inconsistent, and remain so for compatibility.
-//! `aws_ebs_csi_api_requests_total` has consistent labels.
+//! The names and the inconsistent labels are the reference driver's, so that existing dashboards work.
+//! `--deprecated-metrics` adds copies under the names of the in-tree cloud provider.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use component_base::metrics::{Family, Histograms, Numbers};
+use component_base::metrics::{Family, Series};
 
 use super::table;
 
@@ -16,40 +15,18 @@ use super::table;
 const OTHER: &str = "other";
 /// The longest text that becomes a label, in characters. EC2's longest codes have about 50.
 const LONGEST_CODE: usize = 64;
-/// The most different codes that become labels. A driver sees a few dozen, but a proxy that answers in AWS's place
-/// could invent any number.
+/// The most different codes that become labels, because a proxy that answers in AWS's place could invent any number.
 const MOST_CODES: usize = 200;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd<'a> {
-    /// The call succeeded.
     Done,
-    /// EC2 throttled the call.
     Throttled,
     /// EC2 rejected the call with this code.
     Refused(&'a str),
     /// EC2 did not answer. The text names the cause, if known.
     NoAnswer(&'a str),
-}
-
-#[derive(Debug, Default)]
-struct Codes(Mutex<BTreeSet<String>>);
-
-impl Codes {
-    fn label<'a>(&self, code: &'a str) -> &'a str {
-        if !is_shaped_like_a_code(code) {
-            return OTHER;
-        }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains(code) {
-            if known.len() >= MOST_CODES {
-                return OTHER;
-            }
-            known.insert(code.to_owned());
-        }
-        code
-    }
 }
 
 /// Returns true for texts of the form `InvalidVolume.NotFound`.
@@ -59,33 +36,30 @@ fn is_shaped_like_a_code(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// The metrics of EC2 calls.
 #[derive(Debug)]
 pub(super) struct Ec2Calls {
-    all: Numbers,
-    seconds: Histograms,
-    errors: Numbers,
-    throttles: Numbers,
-    held_back: Numbers,
-    codes: Codes,
+    all: Series,
+    seconds: Series,
+    errors: Series,
+    throttles: Series,
+    held_back: Series,
+    /// The error codes that are labels.
+    codes: Mutex<BTreeSet<String>>,
     with_deprecated: bool,
 }
 
 impl Ec2Calls {
-    /// Creates the metrics. The durations of expected actions exist from the start, at zero, so that their rates are
-    /// defined.
+    /// Creates the metrics. The durations of expected actions start at zero, so that their rates are defined.
     pub(super) fn new(expected_actions: &[&str], with_deprecated: bool) -> Self {
-        let seconds = Histograms::new(&table::EC2_SECONDS);
-        for action in expected_actions {
-            seconds.expect(&[action]);
-        }
+        let seconds = Series::new(&table::EC2_SECONDS);
+        expected_actions.iter().for_each(|action| seconds.expect(&[action]));
         Self {
-            all: Numbers::new(&table::EC2_CALLS),
+            all: Series::new(&table::EC2_CALLS),
             seconds,
-            errors: Numbers::new(&table::EC2_ERRORS),
-            throttles: Numbers::new(&table::EC2_THROTTLES),
-            held_back: Numbers::new(&table::HELD_BACK),
-            codes: Codes::default(),
+            errors: Series::new(&table::EC2_ERRORS),
+            throttles: Series::new(&table::EC2_THROTTLES),
+            held_back: Series::new(&table::HELD_BACK),
+            codes: Mutex::default(),
             with_deprecated,
         }
     }
@@ -105,7 +79,7 @@ impl Ec2Calls {
                 "throttled"
             }
             CallEnd::Refused(code) => {
-                let code = self.codes.label(code);
+                let code = self.label(code);
                 self.errors.add(&[code, action], 1.0);
                 code
             }
@@ -114,14 +88,18 @@ impl Ec2Calls {
         self.all.add(&[outcome, action], 1.0);
     }
 
+    fn label<'a>(&self, code: &'a str) -> &'a str {
+        let mut known = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_shaped_like_a_code(code) || (known.len() >= MOST_CODES && !known.contains(code)) {
+            return OTHER;
+        }
+        known.insert(code.to_owned());
+        code
+    }
+
     pub(super) fn families(&self) -> Vec<Family> {
-        let mut families = vec![
-            self.all.family(),
-            self.seconds.family(),
-            self.errors.family(),
-            self.throttles.family(),
-            self.held_back.family(),
-        ];
+        let all = [&self.all, &self.seconds, &self.errors, &self.throttles, &self.held_back].map(Series::family);
+        let mut families = Vec::from(all);
         if self.with_deprecated {
             families.push(self.seconds.family_as(&table::OLD_EC2_SECONDS));
             families.push(self.errors.family_as(&table::OLD_EC2_ERRORS));

@@ -1,6 +1,6 @@
 //! The periodic health check of EC2: whether EC2 responds and accepts the driver's credentials.
 
-use component_base::metrics::{Family, Numbers};
+use component_base::metrics::{Family, Series};
 
 use super::table;
 
@@ -22,24 +22,21 @@ pub enum HealthFailure {
 #[derive(Debug)]
 pub(super) struct HealthChecks {
     /// 1 if the last health check succeeded. 0 if it failed, and before the first check.
-    success: Numbers,
-    failures: Numbers,
+    success: Series,
+    failures: Series,
 }
 
 impl HealthChecks {
     pub(super) fn new() -> Self {
-        let success = Numbers::new(&table::HEALTH_SUCCESS);
+        let success = Series::new(&table::HEALTH_SUCCESS);
         success.set(&[], 0.0);
-        Self { success, failures: Numbers::new(&table::HEALTH_FAILURES) }
+        Self { success, failures: Series::new(&table::HEALTH_FAILURES) }
     }
 
     pub(super) fn note(&self, outcome: Result<(), HealthFailure>) {
-        match outcome {
-            Ok(()) => self.success.set(&[], 1.0),
-            Err(failure) => {
-                self.success.set(&[], 0.0);
-                self.failures.add(&[&format!("{failure:?}")], 1.0);
-            }
+        self.success.set(&[], if outcome.is_ok() { 1.0 } else { 0.0 });
+        if let Err(failure) = outcome {
+            self.failures.add(&[&format!("{failure:?}")], 1.0);
         }
     }
 

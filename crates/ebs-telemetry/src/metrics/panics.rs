@@ -8,25 +8,15 @@ use component_base::metrics::{Family, Sample, float};
 use super::Metrics;
 use super::table;
 
-/// The number of panics. It is counted without a lock, because the panicking thread may hold one.
-#[derive(Debug, Default)]
-pub(super) struct Panics(AtomicU64);
-
-impl Panics {
-    pub(super) fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn family(&self) -> Family {
-        Family { desc: &table::PANICS, samples: vec![Sample::number(&[], float(self.0.load(Ordering::Relaxed)))] }
-    }
+pub(super) fn family(panics: &AtomicU64) -> Family {
+    Family { desc: &table::PANICS, samples: vec![Sample::number(&[], float(panics.load(Ordering::Relaxed)))] }
 }
 
 /// Counts every panic of the process from now on. Keeps the existing panic hook. Call it once per process.
 pub fn count_panics(metrics: &Arc<Metrics>) {
     let (metrics, before) = (Arc::clone(metrics), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
-        metrics.panics.count();
+        metrics.panics.fetch_add(1, Ordering::Relaxed);
         before(panic);
     }));
 }
@@ -48,7 +38,7 @@ mod tests {
         count_panics(&metrics);
         assert!(std::panic::catch_unwind(|| panic!("on purpose")).is_err());
         // Another test of this process may cause a panic, too.
-        assert!(metrics.panics.0.load(Ordering::SeqCst) >= 1);
+        assert!(metrics.panics.load(Ordering::SeqCst) >= 1);
         assert!(told.load(Ordering::SeqCst) >= 1);
     }
 }

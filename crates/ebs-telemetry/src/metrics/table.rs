@@ -1,6 +1,4 @@
-//! Declares every metric of the driver once. `docs/metrics.md` contains the same texts.
-//!
-//! A test compares the page with this table, so that no undeclared metric can appear.
+//! Declares every metric of the driver once. Tests compare the page and `docs/metrics.md` with this table.
 //!
 //! Decision: `docs/decisions/0027-keep-the-reference-drivers-metrics.md`.
 

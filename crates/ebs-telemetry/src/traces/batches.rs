@@ -28,8 +28,7 @@ pub(super) struct Limits {
     pub(super) export: Duration,
 }
 
-/// How many finished spans the collector accepted, how many it did not accept, and how many were dropped because the
-/// queue was full.
+/// How many finished spans the collector accepted and did not accept, and how many did not fit into the queue.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) exported: AtomicU64,
@@ -53,8 +52,8 @@ pub(super) struct Queue {
 }
 
 impl Batches {
-    pub(super) fn start<E: SpanExporter + 'static>(
-        mut exporter: E,
+    pub(super) fn start(
+        mut exporter: impl SpanExporter + 'static,
         resource: &Resource,
         limits: Limits,
     ) -> (Self, Queue) {

@@ -46,13 +46,15 @@ impl Said {
     }
 
     fn attribute(&mut self, name: &'static str, value: impl Into<Value>) {
-        self.attributes.push(KeyValue::new(name, value));
+        if concerns(name) {
+            self.attributes.push(KeyValue::new(name, value));
+        }
     }
 }
 
 /// Returns false for fields without a dot, which belong to the log only.
-fn concerns(field: &Field) -> bool {
-    field.name().contains('.')
+fn concerns(name: &str) -> bool {
+    name.contains('.')
 }
 
 fn kind(word: &str) -> Option<SpanKind> {
@@ -76,15 +78,12 @@ impl Visit for Said {
     fn record_bool(&mut self, field: &Field, value: bool) {
         match field.name() {
             "otel.end" => self.ended = value,
-            name if concerns(field) => self.attribute(name, value),
-            _ => {}
+            name => self.attribute(name, value),
         }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        if concerns(field) {
-            self.attribute(field.name(), value);
-        }
+        self.attribute(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
@@ -93,19 +92,17 @@ impl Visit for Said {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        if concerns(field) {
-            self.attribute(field.name(), value);
-        }
+        self.attribute(field.name(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if concerns(field) {
+        if concerns(field.name()) {
             self.text(field.name(), value.to_owned());
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if concerns(field) {
+        if concerns(field.name()) {
             self.text(field.name(), format!("{value:?}"));
         }
     }

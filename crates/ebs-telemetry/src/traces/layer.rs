@@ -16,19 +16,13 @@ use super::fields::Said;
 /// Creates an OpenTelemetry span for each span that it receives, once a tracer is set.
 #[derive(Debug)]
 pub(crate) struct Spans {
-    tracer: Arc<OnceLock<SdkTracer>>,
+    pub(super) tracer: Arc<OnceLock<SdkTracer>>,
 }
 
 /// What is stored in a `tracing` span. Children find their parent in it even after the parent has ended.
 struct Exported {
     span: opentelemetry_sdk::trace::Span,
     context: SpanContext,
-}
-
-impl Spans {
-    pub(super) fn new(tracer: Arc<OnceLock<SdkTracer>>) -> Self {
-        Self { tracer }
-    }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
@@ -60,8 +54,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         // Dropping the exported span ends it.
-        let exported = context.span(&id).and_then(|span| span.extensions_mut().remove::<Exported>());
-        drop(exported);
+        drop(context.span(&id).and_then(|span| span.extensions_mut().remove::<Exported>()));
     }
 }
 

@@ -1,5 +1,4 @@
-//! The resource attributes that describe this process. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take
-//! precedence.
+//! The attributes of this process, unless `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` set others.
 
 use std::path::Path;
 
@@ -42,8 +41,7 @@ fn arch() -> &'static str {
     }
 }
 
-/// Returns the id of this process's container: 64 hexadecimal digits in the path of a file that the container runtime
-/// mounts, such as `/etc/hostname`.
+/// Returns the id of this process's container, 64 hexadecimal digits in the path of a file that the runtime mounts.
 fn container(mounts: &str) -> Option<&str> {
     let is_id = |part: &&str| part.len() == 64 && part.bytes().all(|b| b.is_ascii_hexdigit());
     let own = |line: &&str| ["/etc/hostname", "/etc/resolv.conf", "/etc/hosts"].iter().any(|file| line.contains(file));

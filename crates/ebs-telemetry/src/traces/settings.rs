@@ -10,12 +10,10 @@ use super::batches::Limits;
 /// The variables with the endpoint, in order of precedence.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// The variables with a PEM file of the authorities that sign the collector's certificate, in order of precedence. By
-/// default, the system's authorities are used.
+/// The variables with a PEM file of the collector's authorities, in order of precedence. The default is the system's.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
-/// OpenTelemetry variables that have no effect. Each row has the name, the value that matches the behaviour, and the
-/// behaviour.
+/// OpenTelemetry variables that have no effect, each with the value that matches the behaviour, and the behaviour.
 const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),

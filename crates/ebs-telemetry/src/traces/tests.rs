@@ -12,7 +12,7 @@ use tracing::field::Empty;
 
 use super::batches::Limits;
 use super::*;
-use crate::logging::{self, LogConfig};
+use crate::logging::{LogConfig, tests as logging};
 
 const LIMITS: Limits = Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
 

@@ -2,8 +2,39 @@
 
 use std::str::FromStr;
 
-use super::{ModuleLevels, Severity};
-use crate::flags::value;
+use component_base::flags::value;
+use component_base::logs::ModuleLevels;
+use tracing::Level;
+
+/// The severity of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+    /// A severity above all lines, for the flag `--stderrthreshold`.
+    Fatal,
+}
+
+impl Severity {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "0" | "INFO" => Ok(Self::Info),
+            "1" | "WARNING" => Ok(Self::Warning),
+            "2" | "ERROR" => Ok(Self::Error),
+            "3" | "FATAL" => Ok(Self::Fatal),
+            _ => Err("it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned()),
+        }
+    }
+
+    pub(crate) fn of(level: Level) -> Self {
+        match level {
+            Level::ERROR => Self::Error,
+            Level::WARN => Self::Warning,
+            _ => Self::Info,
+        }
+    }
+}
 
 /// klog's flags. Their names have underscores.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -61,8 +92,9 @@ fn megabytes(text: &str) -> Result<u64, String> {
 mod tests {
     use std::ffi::OsString;
 
+    use component_base::flags::{BadCommandLine, CommandLine};
+
     use super::*;
-    use crate::flags::{BadCommandLine, CommandLine};
 
     fn read(line: &str) -> Result<FileLogFlags, BadCommandLine> {
         Ok(CommandLine::read(line.split_whitespace().map(OsString::from))?.flags)
@@ -105,5 +137,13 @@ mod tests {
             let error = read(line).unwrap_err().to_string();
             assert!(error.contains(because), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn severity_is_number_or_name() {
+        assert_eq!(Severity::parse("2"), Ok(Severity::Error));
+        assert_eq!(Severity::parse("WARNING"), Ok(Severity::Warning));
+        assert!(Severity::parse("4").unwrap_err().contains("0 to 3"));
+        assert!(Severity::of(Level::DEBUG) < Severity::of(Level::WARN));
     }
 }

@@ -6,39 +6,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use tracing::{Level, Metadata};
+use component_base::logs::{ByVerbosity, Careless, Lines, LogFormat, Shape, escaped_json, utc};
+use tracing::Metadata;
+use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{FileLogFlags, now, quote, utc};
+use crate::log_file_flags::{FileLogFlags, Severity};
 
-/// The severity of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Info,
-    Warning,
-    Error,
-    /// A severity above all lines, for the flag `--stderrthreshold`.
-    Fatal,
+/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
+/// the name of a log file without an explicit name.
+pub(crate) fn init(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
+    let output = Output::open(flags, program)?;
+    let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
+    let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
+    let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
+    tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
+    Ok(output)
 }
 
-impl Severity {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "0" | "INFO" => Ok(Self::Info),
-            "1" | "WARNING" => Ok(Self::Warning),
-            "2" | "ERROR" => Ok(Self::Error),
-            "3" | "FATAL" => Ok(Self::Fatal),
-            _ => Err("it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned()),
-        }
-    }
-
-    fn of(level: Level) -> Self {
-        match level {
-            Level::ERROR => Self::Error,
-            Level::WARN => Self::Warning,
-            _ => Self::Info,
-        }
-    }
+/// Returns the current time in RFC 3339 format, in UTC, with microseconds.
+pub(crate) fn now() -> String {
+    utc(SystemTime::now(), "%Y-%m-%dT%H:%M:%S.%6fZ")
 }
 
 /// The open log of a process. Clones share it.
@@ -64,7 +54,7 @@ impl Output {
 
     /// Writes a JSON document as a line, without a header. Escapes control characters within its strings.
     pub fn json_line(&self, document: &str) {
-        self.write(Severity::Info, format!("{}\n", quote::escaped_json(document)).as_bytes());
+        self.write(Severity::Info, format!("{}\n", escaped_json(document)).as_bytes());
     }
 
     fn write(&self, severity: Severity, bytes: &[u8]) {
@@ -193,12 +183,10 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
-    use tracing_subscriber::Layer;
-    use tracing_subscriber::layer::SubscriberExt;
+    use component_base::flags::CommandLine;
+    use component_base::logs::ModuleLevels;
 
     use super::*;
-    use crate::flags::CommandLine;
-    use crate::logs::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
 
     struct Directory(PathBuf);
 
@@ -300,13 +288,5 @@ mod tests {
         assert_eq!(lines, ["{\"path\":\"größe \\u009b31m\\u007f\"}"]);
         let read: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
         assert_eq!(read["path"], "größe \u{9b}31m\u{7f}");
-    }
-
-    #[test]
-    fn severity_is_number_or_name() {
-        assert_eq!(Severity::parse("2"), Ok(Severity::Error));
-        assert_eq!(Severity::parse("WARNING"), Ok(Severity::Warning));
-        assert!(Severity::parse("4").unwrap_err().contains("0 to 3"));
-        assert!(Severity::of(Level::DEBUG) < Severity::of(Level::WARN));
     }
 }
