@@ -18,7 +18,7 @@ use ebs_ec2::{AttachmentState, DeviceName, Ec2, InstanceId, NodeId, VolumeId, Wa
 
 use crate::context::Context;
 use crate::op_context::OpContext;
-use crate::{Attached, CloudError, CloudErrorKind, Object, Sidecar, timeouts};
+use crate::{Attached, CloudErrorKind, Object, Result, Sidecar, timeouts};
 use device_name::DeviceNames;
 use instance_cache::{EbsCardCounts, InstanceCache};
 use memory::{Pair, PairMemory};
@@ -59,7 +59,7 @@ impl<E: Ec2> AttachmentService<E> {
     /// # Errors
     /// `CloudErrorKind::NotFound` names the missing volume or instance. `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
-    pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
+    pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached> {
         let pair = &Pair { volume: volume.clone(), node: node.clone() };
         let op = &OpContext::start(format!("attach {volume} to {node}"), timeouts::ATTACH, waiters);
         let on = PairOperation { service: self, op, pair };
@@ -70,7 +70,7 @@ impl<E: Ec2> AttachmentService<E> {
     ///
     /// # Errors
     /// `CloudErrorKind::InProgress` when the device stays busy.
-    pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<()> {
         let pair = &Pair { volume: volume.clone(), node: node.clone() };
         let op = &OpContext::start(format!("detach {volume} from {node}"), timeouts::DETACH, waiters);
         let on = PairOperation { service: self, op, pair };
@@ -83,7 +83,7 @@ impl<E: Ec2> AttachmentService<E> {
     /// `CloudErrorKind::NotFound` if EC2 lists no such instance, or no volume at the device.
     /// `CloudErrorKind::InvalidArgument` for the root device. `CloudErrorKind::FailedPrecondition` while the volume is
     /// attaching or detaching.
-    pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId, CloudError> {
+    pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId> {
         let found = self.context.describer.instance(None, instance).await?;
         if found.root_device.as_ref() == Some(device) {
             let message =

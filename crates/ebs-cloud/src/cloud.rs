@@ -6,7 +6,7 @@ use ebs_ec2::{ConnectionId, Ec2, Observer, Zones as _};
 
 use crate::attachment::AttachmentService;
 use crate::context::Context;
-use crate::error::CloudError;
+use crate::error::Result;
 use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
 use crate::snapshot::SnapshotService;
@@ -66,7 +66,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// Checks with one call, without retry, that EC2 answers and accepts our credentials.
-    pub async fn check_access(&self) -> Result<(), CloudError> {
+    pub async fn check_access(&self) -> Result<()> {
         let ec2 = self.context.ec2.for_background_read();
         ec2.check_access().await.map_err(|e| map_error("check the access to EC2", e))
     }

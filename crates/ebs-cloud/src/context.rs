@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebs_ec2::{Action, Ec2, Observer, Snapshot, SnapshotId, Volume, VolumeId};
 
 use crate::describe::{Describer, FirstPoll, Verdict, Zones};
-use crate::error::CloudError;
+use crate::error::{CloudError, Result};
 use crate::object::Object;
 use crate::op_context::OpContext;
 use crate::recent_writes::RecentWrites;
@@ -74,7 +74,7 @@ impl<E: Ec2> Context<E> {
     }
 
     /// Returns the volume, or an error once EC2 has proven its absence. EC2 may not list a new volume yet.
-    pub(crate) async fn volume_for_sure(&self, op: &OpContext<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
+    pub(crate) async fn volume_for_sure(&self, op: &OpContext<'_>, id: &VolumeId) -> Result<Volume> {
         let object = Object::Volume(id.clone());
         let settled_at = self.recent.record_named(&object);
         self.describer
@@ -93,11 +93,7 @@ impl<E: Ec2> Context<E> {
     }
 
     /// Returns the snapshot, or `None` once EC2 has proven its absence. EC2 may not list a new snapshot yet.
-    pub(crate) async fn snapshot_for_sure(
-        &self,
-        op: &OpContext<'_>,
-        id: &SnapshotId,
-    ) -> Result<Option<Snapshot>, CloudError> {
+    pub(crate) async fn snapshot_for_sure(&self, op: &OpContext<'_>, id: &SnapshotId) -> Result<Option<Snapshot>> {
         let object = Object::Snapshot(id.clone());
         let settled_at = self.recent.record_named(&object);
         self.describer

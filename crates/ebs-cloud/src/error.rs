@@ -6,6 +6,8 @@ use ebs_ec2::Ec2Error;
 
 use crate::object::Object;
 
+pub(crate) type Result<T, E = CloudError> = std::result::Result<T, E>;
+
 /// Why an operation failed. `message` names the object, the step and the rule. `cause` has EC2's message, code and
 /// request id. It is also the [`std::error::Error::source`], so that a log of the whole chain prints each fact once.
 #[derive(Debug, Clone, thiserror::Error)]

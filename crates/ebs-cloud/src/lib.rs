@@ -32,6 +32,7 @@ mod wall_clock;
 pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub(crate) use error::Result;
 pub use error::{CloudError, CloudErrorKind};
 pub use lease_terms::Sidecar;
 pub use object::Object;

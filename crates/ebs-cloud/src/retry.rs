@@ -8,7 +8,7 @@ use std::time::Duration;
 use ebs_ec2::{Ec2Error, ErrorClass};
 use tokio::time::{Instant, sleep};
 
-use crate::CloudError;
+use crate::Result;
 use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::traffic::Ec2Handle;
@@ -23,10 +23,7 @@ const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 /// # Errors
 /// The outer error is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the
 /// deadline.
-pub(crate) async fn mutate<T, F>(
-    op: &OpContext<'_>,
-    mut call: impl FnMut() -> F + Send,
-) -> Result<Result<T, Ec2Error>, CloudError>
+pub(crate) async fn mutate<T, F>(op: &OpContext<'_>, mut call: impl FnMut() -> F + Send) -> Result<Result<T, Ec2Error>>
 where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
@@ -44,11 +41,7 @@ where
 
 /// Sends a read through the handle. Sends it again after a throttle, and a few times after a lost answer, until the
 /// handle's deadline.
-pub(crate) async fn read<T, F, E>(
-    ec2: &Ec2Handle<E>,
-    step: &str,
-    mut call: impl FnMut() -> F + Send,
-) -> Result<T, CloudError>
+pub(crate) async fn read<T, F, E>(ec2: &Ec2Handle<E>, step: &str, mut call: impl FnMut() -> F + Send) -> Result<T>
 where
     T: Send,
     E: Send + Sync,

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::describe::listing;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::{CloudError, ModifySpec, Object, Sidecar, VolumeSpec, timeouts};
+use crate::{CloudError, ModifySpec, Object, Result, Sidecar, VolumeSpec, timeouts};
 use iops_limit::IopsLimitProbe;
 use memory::VolumeMemory;
 
@@ -51,7 +51,7 @@ impl<E: Ec2> VolumeService<E> {
     ///
     /// # Errors
     /// [`CloudError`]. A final error proves that no volume was left behind.
-    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume, CloudError> {
+    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume> {
         let op = &OpContext::start(format!("create volume {:?}", spec.name), timeouts::CREATE, waiters);
         let creation = Creation { service: self, op, spec };
         self.context.recent.leases.serve(&[Sidecar::Provisioner], waiters, create::create(&creation)).await
@@ -62,7 +62,7 @@ impl<E: Ec2> VolumeService<E> {
     ///
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` while the volume is attached.
-    pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<()> {
         let op = OpContext::start(format!("delete volume {id}"), timeouts::DELETE, waiters);
         self.context.recent.leases.serve(&[Sidecar::Provisioner], waiters, delete::delete(self, &op, id)).await
     }
@@ -72,7 +72,7 @@ impl<E: Ec2> VolumeService<E> {
     /// # Errors
     /// `CloudErrorKind::NotFound`, also for a volume that is being deleted. If this process has known the volume within
     /// the last 15 s and has not deleted it, describes again for up to 15 s before it fails.
-    pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
+    pub async fn get(&self, id: &VolumeId) -> Result<Volume> {
         let object = Object::Volume(id.clone());
         loop {
             let asked = Instant::now();
@@ -92,7 +92,7 @@ impl<E: Ec2> VolumeService<E> {
     ///
     /// # Errors
     /// `CloudErrorKind::BadPageToken`.
-    pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
+    pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>> {
         let query = VolumeQuery::Tag { key: self.context.config.driver.managed_tag(), values: vec!["true".to_owned()] };
         listing::list(&self.context.ec2, &query, max_entries, token).await
     }
@@ -114,7 +114,7 @@ impl<E: Ec2> VolumeService<E> {
         id: &VolumeId,
         spec: &ModifySpec,
         waiters: &Waiters,
-    ) -> Result<Volume, CloudError> {
+    ) -> Result<Volume> {
         let op = OpContext::start(modification::description(id, spec), timeouts::EXPAND, waiters);
         self.context.recent.leases.serve(sidecars, waiters, modification::modify(self, &op, id, spec)).await
     }
@@ -125,7 +125,7 @@ impl<E: Ec2> VolumeService<E> {
     /// # Errors
     /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps the estimate, so that the next
     /// attempt does not describe the volume before it.
-    pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<()> {
         initialization::await_initialized(self, id, waiters).await
     }
 }

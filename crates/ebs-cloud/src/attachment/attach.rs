@@ -15,7 +15,7 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
 use crate::traffic::Transition;
-use crate::{Attached, CloudError, CloudErrorKind, Object, timeouts};
+use crate::{Attached, CloudError, CloudErrorKind, Object, Result, timeouts};
 
 /// After this many refusals the operation fails, even if another try might succeed.
 const MAX_REFUSALS: u32 = 5;
@@ -28,7 +28,7 @@ enum AttachOutcome {
     None,
 }
 
-pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached, CloudError> {
+pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
     // EC2 may still carry out an unanswered DetachVolume, which would undo the attachment that this call reports.
     if let Some(until) = service.pairs.state(pair).late_detach_until {
@@ -66,7 +66,7 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
 /// Returns the attachment that the caller must wait for before it may call AttachVolume. After a call without an
 /// answer, only a describe shows whether to repeat the call. SageMaker's errors do not distinguish an existing
 /// attachment from other failures, so a HyperPod node's volume is described first.
-async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>, CloudError> {
+async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>> {
     let &PairOperation { service, op, pair } = on;
     if let Unfinished::Attach { until: settled, .. } = service.pairs.state(pair).unfinished {
         return Ok(Some(Expected::unclear_until(settled)));
@@ -87,7 +87,7 @@ async fn await_attached<E: Ec2>(
     on: &PairOperation<'_, E>,
     expected: &Expected,
     first: FirstPoll,
-) -> Result<AttachOutcome, CloudError> {
+) -> Result<AttachOutcome> {
     let &PairOperation { service, op, pair } = on;
     let decide = |seen: Option<Volume>, sent: Instant| {
         let settled = sent >= expected.settled;
@@ -136,7 +136,7 @@ async fn await_attached<E: Ec2>(
     service.context.describer.await_volume(op, first, &pair.volume, decide).await
 }
 
-async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome) -> Result<Attached, CloudError> {
+async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
     match outcome {
         AttachOutcome::Attached(volume, attachment) => attached(on, *volume, attachment),
@@ -154,7 +154,7 @@ fn forget<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) {
     service.devices.release(pair.node.instance(), &pair.volume);
 }
 
-fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attachment) -> Result<Attached, CloudError> {
+fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attachment) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
     service.pairs.record_attached(pair, attachment.attach_time);
     service.devices.record_attached(pair.node.instance(), &pair.volume);
@@ -167,7 +167,7 @@ fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attac
 
 /// Detaches an attachment that stays `attaching`, so that the next attempt can attach the volume under another device
 /// name. Returns the error of this attempt.
-async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError, CloudError> {
+async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
     let outcome = match &pair.node {

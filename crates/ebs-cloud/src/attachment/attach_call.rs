@@ -20,7 +20,7 @@ use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
 pub(super) enum AttachCall {
     /// EC2 accepted the call, or may have accepted it. Wait for this attachment.
@@ -29,7 +29,7 @@ pub(super) enum AttachCall {
     Refused(Ec2Error),
 }
 
-pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<AttachCall, CloudError> {
+pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<AttachCall> {
     let &PairOperation { service, pair, .. } = on;
     let called = match &pair.node {
         NodeId::Instance(id) => attach_to_instance(on, id).await?,
@@ -41,7 +41,7 @@ pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Att
     Ok(called)
 }
 
-async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall, CloudError> {
+async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall> {
     let &PairOperation { service, op, pair } = on;
     // If EC2 accepted an earlier attempt, that attempt still holds its device name, and this one must not release it.
     let held = service.devices.holds(id, &pair.volume);
@@ -76,7 +76,7 @@ async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) 
 
 /// Reserves a device name, and a card on instances with several EBS cards. Describes the instance again if the cached
 /// description leaves no free name.
-async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation, CloudError> {
+async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation> {
     let &PairOperation { service, op, pair } = on;
     for _ in 0..2 {
         let instance_type = service.instances.get(op, id).await?.instance_type.clone();
@@ -94,10 +94,7 @@ async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<R
 
 /// Attaches the volume through SageMaker, which chooses the device name. Its reply has no attach time, so the time of
 /// the reply identifies the attachment.
-async fn attach_to_cluster_node<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    node: &HyperPodNode,
-) -> Result<AttachCall, CloudError> {
+async fn attach_to_cluster_node<E: Ec2>(on: &PairOperation<'_, E>, node: &HyperPodNode) -> Result<AttachCall> {
     let &PairOperation { service, op, pair } = on;
     let asked = Instant::now();
     let ec2 = service.context.for_mutation(op);
@@ -125,7 +122,7 @@ pub(super) async fn after_refusal<E: Ec2>(
     on: &PairOperation<'_, E>,
     error: Ec2Error,
     first: bool,
-) -> Result<AfterRefusal, CloudError> {
+) -> Result<AfterRefusal> {
     let &PairOperation { op, pair, .. } = on;
     match error.class {
         ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
@@ -145,11 +142,7 @@ pub(super) async fn after_refusal<E: Ec2>(
     }
 }
 
-async fn await_unblocked<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    error: Ec2Error,
-    first: bool,
-) -> Result<AfterRefusal, CloudError> {
+async fn await_unblocked<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error, first: bool) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);
     let began = Instant::now();
@@ -191,10 +184,7 @@ async fn await_unblocked<E: Ec2>(
 
 /// Looks for an existing attachment before it fails: EC2 may give another reason when it refuses a repeated
 /// AttachVolume.
-async fn unless_already_attached<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    error: Ec2Error,
-) -> Result<AfterRefusal, CloudError> {
+async fn unless_already_attached<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);
     let found = service.context.describer.volume(Some(op), &pair.volume).await?;

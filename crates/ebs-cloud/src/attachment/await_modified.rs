@@ -6,16 +6,13 @@ use tokio::time::Instant;
 use super::PairOperation;
 use super::attach_call::AfterRefusal;
 use crate::describe::{FirstPoll, Verdict};
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudErrorKind, Result, timeouts};
 
 /// Waits until the modification that blocks the attachment is past `modifying`, so that the caller can retry.
 ///
 /// # Errors
 /// `CloudErrorKind::InProgress` names the modification if it outlasts the operation.
-pub(super) async fn await_modified<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    refusal: Ec2Error,
-) -> Result<AfterRefusal, CloudError> {
+pub(super) async fn await_modified<E: Ec2>(on: &PairOperation<'_, E>, refusal: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let shown_from = Instant::now() + timeouts::SETTLE;
     let mut in_the_way: Option<Modification> = None;

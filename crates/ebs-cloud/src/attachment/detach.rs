@@ -18,7 +18,7 @@ use super::{AttachmentService, PairOperation};
 use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
-use crate::{CloudError, CloudErrorKind};
+use crate::{CloudError, CloudErrorKind, Result};
 
 /// DetachVolume calls per operation. EC2 rarely lists an attachment as attached again after it accepted the detach.
 const MAX_DETACH_CALLS: u32 = 3;
@@ -31,7 +31,7 @@ enum End {
     Unlisted,
 }
 
-pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), CloudError> {
+pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<()> {
     let &PairOperation { service, op, pair } = on;
     op.ensure_wanted()?;
     // EC2 may still carry out an AttachVolume of the previous leader.
@@ -60,7 +60,7 @@ pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), Clou
     Ok(())
 }
 
-async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachProgress) -> Result<(), CloudError> {
+async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachProgress) -> Result<()> {
     let &PairOperation { op, .. } = on;
     let mut calls = 1;
     loop {
@@ -98,7 +98,7 @@ fn late_attach_until<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Opt
     Some(service.context.recent.leases.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
 }
 
-async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress) -> Result<End, CloudError> {
+async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress) -> Result<End> {
     let &PairOperation { service, op, pair } = on;
     let mut believed_from = progress.believed_from;
     let known = service.pairs.state(pair).known().and_then(|known| known.attach_time);

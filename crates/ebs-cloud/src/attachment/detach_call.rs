@@ -16,7 +16,7 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
 use crate::traffic::{BucketKey, Transition};
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 pub(super) struct DetachProgress {
     /// Describes sent at this instant or later prove that nothing is attached if they list nothing.
@@ -63,7 +63,7 @@ pub(super) enum SpareCall {
 }
 
 /// Sends DetachVolume without describing the volume first, because a describe would not show more than the answer.
-pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress, CloudError> {
+pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
     let answer = match &pair.node {
@@ -102,7 +102,7 @@ fn detach_accepted<E: Ec2>(on: &PairOperation<'_, E>, said: Option<&Attachment>)
     DetachProgress { believed_from, may_ask: true, ..progress }
 }
 
-fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<DetachProgress, CloudError> {
+fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<DetachProgress> {
     let &PairOperation { service, op, pair } = on;
     let now = Instant::now();
     let progress = DetachProgress::unknown(FirstPoll::Now);
@@ -127,7 +127,7 @@ fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<
 }
 
 /// Sends an extra DetachVolume if a client still waits and the estimated bucket is at least half full.
-pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall, CloudError> {
+pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall> {
     let &PairOperation { service, op, pair } = on;
     // SageMaker's refusals do not name the state.
     let NodeId::Instance(instance) = &pair.node else { return Ok(SpareCall::Inconclusive) };

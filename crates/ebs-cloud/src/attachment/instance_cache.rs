@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ebs_ec2::{Ec2, Instance, InstanceId, Instances as _, VolumeId};
 
-use crate::CloudError;
+use crate::Result;
 use crate::context::Context;
 use crate::op_context::OpContext;
 use crate::traffic::{Expiring, RateLimited, SharedAnswers};
@@ -43,7 +43,7 @@ impl<E: Ec2> InstanceCache<E> {
     }
 
     /// Returns the instance as EC2 described it at most [`LIFETIME`] ago.
-    pub(super) async fn get(&self, op: &OpContext<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+    pub(super) async fn get(&self, op: &OpContext<'_>, id: &InstanceId) -> Result<Arc<Instance>> {
         if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }

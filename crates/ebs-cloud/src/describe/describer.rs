@@ -25,7 +25,7 @@ use crate::timeouts::{self, DESCRIBE_TIMEOUT};
 use crate::traffic::{
     DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Transition, TransitionTimes,
 };
-use crate::{CloudError, CloudErrorKind, Object};
+use crate::{CloudError, CloudErrorKind, Object, Result};
 
 /// What a describe means for the operation that waits.
 pub(crate) enum Verdict<T> {
@@ -62,7 +62,7 @@ impl<E: Ec2> Describer<E> {
     }
 
     /// Returns the volume in any state, or `None` if EC2 does not list it.
-    pub(crate) async fn volume(&self, op: Option<&OpContext<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
+    pub(crate) async fn volume(&self, op: Option<&OpContext<'_>>, id: &VolumeId) -> Result<Option<Volume>> {
         Ok(describe_once(&self.batchers.volumes, &format!("describe volume {id}"), op, id.clone()).await?.pop())
     }
 
@@ -71,20 +71,20 @@ impl<E: Ec2> Describer<E> {
         &self,
         op: Option<&OpContext<'_>>,
         id: &VolumeId,
-    ) -> Result<Option<VolumeStatus>, CloudError> {
+    ) -> Result<Option<VolumeStatus>> {
         let step = format!("describe the status of volume {id}");
         Ok(describe_once(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
     /// Returns the instance in any state.
-    pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
+    pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance> {
         let step = format!("describe instance {id}");
         let instance = describe_once(&self.batchers.instances, &step, op, id.clone()).await?.pop();
         instance.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
     /// Returns the snapshot in any state, or `None` if EC2 does not list it.
-    pub(crate) async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+    pub(crate) async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
 
@@ -95,7 +95,7 @@ impl<E: Ec2> Describer<E> {
         first: FirstPoll,
         id: &VolumeId,
         mut decide: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
@@ -108,7 +108,7 @@ impl<E: Ec2> Describer<E> {
         first: FirstPoll,
         id: &VolumeId,
         mut decide: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
         self.wait(&self.batchers.modifications, Wait { op, first }, key, |found, sent| decide(latest(found), sent))
             .await
@@ -120,7 +120,7 @@ impl<E: Ec2> Describer<E> {
         op: &OpContext<'_>,
         name: &str,
         decide: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         self.wait(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
@@ -130,7 +130,7 @@ impl<E: Ec2> Describer<E> {
         op: &OpContext<'_>,
         name: &str,
         decide: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         self.wait(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
@@ -141,7 +141,7 @@ impl<E: Ec2> Describer<E> {
         first: FirstPoll,
         id: &SnapshotId,
         mut decide: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
         self.wait(&self.batchers.snapshots, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
@@ -152,7 +152,7 @@ impl<E: Ec2> Describer<E> {
         wait: Wait<'_>,
         key: Q::Key,
         mut decide: impl FnMut(Vec<Q::Item>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let Wait { op, first } = wait;
         let began = Instant::now();
         let last_describe = timeouts::describe_until(began, op.deadline);
@@ -213,8 +213,8 @@ impl Poll<'_> {
         mut self,
         batcher: &DescribeBatcher<Q, E>,
         key: Q::Key,
-        mut decide: impl FnMut(Option<Observation<Q::Item>>) -> ControlFlow<Result<T, CloudError>, Instant> + Send,
-    ) -> Result<T, CloudError> {
+        mut decide: impl FnMut(Option<Observation<Q::Item>>) -> ControlFlow<Result<T>, Instant> + Send,
+    ) -> Result<T> {
         let mut subscription = batcher.subscribe(key, self.times);
         loop {
             let next = timeout_at(self.until, subscription.next());
@@ -237,7 +237,7 @@ async fn describe_once<Q: DescribeQuery, E: Ec2>(
     step: &str,
     op: Option<&OpContext<'_>>,
     key: Q::Key,
-) -> Result<Vec<Q::Item>, CloudError> {
+) -> Result<Vec<Q::Item>> {
     let began = Instant::now();
     let until = op.map_or(began + DESCRIBE_TIMEOUT, |op| timeouts::describe_until(began, op.deadline));
     let (mut retries, mut last_error) = (ReadRetries::default(), None);

@@ -11,7 +11,7 @@ use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
 
-use crate::error::CloudError;
+use crate::error::{CloudError, Result};
 use crate::retry::read;
 use crate::traffic::{RateLimited, pages};
 
@@ -115,7 +115,7 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     query: &T::Query,
     max_entries: u32,
     token: Option<String>,
-) -> Result<Page<T>, CloudError> {
+) -> Result<Page<T>> {
     let token = token.filter(|t| !t.is_empty());
     let cut_by_us = match &token {
         Some(token) => token.starts_with(OWN_TOKEN),
@@ -142,7 +142,7 @@ async fn whole_page<T: Listed, E: Ec2>(
     query: &T::Query,
     max_entries: u32,
     mut token: Option<String>,
-) -> Result<Page<T>, CloudError> {
+) -> Result<Page<T>> {
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {

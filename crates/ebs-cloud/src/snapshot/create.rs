@@ -12,7 +12,7 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, SnapshotSpec, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, SnapshotSpec, timeouts};
 
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
@@ -26,7 +26,7 @@ pub(super) async fn create<E: Ec2>(
     service: &SnapshotService<E>,
     spec: &SnapshotSpec,
     waiters: &Waiters,
-) -> Result<Taken, CloudError> {
+) -> Result<Taken> {
     service.context.recent.leases.record_request(Sidecar::Snapshotter, None);
     let op = &snapshot_op(spec, waiters);
     let creation = &Creation { service, op, spec };
@@ -76,10 +76,7 @@ pub(super) async fn create<E: Ec2>(
 }
 
 /// Returns the error if no snapshot has the name. Otherwise returns the snapshot, or an error that is not final.
-pub(super) async fn refused_unless_taken<E: Ec2>(
-    creation: &Creation<'_, E>,
-    error: CloudError,
-) -> Result<Snapshot, CloudError> {
+pub(super) async fn refused_unless_taken<E: Ec2>(creation: &Creation<'_, E>, error: CloudError) -> Result<Snapshot> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::SnapshotName(spec.name.clone());
     if !error.kind.is_final() || service.context.recent.is_absent(&name, Sidecar::Snapshotter) {
@@ -90,10 +87,7 @@ pub(super) async fn refused_unless_taken<E: Ec2>(
 }
 
 /// Returns the snapshot with the name, or `None` if a describe sent at `settled_at` or later lists none.
-async fn find_snapshot<E: Ec2>(
-    creation: &Creation<'_, E>,
-    settled_at: Instant,
-) -> Result<Option<Snapshot>, CloudError> {
+async fn find_snapshot<E: Ec2>(creation: &Creation<'_, E>, settled_at: Instant) -> Result<Option<Snapshot>> {
     let &Creation { service, op, spec } = creation;
     let name = Write::SnapshotName(spec.name.clone());
     // Describes may still list a snapshot that another process deleted, and whose creation it may have reported as
@@ -127,11 +121,7 @@ async fn find_snapshot<E: Ec2>(
 /// Returns an error for a failed snapshot. If this process made the snapshot and reported it to no client, deletes it
 /// and returns a final error. Otherwise a client may know the snapshot: keeps it and returns an error that is not
 /// final.
-async fn unless_failed<E: Ec2>(
-    service: &SnapshotService<E>,
-    op: &OpContext<'_>,
-    found: Snapshot,
-) -> Result<Snapshot, CloudError> {
+async fn unless_failed<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<'_>, found: Snapshot) -> Result<Snapshot> {
     if found.state != SnapshotState::Error {
         return Ok(found);
     }
@@ -155,11 +145,7 @@ fn creation_refused(op: &OpContext<'_>, spec: &SnapshotSpec, error: Ec2Error) ->
 }
 
 /// Returns the snapshot with the name if it matches the request.
-fn matching_snapshot(
-    op: &OpContext<'_>,
-    spec: &SnapshotSpec,
-    found: Vec<Snapshot>,
-) -> Result<Option<Snapshot>, CloudError> {
+fn matching_snapshot(op: &OpContext<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>> {
     let named = |s: &Snapshot| s.tags.get(DriverName::SNAPSHOT_NAME_TAG) == Some(&spec.name);
     let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();
     let Some(snapshot) = found.pop() else { return Ok(None) };

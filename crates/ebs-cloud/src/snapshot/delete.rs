@@ -10,13 +10,9 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
-pub(super) async fn delete<E: Ec2>(
-    service: &SnapshotService<E>,
-    op: &OpContext<'_>,
-    id: &SnapshotId,
-) -> Result<(), CloudError> {
+pub(super) async fn delete<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<'_>, id: &SnapshotId) -> Result<()> {
     loop {
         let asked = Instant::now();
         let ec2 = service.context.for_mutation(op);
@@ -60,7 +56,7 @@ async fn is_snapshot_gone<E: Ec2>(
     op: &OpContext<'_>,
     id: &SnapshotId,
     gone_from: Instant,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let settled_at = Instant::now() + timeouts::SETTLE;
     let decide = |found: Option<Snapshot>, sent: Instant| match found {
         Some(_) if sent >= settled_at => Verdict::Done(false),

@@ -14,14 +14,14 @@ use super::lock_and_fast_restore::{
 };
 use super::{Creation, SnapshotService, create, delete};
 use crate::lease_terms::Sidecar;
-use crate::{CloudError, CloudErrorKind, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
+use crate::{CloudErrorKind, Lock, LockEnd, Result, SnapshotFeatures, SnapshotSpec};
 
 pub(super) async fn ensure<E: Ec2>(
     service: &SnapshotService<E>,
     spec: &SnapshotSpec,
     features: &SnapshotFeatures,
     waiters: &Waiters,
-) -> Result<Snapshot, CloudError> {
+) -> Result<Snapshot> {
     let op = &snapshot_op(spec, waiters);
     let creation = Creation { service, op, spec };
     let ensured = ensure_within(&creation, features);
@@ -38,10 +38,7 @@ pub(super) async fn ensure<E: Ec2>(
     outcome
 }
 
-async fn ensure_within<E: Ec2>(
-    creation: &Creation<'_, E>,
-    features: &SnapshotFeatures,
-) -> Result<Snapshot, CloudError> {
+async fn ensure_within<E: Ec2>(creation: &Creation<'_, E>, features: &SnapshotFeatures) -> Result<Snapshot> {
     let &Creation { service, op, spec } = creation;
     if let Some(error) = service.memory.take_error(spec, features) {
         create::refused_unless_taken(creation, error).await?;
@@ -64,7 +61,7 @@ async fn has_features<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
     features: &SnapshotFeatures,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let zones = &features.fast_restore_zones;
     if !(zones.is_empty() || service.memory.has_fast_restores(id, zones)) {
         return Ok(false);
@@ -78,7 +75,7 @@ async fn has_features<E: Ec2>(
 }
 
 /// Rejects features that EC2 would refuse only once the snapshot exists.
-async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &SnapshotFeatures) -> Result<(), CloudError> {
+async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &SnapshotFeatures) -> Result<()> {
     if let Some(Lock { end: LockEnd::At(end), .. }) = features.lock
         && end <= service.context.clock.now()
     {
@@ -97,7 +94,7 @@ async fn apply_features<E: Ec2>(
     taken: &Taken,
     features: &SnapshotFeatures,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &taken.snapshot.id;
     if let Some(lock) = &features.lock
         && !service.memory.is_locked(id, lock)

@@ -8,7 +8,7 @@ use super::strength::is_as_strong;
 use crate::error_map::map_error_about;
 use crate::op_context::OpContext;
 use crate::retry::{mutate, read};
-use crate::{CloudError, CloudErrorKind, Lock, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Lock, Object, Result, timeouts};
 
 /// The lock of an existing snapshot, as EC2 shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +23,7 @@ pub(super) enum SeenLock {
 
 /// Rejects zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
 /// leaves the check to EC2. Only EC2 checks whether a zone supports fast restores.
-pub(super) async fn check_fast_restore_zones<E: Ec2>(
-    service: &SnapshotService<E>,
-    zones: &[ZoneName],
-) -> Result<(), CloudError> {
+pub(super) async fn check_fast_restore_zones<E: Ec2>(service: &SnapshotService<E>, zones: &[ZoneName]) -> Result<()> {
     let unknown = service.context.zones.unknown_among(zones).await;
     if unknown.is_empty() {
         return Ok(());
@@ -42,7 +39,7 @@ pub(super) async fn enable_fast_restores<E: Ec2>(
     id: &SnapshotId,
     zones: &[ZoneName],
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let op = OpContext::start(format!("enable fast restores of snapshot {id}"), timeouts::SNAPSHOT, waiters);
     let ec2 = service.context.for_mutation(&op);
     let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
@@ -59,7 +56,7 @@ pub(super) async fn set_lock<E: Ec2>(
     service: &SnapshotService<E>,
     lock: &LockSnapshot,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &lock.snapshot;
     let op = OpContext::start(format!("lock snapshot {id}"), timeouts::SNAPSHOT, waiters);
     let ec2 = service.context.for_mutation(&op);
@@ -73,7 +70,7 @@ pub(super) async fn ensure_lock<E: Ec2>(
     id: &SnapshotId,
     lock: &Lock,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let seen = see_lock(service, id, lock).await?;
     if seen == SeenLock::AsStrong {
         return Ok(());
@@ -89,11 +86,7 @@ pub(super) async fn ensure_lock<E: Ec2>(
 
 /// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist that EC2
 /// does not show.
-pub(super) async fn see_lock<E: Ec2>(
-    service: &SnapshotService<E>,
-    id: &SnapshotId,
-    wanted: &Lock,
-) -> Result<SeenLock, CloudError> {
+pub(super) async fn see_lock<E: Ec2>(service: &SnapshotService<E>, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock> {
     let step = format!("describe the lock of snapshot {id}");
     let ec2 = service.context.ec2.for_awaited_read(timeouts::DESCRIBE_TIMEOUT);
     match read(&ec2, &step, || ec2.describe_lock(id)).await {

@@ -8,7 +8,7 @@ use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::{CloudError, CloudErrorKind, VolumeSpec};
+use crate::{CloudError, CloudErrorKind, Result, VolumeSpec};
 
 pub(super) enum NameMatch {
     Compatible(Box<Volume>),
@@ -22,10 +22,7 @@ pub(super) enum NameMatch {
 /// Returns the error if no volume has the name. Otherwise returns the volume, or an error that is not final.
 ///
 /// How long this process has run proves nothing: another process may have received a request for the name before.
-pub(super) async fn refused_unless_made<E: Ec2>(
-    creation: &Creation<'_, E>,
-    error: CloudError,
-) -> Result<Volume, CloudError> {
+pub(super) async fn refused_unless_made<E: Ec2>(creation: &Creation<'_, E>, error: CloudError) -> Result<Volume> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
     if !error.kind.is_final() || service.context.recent.is_absent(&name, Sidecar::Provisioner) {
@@ -46,7 +43,7 @@ pub(super) async fn refused_unless_made<E: Ec2>(
 
 /// Describes until EC2 lists a volume with the name or proves that none exists. Deletes volumes in state error. A
 /// volume that differs from the request counts only once describes would also show a matching one.
-pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch, CloudError> {
+pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());
     loop {
@@ -105,7 +102,7 @@ pub(super) async fn remove_broken<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     volume: &Volume,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &volume.id;
     tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
     let failed = |error: CloudError| CloudError {

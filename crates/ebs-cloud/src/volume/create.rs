@@ -18,7 +18,7 @@ use crate::recent_writes::Write;
 use crate::retry::mutate;
 use crate::traffic::Transition;
 use crate::wall_clock::age;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
 /// How often one attempt switches to the next client token after it lost a volume.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
@@ -41,7 +41,7 @@ enum Settled {
     Broken(Volume),
 }
 
-pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume, CloudError> {
+pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume> {
     let &Creation { service, op, spec } = creation;
     let (mut losses, mut found) = (0, None);
     loop {
@@ -93,11 +93,7 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
 
 /// Handles the loss of the current token's volume. Switches to the next token and returns `None`, unless the next
 /// volume would be lost too. In that case returns the error, or a volume with the name that another process created.
-async fn after_loss<E: Ec2>(
-    creation: &Creation<'_, E>,
-    volume: &Volume,
-    losses: u32,
-) -> Result<Option<Volume>, CloudError> {
+async fn after_loss<E: Ec2>(creation: &Creation<'_, E>, volume: &Volume, losses: u32) -> Result<Option<Volume>> {
     let &Creation { service, op, spec } = creation;
     service.memory.record_gone(&spec.name, volume);
     // If no client waits, keep the token: the next attempt then gets the same error, instead of a volume that would be
@@ -129,7 +125,7 @@ async fn after_loss<E: Ec2>(
 
 /// Handles a token whose volume was deleted. Switches to the next token, unless another process created a volume with
 /// the name under a later token.
-async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Volume>, CloudError> {
+async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Volume>> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
     if !service.context.recent.is_absent(&name, Sidecar::Provisioner) {
@@ -143,7 +139,7 @@ async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Vol
     Ok(None)
 }
 
-async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted, CloudError> {
+async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted> {
     let &Creation { service, spec, .. } = creation;
     let token = service.memory.token(&spec.name);
     if let Some(volume) = service.memory.gone(&token) {
@@ -157,7 +153,7 @@ async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted, Cl
     }
 }
 
-async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> Result<Submitted, CloudError> {
+async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> Result<Submitted> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());
     let ec2 = service.context.for_mutation(op);
@@ -192,7 +188,7 @@ async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> 
 }
 
 /// Finds the volume by its name and decides how to continue.
-async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Error) -> Result<Submitted, CloudError> {
+async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Error) -> Result<Submitted> {
     let &Creation { service, spec, .. } = creation;
     tracing::info!(name: "v3", name = %spec.name, %error, "searching for the volume by its name");
     let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
@@ -229,11 +225,7 @@ async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequ
 
 /// Waits until the volume is usable or can never become usable. EC2's answer to the creation does not prove that the
 /// volume still exists, because the token may have been used before.
-async fn await_usable<E: Ec2>(
-    service: &VolumeService<E>,
-    op: &OpContext<'_>,
-    volume: &Volume,
-) -> Result<Settled, CloudError> {
+async fn await_usable<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, volume: &Volume) -> Result<Settled> {
     if service.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
         // Describes may still list a volume that this process deleted.
         return Ok(Settled::Deleted);

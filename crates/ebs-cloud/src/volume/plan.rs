@@ -4,7 +4,7 @@ use ebs_ec2::{Gib, Place, Volume, VolumeType, ZoneName, may_be_one_kms_key};
 use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;
-use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
+use crate::{CapacityRequest, CloudErrorKind, Result, Source, Term, Topology, VolumeSpec};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
@@ -18,11 +18,7 @@ pub(crate) struct SourceSize {
 ///
 /// A required size is passed on unchanged, and EC2 checks it. If the request names none, the fallback applies, raised
 /// to the minimum of source and type and capped at the limit.
-pub(crate) fn size(
-    capacity: &CapacityRequest,
-    volume_type: &VolumeType,
-    source: Option<&SourceSize>,
-) -> Result<Gib, CloudError> {
+pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source: Option<&SourceSize>) -> Result<Gib> {
     let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
     let required = capacity.required;
     let limit = capacity.limit.unwrap_or(Gib(u32::MAX));
@@ -119,7 +115,7 @@ pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
 }
 
 /// Rejects a request that EC2 would always refuse, before any call.
-pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
+pub(crate) fn check(spec: &VolumeSpec) -> Result<()> {
     if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
         let message = format!(
             "a volume for several nodes must be of type io2, not {}; set the type or another access mode",
@@ -132,7 +128,7 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
 
 /// Rejects a clone with another key or in another zone. The clone of an encrypted volume has its source's key, and a
 /// clone is in its source's zone.
-pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
+pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id
         && let Some(found) = source.kms_key_id.as_deref().filter(|_| source.encrypted)

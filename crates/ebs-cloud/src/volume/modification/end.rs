@@ -10,7 +10,7 @@ use crate::describe::{FirstPoll, Verdict};
 use crate::op_context::OpContext;
 use crate::traffic::Transition;
 use crate::volume::VolumeService;
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 /// Waits until no modification runs, and returns the latest one. It comes from a describe sent at `settled_at` or
 /// later. While a modification runs, EC2 describes the volume as if it had reached its targets, so a description of the
@@ -21,7 +21,7 @@ pub(super) async fn latest_at_rest<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     settled_at: Instant,
-) -> Result<Option<Modification>, CloudError> {
+) -> Result<Option<Modification>> {
     let patient_until = Instant::now() + timeouts::SETTLE;
     let decide = |seen: Option<Modification>, sent: Instant| {
         let settled = sent >= settled_at;
@@ -49,7 +49,7 @@ pub(super) async fn modification_end<E: Ec2>(
     op: &OpContext<'_>,
     request: &ModifyVolume,
     latest_before: Option<SystemTime>,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let visible_by = Instant::now() + timeouts::SETTLE;
     let first = FirstPoll::After(Transition::Modifying);
     let decide = |seen: Option<Modification>, sent: Instant| match seen {
@@ -75,7 +75,7 @@ pub(super) async fn is_made_already<E: Ec2>(
     op: &OpContext<'_>,
     request: &ModifyVolume,
     latest_before: Option<SystemTime>,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let visible_by = service.context.recent.record_refusal(&request.volume);
     let decide = |seen: Option<Modification>, sent: Instant| match seen {
         Some(m) if plan::is_after(&m, latest_before) => Verdict::Done(plan::leads_to(request, &m)),
@@ -90,7 +90,7 @@ pub(super) async fn reached<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     request: &ModifyVolume,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let decide = |seen: Option<Volume>, _: Instant| match seen {
         Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
         // Right after a modification, EC2 may not list the volume. The operation's deadline limits the wait.

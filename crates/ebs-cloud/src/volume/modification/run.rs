@@ -17,7 +17,7 @@ use crate::retry::mutate;
 use crate::volume::VolumeService;
 use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::new_request::probe_tags;
-use crate::{CloudError, CloudErrorKind, ModifySpec, Object};
+use crate::{CloudError, CloudErrorKind, ModifySpec, Object, Result};
 
 /// The period in which EC2 limits the number of modifications of a volume.
 const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -27,7 +27,7 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let has_properties = spec.asks_for_properties();
     let volume = match has_properties {
         true => change_properties(service, op, id, spec).await?,
@@ -50,7 +50,7 @@ async fn change_tags<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
     if !(gone.is_empty() && spec.tags.is_empty()) {
         op.sleep_until(service.context.recent.leases.modifiers_sole_from()).await?;
@@ -85,7 +85,7 @@ async fn change_properties<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let latest = latest_at_rest(service, op, id, settled_at(service, id, spec)).await?;
     let mut volume = service.context.volume_for_sure(op, id).await?;
     volume.tags.extend(service.memory.recent_tags(id));
