@@ -7,8 +7,7 @@ use ebs_ec2::{Ec2Error, ErrorClass, Limit};
 use crate::error::{CloudError, CloudErrorKind};
 use crate::object::Object;
 
-/// Returns the error for a call that EC2 refused, unless the operation has its own rule for the class. `what` is a
-/// fragment with the action and its object: `attach vol-1 to i-2`.
+/// Returns the error for a refused call. `what` is a fragment with the action and its object: `attach vol-1 to i-2`.
 pub(crate) fn map_error(what: impl Display, error: Ec2Error) -> CloudError {
     let (kind, reason) = meaning(&error);
     kind.error(format!("{what}: {reason}")).caused_by(error)

@@ -29,18 +29,16 @@ impl<'a> OpContext<'a> {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }
 
-    /// Returns true once the operation has sent a mutating call. Until then, it may end with any error.
+    /// Returns true once the operation may have sent a mutating call. Until then, it may end with any error.
     pub(crate) fn has_mutated(&self) -> bool {
         self.has_mutated.load(Ordering::Relaxed)
     }
 
-    /// Records that the operation is about to send a mutating call.
     pub(crate) fn mark_mutated(&self) {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Returns an error if no client waits any more. Call it only before mutations: an operation without further
-    /// mutations runs to its end, for clients that retry.
+    /// Returns an error if no client waits any more. Call it only before mutations.
     pub(crate) fn ensure_wanted(&self) -> Result<()> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }

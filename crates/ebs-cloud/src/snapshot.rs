@@ -38,10 +38,7 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// Creates the snapshot unless it exists, and adds its features. The snapshot may still be `pending`. Success means
-    /// that this process itself has seen the fast restores and the lock, whatever an earlier process did.
-    ///
-    /// # Errors
-    /// [`CloudError`]. A final error proves that no snapshot was left behind.
+    /// that this process has seen the fast restores and the lock. A final error proves that no snapshot was left behind.
     pub async fn ensure(
         &self,
         spec: &SnapshotSpec,
@@ -52,17 +49,13 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// Deletes the snapshot. Succeeds if it does not exist.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while the snapshot is in use, locked, or enabled for fast restores in a
-    /// zone.
     pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<()> {
         let op = OpContext::start(format!("delete snapshot {id}"), timeouts::DELETE, waiters);
         self.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, delete::delete(self, &op, id)).await
     }
 
-    /// Returns the snapshot as EC2 describes it now, or `None`. Describes again for up to 15 s if this process has
-    /// known the snapshot within the last 15 s and has not deleted it.
+    /// Returns the snapshot as EC2 describes it now, or `None`. If this process has known the snapshot within the last
+    /// 15 s and has not deleted it, describes again for up to 15 s.
     pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>> {
         let object = Object::Snapshot(id.clone());
         loop {
@@ -76,11 +69,7 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Returns a page of the account's snapshots, or of one volume's snapshots. With `max_entries` 0, EC2 chooses the
-    /// page length.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::BadPageToken`.
+    /// Returns a page of the account's or one volume's snapshots. With `max_entries` 0, EC2 chooses the page length.
     pub async fn list(
         &self,
         volume: Option<VolumeId>,

@@ -28,7 +28,6 @@ pub enum VolumeType {
     Other(String),
 }
 
-/// All volume types that a user can request.
 const KNOWN: [VolumeType; 7] = [
     VolumeType::Gp2,
     VolumeType::Gp3,

@@ -1,7 +1,4 @@
-//! Detaches a volume from a node. The driver never forces a detach. It reports success only with a proof that
-//! [`super::believe`] defines.
-//!
-//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
+//! Detaches a volume from a node. Reports success only with a proof that [`super::believe`] defines.
 
 use std::time::SystemTime;
 
@@ -12,7 +9,7 @@ use super::believe::{believed_by_age, is_same, reports_attachable, reports_not_a
 use super::detach_call::{
     DetachProgress, MIN_WAIT_FOR_SPARE_CALL, SpareCall, already_detaching, call_detach, spare_detach,
 };
-use super::memory::{Pair, Unfinished};
+use super::memory::{Event, Pair, Unfinished};
 use super::node_attachment::{NodeAttachment, node_attachment};
 use super::{AttachmentService, PairOperation};
 use crate::describe::{FirstPoll, Verdict};
@@ -54,7 +51,7 @@ pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<()> {
         progress = call_detach(on).await?;
     }
     service.pending_detaches.forget(pair);
-    service.pairs.forget(pair);
+    service.pairs.record(pair, Event::Ended);
     service.devices.release(pair.node.instance(), &pair.volume);
     service.instances.forget_device(pair.node.instance(), &pair.volume);
     Ok(())
@@ -90,8 +87,8 @@ async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachP
     }
 }
 
-/// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that
-/// nothing is attached. Returns `None` if this process made the attachment itself while it was the only leader.
+/// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that nothing
+/// is attached. Returns `None` if this process itself made the attachment as the only leader.
 fn late_attach_until<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Option<Instant> {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     let is_ours = service.pairs.state(pair).known().is_some_and(|known| known.is_sure && known.at >= alone_since);
@@ -104,8 +101,7 @@ async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress)
     let known = service.pairs.state(pair).known().and_then(|known| known.attach_time);
     let decide = |seen: Option<Volume>, sent: Instant| {
         let now = Instant::now();
-        let node_attachment =
-            seen.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node));
+        let node_attachment = seen.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node));
         if let Some(attachment) = node_attachment.listed() {
             service.pending_detaches.record_listed(pair, &attachment.state);
         }
@@ -170,11 +166,6 @@ fn reappears(op: &OpContext<'_>) -> CloudError {
 }
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
-    match busy_since {
-        None => message,
-        Some(since) => format!(
-            "{message}; unmount the device on the instance, which has kept it busy since {}",
-            humantime::format_rfc3339_seconds(since)
-        ),
-    }
+    let Some(since) = busy_since.map(humantime::format_rfc3339_seconds) else { return message };
+    format!("{message}; unmount the device on the instance, which has kept it busy since {since}")
 }

@@ -1,7 +1,4 @@
-//! The detach call, and what its answer proves.
-//!
-//! If a describe lists nothing but that is not yet a proof, the driver sends an extra DetachVolume: EC2's refusal names
-//! the volume's state ([`super::believe`] rule 6). The extra call only uses a token that no other call needs.
+//! The detach call, and what its answer proves. See rule 6 of [`super::believe`] for the extra call.
 
 use std::time::Duration;
 
@@ -62,7 +59,7 @@ pub(super) enum SpareCall {
     Detaching(DetachProgress),
 }
 
-/// Sends DetachVolume without describing the volume first, because a describe would not show more than the answer.
+/// Sends DetachVolume without a describe, which would not show more than the answer.
 pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
@@ -135,9 +132,7 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
         return Ok(SpareCall::Inconclusive);
     }
     let spare = service.context.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
-    let Some(ec2) = spare else {
-        return Ok(SpareCall::Inconclusive);
-    };
+    let Some(ec2) = spare else { return Ok(SpareCall::Inconclusive) };
     let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
     op.mark_mutated();
     service.context.report_spare_call(Action::DetachVolume);
@@ -153,16 +148,15 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
         Err(_) => Ok(SpareCall::Inconclusive),
     }
 }
-/// Returns the error for a volume that another AWS service attached. ECS tasks have such volumes, and so do HyperPod
-/// nodes if the driver asks EC2 to detach.
+
+/// Returns the error for a volume that another AWS service attached, such as ECS to a task.
 fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// Continues a detach that EC2 accepted at `since` in an earlier operation, which did not see its end. Another driver
-/// may have attached the volume again since, so only describes of a time within this operation prove the end. They
-/// already show the effect of the earlier detach.
+/// Continues a detach that EC2 accepted at `since` in an earlier operation. Another driver may have attached the volume
+/// again since, so only describes of a time within this operation prove the end.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + timeouts::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

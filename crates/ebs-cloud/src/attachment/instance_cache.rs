@@ -1,7 +1,5 @@
-//! A cache of instance descriptions. An attachment needs the device names in use. If the cached description is stale,
-//! EC2 refuses the chosen name.
-//!
-//! [`EbsCardCounts`] has the number of EBS cards of an instance type.
+//! Caches instance descriptions, which show the device names in use, and the number of EBS cards by instance type. If a
+//! description is stale, EC2 refuses the chosen name.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,8 +25,7 @@ impl<E: Ec2> InstanceCache<E> {
         Self { context, known: Expiring::default() }
     }
 
-    /// Drops the description after EC2 contradicted it or it left no free name. The next call describes the instance
-    /// again.
+    /// Drops the description after EC2 contradicted it or it left no free name.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
     }
@@ -68,8 +65,7 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report the number, uses the built-in table
-    /// for two minutes.
+    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report it, uses the built-in table for a while.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let ask = async {
             let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {

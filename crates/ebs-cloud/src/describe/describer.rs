@@ -1,11 +1,8 @@
 //! Describes an object once, or until a condition holds.
 //!
-//! The caller names the object and evaluates each result. The batchers decide how often to call EC2, and for how many
-//! objects at once. A single describe fails after a few lost answers. A wait continues after throttles and lost
-//! answers. It also continues while EC2 is unreachable, if the operation has already changed something.
-//!
-//! A wait starts no mutation, so it continues after all clients of its operation have left. The next attempt joins it
-//! or uses its result. It ends at once if another operation replaces its own.
+//! A single describe fails after a few lost answers. A wait continues after throttles and lost answers, and also while
+//! EC2 is unreachable if the operation has already changed something. It starts no mutation, so it continues after all
+//! clients of its operation have left, for the next attempt.
 //!
 //! `decide` receives only results of describes that were sent after the wait began, and the instant at which each was
 //! sent. A result may still be 15 s older than that instant ([`timeouts::SETTLE`]).
@@ -88,7 +85,7 @@ impl<E: Ec2> Describer<E> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
 
-    /// Waits until `decide` returns a result for the volume. It gets `None` while EC2 does not list the volume.
+    /// Waits until `decide` returns a result for the volume, or for `None` while EC2 does not list it.
     pub(crate) async fn await_volume<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -100,8 +97,7 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Waits until `decide` returns a result for the volume's latest modification. It gets `None` while EC2 lists no
-    /// modification.
+    /// Waits until `decide` returns a result for the volume's latest modification, or for `None` while EC2 lists none.
     pub(crate) async fn await_modification<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -110,8 +106,8 @@ impl<E: Ec2> Describer<E> {
         mut decide: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
     ) -> Result<T> {
         let key = id.clone();
-        self.wait(&self.batchers.modifications, Wait { op, first }, key, |found, sent| decide(latest(found), sent))
-            .await
+        let latest = |found: Vec<Modification>| found.into_iter().max_by_key(|m| m.started);
+        self.wait(&self.batchers.modifications, Wait { op, first }, key, |all, sent| decide(latest(all), sent)).await
     }
 
     /// Waits until `decide` returns a result for all volumes with the CSI name.
@@ -134,7 +130,7 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Waits until `decide` returns a result for the snapshot. It gets `None` while EC2 does not list the snapshot.
+    /// Waits until `decide` returns a result for the snapshot, or for `None` while EC2 does not list it.
     pub(crate) async fn await_snapshot<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -230,8 +226,7 @@ impl Poll<'_> {
     }
 }
 
-/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline. Callers that
-/// arrive during an EC2 call share the next call.
+/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline.
 async fn describe_once<Q: DescribeQuery, E: Ec2>(
     batcher: &DescribeBatcher<Q, E>,
     step: &str,
@@ -260,11 +255,6 @@ async fn describe_once<Q: DescribeQuery, E: Ec2>(
     .await
 }
 
-/// Returns the modification that began last.
-fn latest(found: Vec<Modification>) -> Option<Modification> {
-    found.into_iter().max_by_key(|m| m.started)
-}
-
 fn describe_refused(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return map_error(op, error);
@@ -273,8 +263,7 @@ fn describe_refused(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
-/// Returns true if a later describe can succeed. An operation that has sent no mutating call fails at once if EC2 is
-/// unreachable.
+/// Returns true if a later describe can succeed. If EC2 is unreachable, an operation without a mutation fails at once.
 fn is_transient(op: &OpContext<'_>, class: ErrorClass) -> bool {
     match class {
         ErrorClass::Throttled | ErrorClass::Ambiguous => true,

@@ -1,8 +1,7 @@
 //! Pages of volumes and snapshots.
 //!
-//! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing, sorts it by age
-//! and returns a part. The page token names the last entry of the part, so objects that appear or disappear between two
-//! pages do not shift the others.
+//! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing and returns a
+//! part, sorted by age. The page token names the last entry, so appearing objects do not shift the others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -124,13 +123,8 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     if !cut_by_us {
         return whole_page(limited, query, max_entries, token).await;
     }
-    let after = match token {
-        None => None,
-        Some(token) => match Position::from_token(&token) {
-            Some(position) => Some(position),
-            None => return Err(CloudError::bad_page_token(&token)),
-        },
-    };
+    let position = |token: String| Position::from_token(&token).ok_or_else(|| CloudError::bad_page_token(&token));
+    let after = token.map(position).transpose()?;
     let ec2 = &limited.for_background_read();
     let page = |request: PageRequest| async move { T::page(ec2, query, &request).await };
     let entries = read(ec2, T::STEP, || pages::all(page)).await?;

@@ -1,10 +1,7 @@
 //! Creates a snapshot with its lock and its fast restores.
 //!
 //! If a feature cannot be added, a final error must not leave the snapshot behind. The driver deletes a snapshot that
-//! this process took and did not report. It keeps any other snapshot, because a client may know it, and returns an
-//! error that is not final.
-//!
-//! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
+//! this process took and did not report. It keeps any other, which a client may know, and the error is not final.
 
 use ebs_ec2::{Ec2, Snapshot, SnapshotId, Waiters};
 
@@ -28,8 +25,7 @@ pub(super) async fn ensure<E: Ec2>(
     let outcome = service.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, ensured).await;
     match &outcome {
         Ok(snapshot) => service.memory.record_reported(&snapshot.id),
-        // Keep the error for the next attempt. Otherwise that attempt would take another snapshot, which would fail
-        // too.
+        // Keep the error for the next attempt, which would otherwise take another snapshot that fails too.
         Err(error) if error.kind.is_final() && !waiters.any() => {
             service.memory.record_error(spec, features, error.clone())
         }
@@ -56,7 +52,7 @@ async fn ensure_within<E: Ec2>(creation: &Creation<'_, E>, features: &SnapshotFe
     }
 }
 
-/// Returns true if the snapshot has all features: either this process added them, or EC2 shows the lock.
+/// Returns true if this process added all features, or EC2 shows the lock.
 async fn has_features<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
@@ -87,8 +83,8 @@ async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &Snapsho
     if zones.is_empty() { Ok(()) } else { check_fast_restore_zones(service, zones).await }
 }
 
-/// Adds the features that this process has not seen on the snapshot yet. It sets the lock first: EC2 refuses to delete
-/// a snapshot with fast restores, so a refused lock could not be rolled back after them.
+/// Adds the features that this process has not seen on the snapshot yet. The lock comes first: EC2 refuses to delete a
+/// snapshot with fast restores, so a refused lock could not be rolled back after them.
 async fn apply_features<E: Ec2>(
     service: &SnapshotService<E>,
     taken: &Taken,

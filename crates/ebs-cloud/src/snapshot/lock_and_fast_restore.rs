@@ -1,5 +1,4 @@
-//! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt added only one of them. Fast
-//! restores may be requested repeatedly. A lock must be described first ([`super::strength`]).
+//! Adds fast restores and a lock to a snapshot. An existing lock must be described first ([`super::strength`]).
 
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, SnapshotId, Snapshots, Waiters, ZoneName};
 
@@ -21,8 +20,7 @@ pub(super) enum SeenLock {
     Denied,
 }
 
-/// Rejects zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
-/// leaves the check to EC2. Only EC2 checks whether a zone supports fast restores.
+/// Rejects zones that the region does not have, before a snapshot is made for them.
 pub(super) async fn check_fast_restore_zones<E: Ec2>(service: &SnapshotService<E>, zones: &[ZoneName]) -> Result<()> {
     let unknown = service.context.zones.unknown_among(zones).await;
     if unknown.is_empty() {
@@ -51,7 +49,6 @@ pub(super) async fn enable_fast_restores<E: Ec2>(
     Err(CloudErrorKind::Internal.error(format!("{op}: {}", failures.join("; "))))
 }
 
-/// Locks the snapshot. EC2 checks the combination of the parameters.
 pub(super) async fn set_lock<E: Ec2>(
     service: &SnapshotService<E>,
     lock: &LockSnapshot,
@@ -63,8 +60,7 @@ pub(super) async fn set_lock<E: Ec2>(
     mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| map_error_about(&op, Object::Snapshot(id.clone()), e))
 }
 
-/// Locks an existing snapshot, unless its lock is already as requested or stronger. If the driver may not describe the
-/// lock, locks the snapshot again.
+/// Locks an existing snapshot, unless EC2 shows that its lock is already as requested or stronger.
 pub(super) async fn ensure_lock<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
@@ -84,8 +80,7 @@ pub(super) async fn ensure_lock<E: Ec2>(
     })
 }
 
-/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist that EC2
-/// does not show.
+/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist.
 pub(super) async fn see_lock<E: Ec2>(service: &SnapshotService<E>, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock> {
     let step = format!("describe the lock of snapshot {id}");
     let ec2 = service.context.ec2.for_awaited_read(timeouts::DESCRIBE_TIMEOUT);
@@ -103,6 +98,7 @@ pub(super) async fn see_lock<E: Ec2>(service: &SnapshotService<E>, id: &Snapshot
         Err(error) => Err(error.unproven()),
     }
 }
+
 fn failure_text(failure: &FastRestoreFailure) -> String {
     let zone = failure.zone.as_deref().unwrap_or("a zone");
     let code = failure.code.as_deref().map(|code| format!("{code}: ")).unwrap_or_default();

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the rate limiter's queues, set by the first try of a request. A caller that keeps the place for a
-/// retry is served before later calls. The first call that is made uses up the place. Clones share it.
+/// A position in the rate limiter's queues, set by the first try of a request and used up by the first call that is
+/// made. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -18,7 +18,6 @@ pub(crate) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Returns true once a call was made from this place. The next call then starts at the end of the queue.
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
@@ -38,7 +37,6 @@ impl CallContext {
         Self { priority, deadline, waiters, place: QueuePlace::default() }
     }
 
-    /// Returns the context of a mutation, which waits until the deadline, or until no client waits for its operation.
     pub(crate) fn mutation(deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Self {
         Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
     }
@@ -62,8 +60,7 @@ impl CallContext {
         self.place.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the position in the queues. A retry keeps the position of the first try, so that a throttled call does
-    /// not move to the end of the queue.
+    /// Returns the position in the queues. A retry keeps the position of the first try.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.place.ticket.get_or_init(next)
     }

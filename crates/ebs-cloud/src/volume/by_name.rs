@@ -20,8 +20,6 @@ pub(super) enum NameMatch {
 }
 
 /// Returns the error if no volume has the name. Otherwise returns the volume, or an error that is not final.
-///
-/// How long this process has run proves nothing: another process may have received a request for the name before.
 pub(super) async fn refused_unless_made<E: Ec2>(creation: &Creation<'_, E>, error: CloudError) -> Result<Volume> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
@@ -78,12 +76,8 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
     match (same.pop(), same.is_empty()) {
         (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
         (Some(_), false) => {
-            let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
-            NameMatch::Different(format!(
-                "several volumes have the name {:?}: {}; delete all but one",
-                spec.name,
-                ids.join(", ")
-            ))
+            let ids = live.iter().map(|v| v.id.as_str()).collect::<Vec<_>>().join(", ");
+            NameMatch::Different(format!("several volumes have the name {:?}: {ids}; delete all but one", spec.name))
         }
         (None, _) => match others.into_iter().find(broken) {
             Some(broken) => NameMatch::Broken(Box::new(broken)),
@@ -96,8 +90,7 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
     }
 }
 
-/// Deletes a volume of this driver that is in state error, and waits until EC2 shows the deletion. Until then, an error
-/// must not be final.
+/// Deletes a volume of this driver that is in state error, and waits until EC2 shows the deletion.
 pub(super) async fn remove_broken<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

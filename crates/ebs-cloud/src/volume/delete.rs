@@ -55,8 +55,7 @@ pub(super) async fn delete<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_
     Ok(())
 }
 
-/// Describes until EC2 shows the deletion, or until describes are no longer stale. "Not listed" proves the deletion if
-/// the describe was sent at `gone_from` or later.
+/// Describes until EC2 shows the deletion, or until describes are no longer stale. "Not listed" counts from `gone_from`.
 async fn after_failed_deletion<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

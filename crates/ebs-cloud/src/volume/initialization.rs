@@ -52,11 +52,11 @@ async fn ask_progress<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, id
 }
 
 fn not_initialized<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, left: Option<Duration>) -> CloudError {
-    let until = left.map(|left| humantime::format_rfc3339_seconds(service.context.clock.now() + left));
-    let until =
-        until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
+    let end = left.map(|left| humantime::format_rfc3339_seconds(service.context.clock.now() + left));
+    let until = end.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
     CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
 }
+
 /// Returns the progress, or `None` if EC2 gave no status, which proves nothing.
 fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {

@@ -106,7 +106,7 @@ async fn site<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec) -> Result<S
     })
 }
 
-/// Returns the IOPS to request, within the limits that EC2 has named for the site. Logs a message when it lowers them.
+/// Returns the IOPS to request, within the limits that EC2 has named for the site.
 async fn iops<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
     let asked = spec.iops.resolve(size, None, false)?;
     let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };

@@ -14,10 +14,8 @@ pub(crate) struct SourceSize {
     pub(crate) size: Gib,
 }
 
-/// Returns the size to request from EC2.
-///
-/// A required size is passed on unchanged, and EC2 checks it. If the request names none, the fallback applies, raised
-/// to the minimum of source and type and capped at the limit.
+/// Returns the size to request from EC2: the required size unchanged, or else the fallback, raised to the minimum of
+/// source and type and capped at the limit.
 pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source: Option<&SourceSize>) -> Result<Gib> {
     let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
     let required = capacity.required;
@@ -25,14 +23,9 @@ pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source:
     if let Some(required) = required.filter(|r| *r > limit) {
         return out_of_range(format!("invalid capacity range: required {required} exceeds limit {limit}"));
     }
-    if let Some(source) = source {
-        let most = required.unwrap_or(limit);
-        if most < source.size {
-            let SourceSize { what, size } = source;
-            return out_of_range(format!(
-                "{what} needs {size}, but the request allows {most}; request at least {size}"
-            ));
-        }
+    let most = required.unwrap_or(limit);
+    if let Some(SourceSize { what, size }) = source.filter(|source| most < source.size) {
+        return out_of_range(format!("{what} needs {size}, but the request allows {most}; request at least {size}"));
     }
     if let Some(required) = required {
         return Ok(required);
@@ -47,8 +40,7 @@ pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source:
     Ok(capacity.fallback.max(floor).min(limit))
 }
 
-/// Returns the sites that the request names, preferred ones first, or nothing if it names none. A site comes from a
-/// single term: its zone, or its zone id if it has no zone, and its Outpost.
+/// Returns the sites that the request names, preferred ones first. Each comes from a single term.
 pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {
@@ -70,8 +62,7 @@ pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
 }
 
-/// Returns all zones, beginning with the one that the name's hash selects. This spreads volumes over the zones, and a
-/// retry begins with the same zone.
+/// Returns all zones, beginning with the one that the name's hash selects, so that volumes spread over the zones.
 fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     if zones.is_empty() {
         return Vec::new();
@@ -107,8 +98,7 @@ pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
 
-/// Returns true if the clone may be in the zone of its source. The preferred topology does not count, only the
-/// requisite one.
+/// Returns true if the requisite topology allows the clone in the zone of its source.
 pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
     let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
     allows_place_of(&required, source)
@@ -126,8 +116,7 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a clone with another key or in another zone. The clone of an encrypted volume has its source's key, and a
-/// clone is in its source's zone.
+/// Rejects a clone with another key or in another zone: it has the zone and the key of its source.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id

@@ -43,8 +43,7 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     }
 }
 
-/// Deletes tags and then sets tags, so that a key in both ends with its new value. Sends both calls even if a describe
-/// already shows the result: the calls are idempotent, and the describe may be stale.
+/// Deletes tags and then sets tags, so that a key in both ends with its new value. Both calls are idempotent.
 async fn change_tags<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -69,9 +68,8 @@ async fn change_tags<E: Ec2>(
     Ok(())
 }
 
-/// Returns the instant from which a describe shows all earlier changes, and any modification that blocks this one.
-/// Another process may have changed the volume just before this process became the leader, or still have a call in
-/// flight. Growth does not wait for this, because EC2 never shrinks a volume.
+/// Returns the instant from which a describe shows all earlier changes, including those of a previous leader. Growth
+/// does not wait for the latter, because EC2 never shrinks a volume.
 fn settled_at<E: Ec2>(service: &VolumeService<E>, id: &VolumeId, spec: &ModifySpec) -> Instant {
     let (recent, write) = (&service.context.recent, Write::Modification(id.clone()));
     match spec.size {
@@ -134,8 +132,8 @@ async fn request<E: Ec2>(service: &VolumeService<E>, spec: &ModifySpec, volume: 
     plan::request(spec, volume, requested, iops)
 }
 
-/// Returns the request with fewer IOPS after a refusal: with the maximum that EC2 named, or without IOPS if only the
-/// volume's tags request them. Returns `None` if EC2 refused for another reason.
+/// Returns the request with the maximum IOPS that EC2's refusal named, or without IOPS if only tags request them. Returns
+/// `None` if EC2 refused for another reason.
 async fn with_fewer_iops<E: Ec2>(
     service: &VolumeService<E>,
     spec: &ModifySpec,
