@@ -18,7 +18,6 @@ use crate::reply::Incomplete;
 use crate::{AwsEc2, failure};
 
 impl AwsEc2 {
-    /// Sends one call, reads its reply and reports it.
     pub(crate) async fn call<T, U, E>(
         &self,
         monitor: CallMonitor,

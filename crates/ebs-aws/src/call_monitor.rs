@@ -42,7 +42,6 @@ pub(crate) struct CallMonitor {
     endpoint: Arc<OnceLock<String>>,
     /// When the SDK handed the current attempt to the connection.
     started: Arc<Mutex<Option<Instant>>>,
-    /// How many requests the SDK has handed to the connection.
     attempts: Arc<AtomicU32>,
     date: Arc<Mutex<Option<SystemTime>>>,
 }

@@ -118,7 +118,7 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("RequestTimeoutException", C::Ambiguous),
 ];
 
-/// Returns the class of an error answer. An unknown code is a definite error, unless the status reports a failed server.
+/// Returns the class of an error answer. An unknown code is a definite error, unless the status is a server error.
 pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) -> ErrorClass {
     if THROTTLES.contains(&code) {
         return C::Throttled;

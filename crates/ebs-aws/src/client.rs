@@ -36,8 +36,7 @@ pub struct AwsConfig {
     pub user_agent_extra: Option<String>,
     /// The driver's version, such as `v1.2.3`.
     pub version: String,
-    /// The value of `--aws-sdk-debug-log`: log each request and reply with its body, except STS's, but without headers,
-    /// which contain credentials.
+    /// The value of `--aws-sdk-debug-log`: log each request and reply (except STS's) without its secret headers.
     pub log_bodies: bool,
 }
 
@@ -64,18 +63,14 @@ impl Settings {
 /// Why no client can be built from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The endpoint is not a usable URL.
     #[error(
         "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
     )]
     Endpoint { variable: &'static str, url: String, reason: String },
-    /// The region is empty or invalid.
     #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
-    /// Two settings exclude each other.
     #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]
     Contradiction { variable: &'static str, setting: &'static str },
-    /// The CA bundle cannot be used.
     #[error("load AWS_CA_BUNDLE={path:?}: {reason}")]
     CaBundle { path: String, reason: String },
 }

@@ -26,7 +26,6 @@ const NOT_COMPILED_IN: &str = "requires following cargo feature";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
-    /// The source did not answer in time.
     Slow,
     /// The source is unreachable or reports a failure of its own.
     Away,
@@ -76,7 +75,7 @@ impl NoCredentials {
     }
 }
 
-/// Returns true if the predicate holds for the error or one of its causes, including those of a chain's sources.
+/// Returns true if the predicate holds for the error or one of its causes, also in each source of a chain of sources.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {

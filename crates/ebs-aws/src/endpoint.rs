@@ -12,7 +12,6 @@ const ALL: &str = "AWS_ENDPOINT_URL";
 pub(crate) struct Service {
     /// The driver's own variable, which wins over the SDK's.
     own: &'static str,
-    /// The SDK's variable.
     sdk: &'static str,
     /// The service's name in profiles.
     id: &'static str,
@@ -28,7 +27,6 @@ pub(crate) const SAGEMAKER: Service =
 pub(crate) struct Endpoint {
     /// The value of the driver's own variable. If `None`, the SDK chooses from its own variables and the profile.
     pub(crate) explicit: Option<String>,
-    /// The variable that sets the endpoint, if one does.
     pub(crate) variable: Option<&'static str>,
     /// Whether the endpoint is on this machine, so that the client never uses a proxy for it.
     pub(crate) loopback: bool,
@@ -61,8 +59,8 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
     of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
-/// Returns the URL of a service: the explicit endpoint, else that of the SDK's variables or the profile, else AWS's own
-/// host name, which `own` returns by region, FIPS and dual stack.
+/// Returns the URL of a service: the explicit endpoint, else the endpoint from the SDK's variables or the profile, else
+/// AWS's own host name, which `own` returns by region, FIPS and dual stack.
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,

@@ -14,7 +14,6 @@ pub(crate) const API_VERSION: &str = "2016-11-15";
 /// All characters except the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The body of one EC2 request, while it is built.
 #[derive(Clone)]
 pub(crate) struct Query {
     pub(crate) action: Action,

@@ -87,7 +87,6 @@ fn forbidden(digits: &str) -> bool {
     number.is_ok_and(|number| !allowed(number))
 }
 
-/// Parses the reply to an action and passes it to `read`.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
     let text = text(body)?;
     let document = document(&text)?;

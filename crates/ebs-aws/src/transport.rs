@@ -18,8 +18,7 @@ use bytes::Bytes;
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Creates a transport from a function that answers each request. An error means that the connection broke after
-    /// the request was sent.
+    /// Creates a transport from a function that answers each request. An error means that the connection then broke.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,

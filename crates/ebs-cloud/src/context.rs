@@ -48,8 +48,8 @@ impl<E: Ec2> Context<E> {
         }
     }
 
-    /// Returns an EC2 handle for one mutation of the operation and its retries. If all clients leave while the operation
-    /// is queued, the next equal operation takes over its place.
+    /// Returns an EC2 handle for one mutation of the operation and its retries. If all clients leave while the
+    /// operation is queued, the next equal operation takes over its place.
     pub(crate) fn for_mutation(&self, op: &OpContext<'_>) -> Ec2Handle<E> {
         let place = self.places.get(&op.what).filter(|place| !place.is_used()).unwrap_or_default();
         self.places.insert(op.what.clone(), place.clone(), timeouts::KEPT_PLACE);

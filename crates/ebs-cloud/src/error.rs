@@ -22,8 +22,7 @@ pub struct CloudError {
 /// The meaning of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object of the request does not exist. Where a sidecar forgets the object after this error, the absence is
-    /// proven.
+    /// The object does not exist. Where a sidecar forgets the object after this error, the absence is proven.
     NotFound(Object),
     /// The source snapshot or volume of the new object does not exist.
     SourceNotFound(Object),

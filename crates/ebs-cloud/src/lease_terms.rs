@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long the memory keeps an idle connection.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A sidecar that calls only the process of the pod that holds its lease.
@@ -84,7 +83,7 @@ impl LeaseTerms {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
     }
 
-    /// Returns the instant from which describes show all that another process did for the sidecar, with no call in flight.
+    /// Returns the instant from which all calls of another process for the sidecar have ended and describes show them.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.began(sidecar) + SETTLE
     }

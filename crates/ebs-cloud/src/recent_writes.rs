@@ -16,7 +16,6 @@ use crate::traffic::Expiring;
 /// How long to remember that an object is known or that a name is unused.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// What a mutating call may have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
     VolumeName(String),
@@ -66,7 +65,6 @@ impl RecentWrites {
         self.writes.get(write).unwrap_or(self.since)
     }
 
-    /// Returns true while calls of an earlier process may still take effect.
     pub(crate) fn in_startup_grace(&self) -> bool {
         Instant::now() < self.startup_grace_ends()
     }
@@ -105,7 +103,7 @@ impl RecentWrites {
         self.known.get(object).unwrap_or_else(|| self.record_named(object).min(self.leases.sole_from(sidecar)))
     }
 
-    /// Records that EC2 refused a modification. Returns the instant from which describes show the first refusal's reason.
+    /// Records that EC2 refused a modification. Returns when describes show the cause of the first refusal.
     pub(crate) fn record_refusal(&self, volume: &VolumeId) -> Instant {
         first(&self.modification_refused, volume)
     }

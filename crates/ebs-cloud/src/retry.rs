@@ -10,12 +10,11 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::traffic::Ec2Handle;
 
-/// How many lost answers make a read fail.
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Sends a mutating call. Repeats it only after a throttle, while a client waits and the deadline is not reached. The
-/// outer error is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the deadline.
+/// Sends a mutating call. Repeats it only after a throttle, while a client waits, until the deadline. The outer error
+/// is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the deadline.
 pub(crate) async fn mutate<T, F>(op: &OpContext<'_>, mut call: impl FnMut() -> F + Send) -> Result<Result<T, Ec2Error>>
 where
     T: Send,

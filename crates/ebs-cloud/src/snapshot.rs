@@ -38,7 +38,7 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// Creates the snapshot unless it exists, and adds its features. The snapshot may still be `pending`. Success means
-    /// that this process has seen the fast restores and the lock. A final error proves that no snapshot was left behind.
+    /// that this process has seen the fast restores and the lock. A final error proves that no snapshot remains.
     pub async fn ensure(
         &self,
         spec: &SnapshotSpec,

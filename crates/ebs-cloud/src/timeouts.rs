@@ -22,20 +22,17 @@ pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
 
 /// How long to wait until a volume that is attached to another instance is detached.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
-/// How long to wait until a detach from another instance ends.
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// The driver detaches an attachment that is still `attaching` after this time, and the next attempt starts over.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// How long this process itself must have seen it as `attaching`. This protects a working attachment if our clock is
-/// wrong or describes show an earlier attachment.
+/// How long this process itself must have seen `attaching`, in case our clock is wrong or describes are stale.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
-/// How often to describe an object that this process knows but EC2 does not list yet.
 pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may delay the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// How long the queue keeps the place of an operation whose clients left. The chart's sidecars pause for at most half an
-/// hour (`--retry-interval-max`).
+/// How long the queue keeps the place of an operation whose clients left. The chart's sidecars pause for at most half
+/// an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
 /// The limit for a single describe with its throttles, the wait for a token, a call with all its pages, and a lookup.

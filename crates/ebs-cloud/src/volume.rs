@@ -47,8 +47,7 @@ impl<E: Ec2> VolumeService<E> {
         Self { context, memory: VolumeMemory::default(), iops_limits }
     }
 
-    /// Creates the volume unless it exists, and waits until it is usable (`available` or `in-use`). A final error proves
-    /// that no volume was left behind.
+    /// Creates the volume unless it exists, and waits until it is usable. A final error proves that no volume remains.
     pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume> {
         let op = &OpContext::start(format!("create volume {:?}", spec.name), timeouts::CREATE, waiters);
         let creation = Creation { service: self, op, spec };
@@ -90,11 +89,10 @@ impl<E: Ec2> VolumeService<E> {
     /// previous tags.
     ///
     /// The properties are changed first, so that the volume is unchanged if EC2 refuses them. Unless the request only
-    /// grows the volume, this process first waits until the calls of a previous leader can no longer take effect (15 s).
+    /// grows the volume, this process first waits until the calls of a previous leader cannot take effect any more.
     ///
     /// # Errors
-    /// If EC2 refuses a tag after the properties have changed, the error is `CloudErrorKind::Internal`: "invalid" would
-    /// mean that nothing changed.
+    /// `CloudErrorKind::Internal` if EC2 refuses a tag: "invalid" would mean that the properties did not change either.
     pub async fn modify(
         &self,
         sidecars: &[Sidecar],

@@ -89,7 +89,7 @@ pub enum ErrorClass {
     Encryption,
     /// The request was not sent (name not resolved, connection refused), so EC2 did nothing.
     NotSent,
-    /// EC2 may have carried out the call: it sent no reply or an inconclusive one (`InternalError`, `Unavailable`, 5xx).
+    /// EC2 may have carried out the call: it sent no reply or an unclear one (`InternalError`, `Unavailable`, 5xx).
     Ambiguous,
     /// Any other error that EC2 reported clearly. EC2 did nothing.
     Other,

@@ -116,7 +116,7 @@ impl VolumeId {
         self.0.replace('-', "")
     }
 
-    /// Parses the NVMe serial number of a volume. Rejects that of an instance-store disk.
+    /// Parses the NVMe serial number of a volume. Rejects the serial number of an instance-store disk.
     pub fn from_serial(serial: &str) -> Result<Self, IdError> {
         let wanted = "an EBS serial number (vol…)";
         let rest = serial.strip_prefix("vol").ok_or_else(|| IdError { given: serial.to_owned(), wanted })?;

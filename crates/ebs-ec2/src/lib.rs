@@ -1,4 +1,4 @@
-//! The port to EC2, with its types: a trait for each kind of resource, a method for each EC2 action, and one error type.
+//! The port to EC2 with its types: a trait for each kind of resource, a method for each EC2 action, and one error type.
 //!
 //! The policy (`ebs-cloud`) uses these traits. `ebs-aws` implements them over the AWS SDK's runtime, and `ebs-sim` over
 //! its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does not retry mutating

@@ -12,7 +12,6 @@ pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {
     page(reply, "snapshotSet", "list of snapshots", snapshot)
 }
 
-/// Reads a snapshot from the reply of CreateSnapshot, or from the list of DescribeSnapshots.
 pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
     let id = snapshot_id(s)?;
     read_of(&id, || {

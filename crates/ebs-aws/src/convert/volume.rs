@@ -19,7 +19,6 @@ pub(crate) fn copies(reply: Element<'_>) -> Read<Vec<Volume>> {
     reply.list("volumeSet")?.into_iter().flatten().map(volume).collect()
 }
 
-/// Reads a volume from the reply of CreateVolume, or from a list.
 pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
     let id = required_id(v, "volumeId", "volume id", VolumeId::parse)?;
     let size = size(v, &id)?;

@@ -63,8 +63,8 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
     finish_attach(on, outcome).await
 }
 
-/// Returns the attachment to wait for before AttachVolume may be called: after a call without an answer, only a describe
-/// shows whether to repeat it. SageMaker's errors do not name an existing attachment, so its volumes are described.
+/// Returns the attachment to wait for before the call of AttachVolume: after a call without an answer, only a describe
+/// shows whether to repeat it. SageMaker's errors do not report an existing attachment, so a describe must show it.
 async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>> {
     let &PairOperation { service, op, pair } = on;
     if let Unfinished::Attach { until: settled, .. } = service.pairs.state(pair).unfinished {
@@ -157,8 +157,7 @@ fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attac
     Ok(Attached { device, attach_time: attachment.attach_time, volume })
 }
 
-/// Detaches an attachment that stays `attaching`, so that the next attempt can use another device name. Returns the
-/// error of this attempt.
+/// Detaches an attachment that stays `attaching`, so that the next attempt uses another name. Returns this one's error.
 async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
@@ -189,7 +188,7 @@ async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> R
     Ok(CloudErrorKind::InProgress.error(message).caused_by(outcome.err()))
 }
 
-/// Returns the error for a volume without multi-attach that EC2 lists as attached twice, which makes all of it doubtful.
+/// Returns the error for a volume without multi-attach that EC2 lists as attached twice.
 fn listed_twice(op: &OpContext<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
     let message =

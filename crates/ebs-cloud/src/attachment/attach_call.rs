@@ -65,7 +65,7 @@ async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) 
     called
 }
 
-/// Reserves a device name, and a card if needed. Describes the instance again if its cached description has no free name.
+/// Reserves a device name, and a card if needed. Describes the instance again if the cache shows no free name.
 async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation> {
     let &PairOperation { service, op, pair } = on;
     for _ in 0..2 {

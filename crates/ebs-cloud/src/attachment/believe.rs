@@ -1,9 +1,9 @@
 //! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
-//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]), and so may the error of a mutating
-//! call. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`, "What EC2
-//! is taken to promise"): *mutating calls on one volume never go back in time*, and a state that the error of such a
-//! call names is the current state. For one volume and one node, these rules apply:
+//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]), and so may the error of a
+//! mutating call. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`,
+//! "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that the error of
+//! such a call names is the current state. For one volume and one node, these rules apply:
 //!
 //! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the detachment
 //!    only if the request was sent at least 15 s after an instant at which the attachment existed. No new attachment
@@ -53,7 +53,6 @@ use crate::wall_clock;
 /// The largest difference between two attach times that EC2 may report for one attachment.
 const SAME: Duration = Duration::from_secs(2);
 
-/// The attachment that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Describes sent at this instant or later show the current state. It is 15 s after EC2's answer.
@@ -142,7 +141,6 @@ impl Expected {
     }
 }
 
-/// Why a listed attachment counts as existing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The listed attachment is the expected one, as far as this process knows.
@@ -200,7 +198,6 @@ pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }
 
-/// Returns true if EC2 refused a DetachVolume because the attachment does not exist.
 pub(crate) fn reports_not_attached(refusal: &Ec2Error) -> bool {
     match refusal.class {
         ErrorClass::AttachmentNotFound

@@ -142,7 +142,6 @@ async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress)
         _ => error,
     })
 }
-/// Returns the error for a detach that EC2 refused although it still lists the attachment.
 fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: EC2 rejects the call but still lists the attachment; try again");
     let kind = match error.class {

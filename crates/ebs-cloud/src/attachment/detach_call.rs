@@ -20,7 +20,6 @@ pub(super) struct DetachProgress {
     pub(super) believed_from: Instant,
     /// Describes sent at this instant or later show the effect of the DetachVolume.
     pub(super) answer_shows_from: Instant,
-    /// EC2's error, if it refused the call.
     pub(super) refusal: Option<Ec2Error>,
     pub(super) first: FirstPoll,
     /// EC2 accepted the detach, so an extra DetachVolume may find out the state.

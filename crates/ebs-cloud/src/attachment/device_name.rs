@@ -125,7 +125,6 @@ fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Opt
     good.or_else(|| likely_bad.iter().find(|name| !in_use.contains(**name)).copied())
 }
 
-/// Returns the lowest card among those with the fewest volumes.
 fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
     let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
     let listed = instance.devices.iter().filter_map(|d| d.card);

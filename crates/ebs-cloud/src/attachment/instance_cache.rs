@@ -30,7 +30,6 @@ impl<E: Ec2> InstanceCache<E> {
         self.known.remove(id);
     }
 
-    /// Removes the volume from the cached description after a proven detach.
     pub(super) fn forget_device(&self, id: &InstanceId, volume: &VolumeId) {
         self.known.change(id, |instance| {
             let mut rest = Instance::clone(instance);
@@ -65,7 +64,7 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report it, uses the built-in table for a while.
+    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report it, uses the built-in table.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let ask = async {
             let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {

@@ -1,5 +1,5 @@
-//! What this process knows about a volume's attachment to a node, as a state machine: the results of calls and describes
-//! are events that change the state. A new process proves the same with describes, which takes up to 15 s.
+//! What this process knows about a volume's attachment to a node, as a state machine: the results of calls and
+//! describes are events that change the state. A new process proves the same with describes, which takes up to 15 s.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -53,18 +53,22 @@ pub(crate) struct AttachmentState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// EC2 accepted an AttachVolume, or describes have proven that the attachment exists now.
-    Attached { attach_time: Option<SystemTime> },
+    Attached {
+        attach_time: Option<SystemTime>,
+    },
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
-    AttachUnclear { until: Instant },
+    AttachUnclear {
+        until: Instant,
+    },
     /// A describe sent at `sent` listed the attachment. The attachment existed then, and may have ended since.
-    Listed { attach_time: Option<SystemTime>, sent: Instant },
-    /// EC2 answered a DetachVolume, with success or an error.
+    Listed {
+        attach_time: Option<SystemTime>,
+        sent: Instant,
+    },
     DetachAnswered,
-    /// A DetachVolume got no answer.
     DetachUnclear,
     /// EC2 accepted a DetachVolume, or may have accepted it.
     Detaching,
-    /// The attachment does not exist any more.
     Ended,
 }
 
@@ -96,7 +100,6 @@ impl AttachmentState {
         }
     }
 
-    /// Returns the state at `now`, without entries that have expired.
     fn at(self, now: Instant) -> Self {
         let is_kept = match self.unfinished {
             Unfinished::Nothing => false,

@@ -24,7 +24,6 @@ use crate::traffic::{
 };
 use crate::{CloudError, CloudErrorKind, Object, Result};
 
-/// What a describe means for the operation that waits.
 pub(crate) enum Verdict<T> {
     /// The condition holds.
     Done(T),
@@ -73,7 +72,6 @@ impl<E: Ec2> Describer<E> {
         Ok(describe_once(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
-    /// Returns the instance in any state.
     pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance> {
         let step = format!("describe instance {id}");
         let instance = describe_once(&self.batchers.instances, &step, op, id.clone()).await?.pop();
@@ -110,7 +108,6 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.modifications, Wait { op, first }, key, |all, sent| decide(latest(all), sent)).await
     }
 
-    /// Waits until `decide` returns a result for all volumes with the CSI name.
     pub(crate) async fn await_volumes<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -120,7 +117,6 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Waits until `decide` returns a result for all snapshots of the account with the CSI name.
     pub(crate) async fn await_snapshots<T: Send>(
         &self,
         op: &OpContext<'_>,

@@ -14,13 +14,12 @@ use crate::error::{CloudError, Result};
 use crate::retry::read;
 use crate::traffic::{RateLimited, pages};
 
-/// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
 const MAX_PAGE: u32 = 1000;
 /// The prefix of our own tokens. EC2's tokens never begin with it.
 const OWN_TOKEN: &str = "after:";
 
-pub(crate) trait Listed: Entry {
+pub(crate) trait Listed: Send + Sized {
     type Query: Sync;
     const STEP: &str;
 
@@ -29,18 +28,18 @@ pub(crate) trait Listed: Entry {
         query: &Self::Query,
         request: &PageRequest,
     ) -> impl Future<Output = Ec2Result<Page<Self>>> + Send;
-}
 
-/// The properties of an entry that a listing needs.
-pub(crate) trait Entry: Send + Sized {
-    fn id(&self) -> &str;
-    fn born(&self) -> Option<SystemTime>;
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>);
+
     /// Returns false for a deleted object that EC2 still lists.
-    fn exists(&self) -> bool;
+    fn exists(&self) -> bool {
+        true
+    }
 
     fn position(&self) -> Position {
-        let age = self.born().and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
-        Position { micros: age.as_micros(), id: self.id().to_owned() }
+        let (id, born) = self.id_and_birth();
+        let age = born.and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
+        Position { micros: age.as_micros(), id: id.to_owned() }
     }
 }
 
@@ -51,15 +50,9 @@ impl Listed for Volume {
     async fn page<E: Ec2>(ec2: &E, query: &VolumeQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
         ec2.describe_volumes(query, request).await
     }
-}
 
-impl Entry for Volume {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-
-    fn born(&self) -> Option<SystemTime> {
-        self.created
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>) {
+        (self.id.as_str(), self.created)
     }
 
     fn exists(&self) -> bool {
@@ -74,23 +67,12 @@ impl Listed for Snapshot {
     async fn page<E: Ec2>(ec2: &E, query: &SnapshotQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
         ec2.describe_snapshots(query, request).await
     }
-}
 
-impl Entry for Snapshot {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-
-    fn born(&self) -> Option<SystemTime> {
-        self.started
-    }
-
-    fn exists(&self) -> bool {
-        true
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>) {
+        (self.id.as_str(), self.started)
     }
 }
 
-/// A position in a listing sorted by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     micros: u128,
@@ -149,7 +131,7 @@ async fn whole_page<T: Listed, E: Ec2>(
         let ec2 = limited.for_background_read();
         let page = read(&ec2, T::STEP, || T::page(&ec2, query, &request)).await;
         let page = page.map_err(|e| with_token(e, token.as_deref()))?;
-        let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();
+        let items: Vec<T> = page.items.into_iter().filter(Listed::exists).collect();
         if !items.is_empty() || page.next.is_none() || page.next == token {
             return Ok(Page { items, next: page.next });
         }
@@ -168,9 +150,9 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
 }
 
 /// Returns at most `most` entries after the position, oldest first. `most` 0 returns all of them.
-fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
+fn cut<T: Listed>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
-    entries.sort_by_key(Entry::position);
+    entries.sort_by_key(Listed::position);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let more = most > 0 && entries.len() > most;
     if more {

@@ -41,7 +41,7 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Returns the names that no zone of the region has, or nothing if EC2 does not list the zones: it then checks them.
+    /// Returns the names that no zone of the region has. If EC2 does not list the zones, leaves the check to EC2.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),

@@ -16,7 +16,6 @@ use crate::{CloudError, CloudErrorKind, Object, Result, SnapshotSpec, timeouts};
 
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
-    /// True if EC2 took the snapshot for this operation.
     pub(super) is_new: bool,
 }
 
@@ -113,8 +112,7 @@ async fn find_snapshot<E: Ec2>(creation: &Creation<'_, E>, settled_at: Instant) 
     Ok(found)
 }
 
-/// Returns an error for a failed snapshot. The error is final only if the snapshot was deleted: if this process made it
-/// and no client knows it.
+/// Returns an error for a failed snapshot, and deletes the snapshot if no client can know it.
 async fn unless_failed<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<'_>, found: Snapshot) -> Result<Snapshot> {
     if found.state != SnapshotState::Error {
         return Ok(found);

@@ -52,7 +52,6 @@ async fn ensure_within<E: Ec2>(creation: &Creation<'_, E>, features: &SnapshotFe
     }
 }
 
-/// Returns true if this process added all features, or EC2 shows the lock.
 async fn has_features<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,

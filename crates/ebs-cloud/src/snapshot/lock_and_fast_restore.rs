@@ -9,7 +9,6 @@ use crate::op_context::OpContext;
 use crate::retry::{mutate, read};
 use crate::{CloudError, CloudErrorKind, Lock, Object, Result, timeouts};
 
-/// The lock of an existing snapshot, as EC2 shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenLock {
     /// The lock is as requested, or stronger.

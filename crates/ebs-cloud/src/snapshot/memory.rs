@@ -19,7 +19,6 @@ type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 #[derive(Debug, Clone, Copy)]
 struct TakenSnapshot {
     at: Instant,
-    /// True if a client may know the snapshot.
     is_reported: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Compares a snapshot's lock with the requested one, to decide whether the driver must lock the snapshot.
 //!
-//! A blind repetition of LockSnapshot would revert an administrator's extension and restart a cooling-off period. Once a
-//! compliance lock has begun, EC2 refuses a cooling-off period, and an end that is less than a day away.
+//! A blind repetition of LockSnapshot would revert an administrator's extension and restart a cooling-off period. Once
+//! a compliance lock has begun, EC2 refuses a cooling-off period, and an end that is less than a day away.
 
 use std::time::{Duration, SystemTime};
 

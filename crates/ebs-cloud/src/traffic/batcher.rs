@@ -170,8 +170,7 @@ where
     }
 }
 
-/// Makes the calls that the schedule plans. Waits for a token before it selects the subscribers of a call, so that the
-/// call includes new ones.
+/// Makes the planned calls. Waits for a token before it selects a call's subscribers, so that it includes new ones.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
     let mut calls = JoinSet::new();
     let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();

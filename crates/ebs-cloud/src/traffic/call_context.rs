@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the rate limiter's queues, set by the first try of a request and used up by the first call that is
-/// made. Clones share it.
+/// A position in the rate limiter's queues, set by a request's first try, used up by its first call, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -41,12 +40,10 @@ impl CallContext {
         Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
     }
 
-    /// Returns the context of a read that no operation waits for.
     pub(crate) fn background(bound: Duration) -> Self {
         Self::new(Priority::Low, Instant::now() + bound, None)
     }
 
-    /// Returns the context of a read that operations wait for.
     pub(crate) fn poll(bound: Duration) -> Self {
         Self::new(Priority::High, Instant::now() + bound, None)
     }

@@ -126,7 +126,6 @@ fn snapshots_bucket(query: &SnapshotQuery, page: &PageRequest) -> BucketKey {
     bucket(Action::DescribeSnapshots)
 }
 
-/// Defines methods of the port, each with its bucket.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty => $bucket:expr;)*) => {$(
         async fn $name(&self $(, $argument: $type)*) -> Result<$reply> {

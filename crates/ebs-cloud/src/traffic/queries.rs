@@ -9,7 +9,6 @@ use ebs_ec2::{
 
 use super::bucket_key::BucketKey;
 
-/// A describe of several keys in one call.
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// An id or a name.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;

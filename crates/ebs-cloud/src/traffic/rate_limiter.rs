@@ -16,7 +16,6 @@ use super::call_context::CallContext;
 use super::token_bucket::{Token, TokenBucket};
 use super::wait_queue::{Position, Priority, WaitQueue};
 
-/// The shortest wait that is reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -1,9 +1,9 @@
 //! The estimate of one of EC2's token buckets. The code is pure: the time is a parameter.
 //!
-//! The estimate starts with the documented size. A throttle shows that other clients use the bucket too, so it multiplies
-//! the rate by a factor below 1. If EC2 accepts a call that had to wait for its token, the rate rises a little. In this
-//! way several drivers on one account reach equal shares (additive increase, multiplicative decrease). Without evidence,
-//! the rate drifts back to the documented one, because the other clients may have stopped.
+//! The estimate starts with the documented size. A throttle shows that other clients use the bucket too, so it
+//! multiplies the rate by a factor below 1. If EC2 accepts a call that had to wait for its token, the rate rises a
+//! little. In this way several drivers on one account reach equal shares (additive increase, multiplicative decrease).
+//! Without evidence, the rate drifts back to the documented one, because the other clients may have stopped.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;
 
-/// A throttle multiplies the estimated rate by this factor.
 const DECREASE_FACTOR: f64 = 0.7;
 /// A busy second without throttles raises the estimated rate by this share of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// The lowest estimated rate, as a share of the documented one. A lower rate allows too few calls to correct the estimate.
+/// The lowest estimated rate, as a share of the documented one. At a lower rate, too few calls correct the estimate.
 const MIN_RATE_SHARE: f64 = 0.02;
 /// The time in which the estimated rate rises from zero to the documented rate if EC2 does not throttle.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
@@ -30,9 +29,7 @@ pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
     tokens: Tokens,
-    /// When `tokens` was last updated.
     refilled_at: Instant,
-    /// When the next token of a burst becomes available.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
     /// When EC2 last throttled a call without a decrease of the rate.
@@ -91,7 +88,6 @@ impl TokenBucket {
         self.tokens.put_back(self.capacity());
     }
 
-    /// Records that EC2 did not throttle the call.
     pub(crate) fn record_accepted(&mut self, token: Token, now: Instant) {
         if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
             return;
@@ -103,8 +99,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// Records that EC2 throttled the call. Returns true if this decreased the rate, which it does not for a call before
-    /// the last decrease or for a lone throttle at the documented rate.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate, which it does not for a call
+    /// before the last decrease or for a lone throttle at the documented rate.
     pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();

@@ -1,13 +1,12 @@
 //! Learns how long EC2's state transitions typically take.
 //!
-//! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is recorded,
-//! or half of the time of the first poll, so that the next first poll is too early rather than too late.
+//! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is
+//! recorded, or half of the time of the first poll, so that the next first poll is too early rather than too late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The number of transitions of each kind that are remembered.
 const MAX_SAMPLES: usize = 16;
 const MIN_DELAY: Duration = Duration::from_millis(100);
 /// The assumed range while no transition of the kind has been seen.

@@ -23,7 +23,6 @@ pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) ->
         && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
 }
 
-/// Returns false if the volume is deleted, being deleted or in state error.
 pub(super) fn is_live(volume: &Volume) -> bool {
     match volume.state {
         VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,

@@ -15,7 +15,6 @@ pub(super) enum NameMatch {
     /// One or several volumes have the name and differ from the request. The text lists the differences.
     Different(String),
     Absent,
-    /// A volume of this driver is in state error.
     Broken(Box<Volume>),
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn delete<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_
     Ok(())
 }
 
-/// Describes until EC2 shows the deletion, or until describes are no longer stale. "Not listed" counts from `gone_from`.
+/// Describes until EC2 shows the deletion or describes are no longer stale. "Not listed" counts from `gone_from` on.
 async fn after_failed_deletion<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

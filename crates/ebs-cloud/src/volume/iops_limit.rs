@@ -50,7 +50,6 @@ impl fmt::Display for Site {
     }
 }
 
-/// The requested IOPS, and the properties of their volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
     pub(crate) volume_type: &'a VolumeType,
@@ -141,7 +140,6 @@ fn key(volume_type: &VolumeType, site: &Site) -> (VolumeType, Site) {
     (volume_type.clone(), site.clone())
 }
 
-/// Returns the IOPS that a volume of the type can have in every zone.
 fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     match volume_type {
         VolumeType::Gp3 => 16_000,

@@ -12,7 +12,6 @@ use crate::VolumeSpec;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long a retry repeats the first attempt's request unchanged.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
 /// How long to skip a site without capacity. It is longer than 30 minutes, the provisioner's longest pause.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(35 * 60);
@@ -69,7 +68,6 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// Switches to the next token. The caller has proven that the current token has no live volume.
     pub(super) fn rotate_token(&self, name: &str) {
         self.tokens.rotate(name);
     }
@@ -95,7 +93,6 @@ impl VolumeMemory {
         self.tags.insert(id.clone(), tags.clone(), SETTLE);
     }
 
-    /// Returns the tags that a describe may not show yet.
     pub(super) fn recent_tags(&self, id: &VolumeId) -> Tags {
         self.tags.get(id).unwrap_or_default()
     }

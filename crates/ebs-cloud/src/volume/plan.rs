@@ -8,7 +8,6 @@ use crate::{CapacityRequest, CloudErrorKind, Result, Source, Term, Topology, Vol
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
-    /// The name of the source, for messages.
     pub(crate) what: String,
     /// The size of the smallest volume that can hold the source.
     pub(crate) size: Gib,

@@ -9,7 +9,6 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-/// Returns the error for a creation that EC2 permanently refused.
 pub(super) async fn request_refused<E: Ec2>(
     creation: &Creation<'_, E>,
     request: &CreateRequest,

@@ -25,7 +25,6 @@ impl CreateRequest {
         Some(Site { place: place.clone(), outpost_arn: outpost_arn.clone() })
     }
 
-    /// Returns the requested IOPS with their volume type and site, if the request names IOPS.
     pub(super) fn iops(&self) -> Option<(Iops, &VolumeType, Site)> {
         match self {
             Self::Create(request) => Some((request.iops?, &request.volume_type, self.site()?)),

@@ -13,7 +13,7 @@ use crate::volume::VolumeService;
 use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 /// Waits until no modification runs, and returns the latest one, as described at `settled_at` or later. While one runs,
-/// EC2 describes the volume as if it had reached its targets. Waits at most 15 s for a modification in an unknown state.
+/// EC2 describes the volume as if it had reached its targets. Waits at most 15 s while the state is unknown.
 pub(super) async fn latest_at_rest<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -81,7 +81,6 @@ pub(super) async fn is_made_already<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, &request.volume, decide).await
 }
 
-/// Waits until EC2 describes the volume as requested, and returns it.
 pub(super) async fn reached<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -14,8 +14,8 @@ pub(super) struct RequestedIops {
     pub(super) only_raises: bool,
 }
 
-/// Returns the requested IOPS, or else those from the volume's tags if the request or the tags allow it. Ignores invalid
-/// tags, so that they do not block the growth of a volume.
+/// Returns the requested IOPS, or else those from the volume's tags if the request or the tags allow it. Ignores
+/// invalid tags, so that they do not block the growth of a volume.
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     if spec.iops != IopsRequest::Default {
         return RequestedIops { request: spec.iops, only_raises: false };
@@ -105,7 +105,6 @@ pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()
 }
 
-/// Returns true if the volume has the requested properties.
 pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
     request.size.is_none_or(|size| volume.size >= size)
         && request.volume_type.as_ref().is_none_or(|wanted| *wanted == volume.volume_type)
@@ -113,7 +112,6 @@ pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
         && request.throughput.is_none_or(|throughput| volume.throughput == Some(throughput))
 }
 
-/// Returns true if the modification has the requested targets.
 pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> bool {
     request.size.is_none_or(|size| modification.target_size >= Some(size))
         && request.volume_type.as_ref().is_none_or(|wanted| modification.target_type.as_ref() == Some(wanted))

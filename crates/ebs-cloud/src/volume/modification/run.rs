@@ -68,8 +68,8 @@ async fn change_tags<E: Ec2>(
     Ok(())
 }
 
-/// Returns the instant from which a describe shows all earlier changes, including those of a previous leader. Growth
-/// does not wait for the latter, because EC2 never shrinks a volume.
+/// Returns the instant from which a describe shows all earlier changes, also by a previous leader. Growth does not wait
+/// for a previous leader's changes, because EC2 never shrinks a volume.
 fn settled_at<E: Ec2>(service: &VolumeService<E>, id: &VolumeId, spec: &ModifySpec) -> Instant {
     let (recent, write) = (&service.context.recent, Write::Modification(id.clone()));
     match spec.size {
@@ -132,7 +132,7 @@ async fn request<E: Ec2>(service: &VolumeService<E>, spec: &ModifySpec, volume: 
     plan::request(spec, volume, requested, iops)
 }
 
-/// Returns the request with the maximum IOPS that EC2's refusal named, or without IOPS if only tags request them. Returns
+/// Returns the request with the maximum IOPS that EC2's refusal named, or without IOPS if only tags request them, or
 /// `None` if EC2 refused for another reason.
 async fn with_fewer_iops<E: Ec2>(
     service: &VolumeService<E>,
