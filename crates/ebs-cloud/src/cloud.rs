@@ -36,7 +36,7 @@ impl<E: Ec2> Cloud<E> {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// Creates the policy with an observer, which gets no reports of calls ([`Observer::observe`]).
+    /// Creates the policy with an observer of delayed calls, spare calls and waits that only time ended.
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }

@@ -151,7 +151,7 @@ pub struct Lock {
 pub enum LockMode {
     /// Users with the IAM permission can remove the lock.
     Governance,
-    /// No user can remove the lock once its cooling-off period, if any, is over (1 to 72 hours).
+    /// No user can remove the lock once its cooling-off period (1 to 72 hours), if any, is over.
     Compliance { cool_off_hours: Option<u32> },
 }
 

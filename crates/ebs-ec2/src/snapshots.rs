@@ -99,7 +99,7 @@ pub struct SnapshotLock {
 /// Which snapshots DescribeSnapshots returns. All variants except ids select only the account's own snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
-    /// Those of these ids that exist, by the filter `snapshot-id` (at most [`crate::MAX_FILTER_VALUES`] ids).
+    /// The existing snapshots with these ids (filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`] ids).
     FilterIds(Vec<SnapshotId>),
     /// The account's own snapshots with one of at most [`crate::MAX_FILTER_VALUES`] tag values (filter `tag:<key>`).
     Tag { key: String, values: Vec<String> },

@@ -92,7 +92,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns the published IOPS limits, or `None` without a choice of IOPS. A zone or Outpost may have lower ones.
+    /// Returns the published IOPS limits, if the user can choose the IOPS. A zone or Outpost may have a lower maximum.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
             Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),

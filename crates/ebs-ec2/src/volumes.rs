@@ -142,7 +142,7 @@ impl Volume {
 /// Which volumes DescribeVolumes returns. Bare ids would use a smaller bucket, and one missing id would fail the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
-    /// Those of these ids that exist, by the filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`] ids).
+    /// The existing volumes with these ids (filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] ids).
     FilterIds(Vec<VolumeId>),
     /// Volumes with one of at most [`crate::MAX_FILTER_VALUES`] tag values, by the filter `tag:<key>`.
     Tag { key: String, values: Vec<String> },

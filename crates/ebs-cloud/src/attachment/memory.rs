@@ -114,7 +114,7 @@ impl AttachmentState {
     }
 }
 
-/// The states of all pairs. Because of it, a client with short timeouts gets its proof after several attempts.
+/// The states of all pairs. They outlive an attempt, so that a client with short timeouts gets its proof later.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 
