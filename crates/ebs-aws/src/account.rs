@@ -20,20 +20,17 @@ pub(crate) struct Account {
 
 impl Account {
     pub(crate) fn new(shared: &SdkConfig, agent: &ExecutionEnvironment, endpoint: Option<String>) -> Self {
-        let config = aws_sdk_sts::config::Builder::from(shared)
+        let mut config = aws_sdk_sts::config::Builder::from(shared)
             .retry_config(RetryConfig::standard().with_max_attempts(3))
             .interceptor(agent.clone());
-        let config = match endpoint {
-            Some(url) => config.endpoint_url(url),
-            None => config,
-        };
+        if let Some(url) = endpoint {
+            config = config.endpoint_url(url);
+        }
         Self { sts: aws_sdk_sts::Client::from_conf(config.build()), id: OnceCell::new() }
     }
 
-    /// Returns the twelve digits of the account id. Concurrent callers share one request.
-    ///
-    /// # Errors
-    /// STS's error. Its class excludes an effect, because the call only reads.
+    /// Returns the twelve digits of the account id. Concurrent callers share one request. The class of an error
+    /// excludes an effect, because the call only reads.
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
             let monitor = ec2.monitor(Action::GetCallerIdentity);

@@ -18,7 +18,6 @@ use crate::reply::Incomplete;
 use crate::{AwsEc2, failure};
 
 impl AwsEc2 {
-    /// Sends one call, reads its reply and reports it.
     pub(crate) async fn call<T, U, E>(
         &self,
         monitor: CallMonitor,
@@ -43,15 +42,6 @@ impl AwsEc2 {
                 Err(error) => Err(failure::translate(action, error, monitor.endpoint())),
             }
         };
-        self.observed(action, dry_run, answer).await
-    }
-
-    pub(crate) async fn observed<U>(
-        &self,
-        action: Action,
-        dry_run: bool,
-        answer: impl Future<Output = Result<U>> + Send,
-    ) -> Result<U> {
         async {
             let start = Instant::now();
             let answer = answer.await;
@@ -66,8 +56,7 @@ impl AwsEc2 {
     }
 }
 
-/// Creates the span of one call. Fields with a dot in their names use OpenTelemetry's names. They appear only in
-/// traces, never in log lines.
+/// Creates the span of one call. Fields with OpenTelemetry's dotted names appear only in traces, never in log lines.
 fn span(action: Action) -> Span {
     let service = match action {
         Action::AttachClusterNodeVolume | Action::DetachClusterNodeVolume => "SageMaker",
@@ -89,13 +78,13 @@ fn span(action: Action) -> Span {
     )
 }
 
-/// Logs EC2's errors at verbosity 3, throttles at 4, and missing answers always. A successful dry run also ends with an
-/// error.
+/// Logs EC2's errors at verbosity 3, throttles at 4, and missing answers always.
 fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     let Some(error) = error else { return tracing::debug!(?took, "done") };
     let (class, code, id) = (error.class, error.code.as_deref(), error.request_id.as_deref());
     let span = Span::current();
     span.record("aws.request_id", id);
+    // A successful dry run also ends with an error.
     if dry_run && code == Some("DryRunOperation") {
         return tracing::debug!(?took, "done");
     }

@@ -22,8 +22,7 @@ use tokio::time::Instant;
 use crate::classify::THROTTLES;
 use crate::{AwsEc2, refused, reply};
 
-/// The largest accepted reply in bytes. EC2's largest page (1,000 volumes with 50 tags each) is less than half as
-/// large.
+/// The largest accepted reply in bytes. EC2's largest page (1,000 volumes with 50 tags each) is less than half of it.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
 
 /// The `content-length` of a reply that is larger than [`MAX_REPLY`].
@@ -37,16 +36,12 @@ pub(crate) struct TooLarge(u64);
 pub(crate) struct CallMonitor {
     pub(crate) action: Action,
     pub(crate) dry_run: bool,
-    /// Whether the call may be repeated after a transient error.
-    pub(crate) repeatable: bool,
-    /// Whether to log requests and replies with their bodies.
     log_bodies: bool,
     observer: Arc<dyn Observer>,
     /// The endpoint of the first request that the SDK handed to the connection.
     endpoint: Arc<OnceLock<String>>,
     /// When the SDK handed the current attempt to the connection.
     started: Arc<Mutex<Option<Instant>>>,
-    /// How many requests the SDK has handed to the connection.
     attempts: Arc<AtomicU32>,
     date: Arc<Mutex<Option<SystemTime>>>,
 }
@@ -141,9 +136,9 @@ impl Intercept for CallMonitor {
 }
 
 impl CallMonitor {
-    /// Marks the call as a dry run if `dry_run` is true.
-    pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
-        Self { dry_run, ..self }
+    /// Returns true if the call may be repeated after a transient error, because it is a describe.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        !self.action.mutates() && !self.dry_run
     }
 
     /// Returns AWS's time of day in the last reply, if that reply had a `Date`.
@@ -155,15 +150,8 @@ impl CallMonitor {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    /// Returns the endpoint of the first request that the SDK handed to the connection, or `None` if there was no
-    /// request.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.endpoint.get().map(String::as_str)
-    }
-
-    /// Marks the call as a describe, which may be repeated after transient errors. Other calls are sent only once.
-    pub(crate) fn repeatable(self) -> Self {
-        Self { repeatable: true, ..self }
     }
 }
 
@@ -176,7 +164,6 @@ impl AwsEc2 {
         CallMonitor {
             action,
             dry_run: false,
-            repeatable: false,
             // STS's reply identifies the caller, so its body is never logged.
             log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),

@@ -118,8 +118,7 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("RequestTimeoutException", C::Ambiguous),
 ];
 
-/// Returns the class of an error answer. An unknown code counts as a definite error, unless the HTTP status reports a
-/// server failure.
+/// Returns the class of an error answer. An unknown code is a definite error, unless the status is a server error.
 pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) -> ErrorClass {
     if THROTTLES.contains(&code) {
         return C::Throttled;
@@ -153,8 +152,7 @@ fn ec2_code_within(message: &str) -> Option<String> {
     (!code.is_empty() && code != "ValidationException").then(|| code.to_owned())
 }
 
-/// Returns the class of `OperationNotPermitted`, whose reasons need different reactions: one ends by itself, and one is
-/// a state of the instance.
+/// Returns the class of `OperationNotPermitted`. Only the message distinguishes its reasons.
 fn operation_not_permitted(message: &str) -> ErrorClass {
     if message.contains("in modification state") {
         ErrorClass::BeingModified

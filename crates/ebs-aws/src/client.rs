@@ -36,16 +36,14 @@ pub struct AwsConfig {
     pub user_agent_extra: Option<String>,
     /// The driver's version, such as `v1.2.3`.
     pub version: String,
-    /// The value of `--aws-sdk-debug-log`: log every request and reply with its body, except STS's. Headers are never
-    /// logged, because they contain credentials.
+    /// The value of `--aws-sdk-debug-log`: log each request and reply (except STS's) without its secret headers.
     pub log_bodies: bool,
 }
 
 /// Optional settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The source of the credentials. If `None`, the SDK's default chain (environment, web identity, pod identity,
-    /// profile, instance role).
+    /// The source of the credentials. If `None`, the SDK's default chain.
     pub credentials: Option<SharedCredentialsProvider>,
     /// The transport for the requests. If `None`, the network.
     pub transport: Option<Transport>,
@@ -65,23 +63,14 @@ impl Settings {
 /// Why no client can be built from a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The endpoint is not a usable URL.
     #[error(
         "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
     )]
     Endpoint { variable: &'static str, url: String, reason: String },
-    /// The region is empty or invalid.
     #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
-    /// Two settings exclude each other.
     #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]
-    Contradiction {
-        /// The setting that names an endpoint.
-        variable: &'static str,
-        /// The setting that is possible only with AWS's own endpoints.
-        setting: &'static str,
-    },
-    /// The CA bundle cannot be used.
+    Contradiction { variable: &'static str, setting: &'static str },
     #[error("load AWS_CA_BUNDLE={path:?}: {reason}")]
     CaBundle { path: String, reason: String },
 }
@@ -115,14 +104,9 @@ impl AwsEc2 {
         endpoint::check_with(&endpoint::EC2, &endpoint, &shared)?;
         endpoint::check_with(&endpoint::SAGEMAKER, &for_nodes, &shared)?;
         let agent = ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref());
-        let http = match shared.http_client() {
-            Some(http) => http,
-            None => transport(&settings, &endpoint)?,
-        };
-        let nodes_http = match for_nodes.loopback == endpoint.loopback {
-            true => http.clone(),
-            false => transport(&settings, &for_nodes)?,
-        };
+        let http = shared.http_client().map_or_else(|| transport(&settings, &endpoint), Ok)?;
+        let is_shared = for_nodes.loopback == endpoint.loopback;
+        let nodes_http = if is_shared { http.clone() } else { transport(&settings, &for_nodes)? };
         let cluster = Cluster::new(&shared, for_nodes.explicit, nodes_http, &agent, settings.sts_endpoint);
         Ok(Self {
             service: Arc::new(ec2::service(&shared, endpoint.explicit, http, agent)),
@@ -133,7 +117,6 @@ impl AwsEc2 {
     }
 }
 
-/// Combines the environment, the profile and our own settings. Does not load credentials.
 async fn load(config: &AwsConfig, settings: &Settings, endpoint: &Endpoint) -> Result<SdkConfig, ConfigError> {
     let mut shared = aws_config::from_env()
         .region(Region::new(config.region.clone()))

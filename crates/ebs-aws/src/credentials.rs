@@ -1,5 +1,4 @@
-//! Finds out why a call had no credentials. A source that is unavailable recovers by itself. A source that rejects the
-//! driver or is not configured does not.
+//! Finds out why a call had no credentials. Only a source that is unavailable recovers by itself.
 
 use std::error::Error;
 
@@ -17,18 +16,16 @@ use crate::classify::THROTTLES;
 
 /// STS's code for an identity provider that it cannot reach.
 const PROVIDER_AWAY: &str = "IDPCommunicationError";
-/// The start of aws-config's message when the credential source of a container (ECS, EKS Pod Identity) returns an error
-/// status. The status number follows. aws-config has no error type for this.
+/// The start of aws-config's message, which has no error type, when the credential source of a container (ECS, EKS Pod
+/// Identity) returns an error status. The status number follows.
 const HTTP_STATUS: &str = "Non-success status from HTTP credential provider: ";
-/// The start of the message when a source is too slow for the SDK's credentials cache. The SDK has no error type for
-/// this either.
+/// The start of the SDK's message, which has no error type, when a source is too slow for the credentials cache.
 const TIMED_OUT: &str = "identity resolver timed out";
 /// A part of aws-config's message for a source that it was compiled without, such as IAM Identity Center.
 const NOT_COMPILED_IN: &str = "requires following cargo feature";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
-    /// The source did not answer in time.
     Slow,
     /// The source is unreachable or reports a failure of its own.
     Away,
@@ -39,8 +36,7 @@ pub(crate) enum NoCredentials {
 }
 
 impl NoCredentials {
-    /// Returns why a failed call had no credentials. Returns `None` if it had credentials, or failed before it needed
-    /// them.
+    /// Returns why a failed call had no credentials, or `None` if it had some or did not need them yet.
     pub(crate) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         if any_cause(error, &|cause| cause.to_string().starts_with(TIMED_OUT)) {
             return Some(Self::Slow);
@@ -79,8 +75,7 @@ impl NoCredentials {
     }
 }
 
-/// Returns true if the predicate holds for the error or one of its causes. Also searches the errors of each source in a
-/// chain of sources.
+/// Returns true if the predicate holds for the error or one of its causes, also in each source of a chain of sources.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -95,20 +90,14 @@ fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static
     false
 }
 
-/// Returns true if this error shows an outage of the source: no connection, no answer, or a report that it cannot work
-/// now.
+/// Returns true if this error shows an outage of the source: no connection, no answer, or a report of its own failure.
 fn is_away(cause: &(dyn Error + 'static)) -> bool {
-    if let Some(error) = cause.downcast_ref() {
-        return is_outage(error, sts_is_away::<AssumeRoleWithWebIdentityError>);
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return is_outage(error, sts_is_away::<AssumeRoleError>);
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return is_outage(error, |_: &CredentialsError| false);
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return is_outage(error, |_: &TokenError| false);
+    let by_type = (cause.downcast_ref().map(|e| is_outage(e, sts_is_away::<AssumeRoleWithWebIdentityError>)))
+        .or_else(|| Some(is_outage(cause.downcast_ref()?, sts_is_away::<AssumeRoleError>)))
+        .or_else(|| Some(is_outage(cause.downcast_ref()?, |_: &CredentialsError| false)))
+        .or_else(|| Some(is_outage(cause.downcast_ref()?, |_: &TokenError| false)));
+    if let Some(is_outage) = by_type {
+        return is_outage;
     }
     match cause.downcast_ref() {
         Some(ImdsError::ErrorResponse(answer)) => is_outage_status(answer.response().status().as_u16()),

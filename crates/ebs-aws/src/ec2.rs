@@ -1,12 +1,13 @@
 //! Calls EC2 over the Query protocol. Each call of the port is one request.
 
+use std::time::SystemTime;
+
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
 use aws_types::SdkConfig;
 use aws_types::request_id::RequestId;
 use ebs_ec2::{Action, Result};
 
-use crate::call_monitor::CallMonitor;
 use crate::query::{API_VERSION, Query};
 use crate::refused::Refused;
 use crate::reply::{self, Element, Read};
@@ -50,25 +51,33 @@ fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
 }
 
 impl AwsEc2 {
-    /// Sends one request, reads the reply and checks that it answers the request.
+    /// Sends one request, reads the reply and checks that it answers the request. `check` also gets the reply's date.
     pub(crate) async fn ask<T, U>(
         &self,
-        monitor: CallMonitor,
         query: Query,
         read: impl Fn(Element<'_>) -> Read<T> + Send + Sync + 'static,
-        check: impl FnOnce(T) -> Read<U> + Send,
+        check: impl FnOnce(T, Option<SystemTime>) -> Read<U> + Send,
     ) -> Result<U>
     where
         T: std::fmt::Debug + Send + Sync + 'static,
         U: Send,
     {
-        let action = monitor.action;
+        let action = query.action;
+        let mut monitor = self.monitor(action);
+        monitor.dry_run = query.dry_run;
+        let watch = monitor.clone();
         let operation = self.service.operation(
             &monitor,
             |query: Query| post(CONTENT_TYPE, query.into_body()),
             move |response| answer(response, action, &read),
         );
-        self.call(monitor, Box::pin(operation.invoke(query)), |answer| answer.value.and_then(check)).await
+        let send = Box::pin(operation.invoke(query));
+        self.call(monitor, send, |answer| check(answer.value?, watch.date())).await
+    }
+
+    /// Sends one request whose reply has no content except its success.
+    pub(crate) async fn order(&self, query: Query) -> Result<()> {
+        self.ask(query, |_| Ok(()), |(), _| Ok(())).await
     }
 }
 

@@ -12,7 +12,6 @@ const ALL: &str = "AWS_ENDPOINT_URL";
 pub(crate) struct Service {
     /// The driver's own variable, which wins over the SDK's.
     own: &'static str,
-    /// The SDK's variable.
     sdk: &'static str,
     /// The service's name in profiles.
     id: &'static str,
@@ -26,17 +25,14 @@ pub(crate) const SAGEMAKER: Service =
 /// The endpoint, as selected before the SDK has read the profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The value of the driver's own variable, for the client. If `None`, the SDK chooses from its own variables and
-    /// the profile.
+    /// The value of the driver's own variable. If `None`, the SDK chooses from its own variables and the profile.
     pub(crate) explicit: Option<String>,
-    /// The variable that sets the endpoint, if one does.
     pub(crate) variable: Option<&'static str>,
     /// Whether the endpoint is on this machine, so that the client never uses a proxy for it.
     pub(crate) loopback: bool,
 }
 
-/// Selects and checks the endpoint. `own` is the value of the driver's own variable, and `env` reads the SDK's
-/// variables.
+/// Selects and checks the endpoint from the driver's own variable and the environment.
 pub(crate) fn resolve(
     service: &Service,
     own: Option<&str>,
@@ -63,8 +59,8 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
     of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
-/// Returns the URL of a service. An explicit endpoint wins over the SDK's variables and the profile. These win over
-/// AWS's own host names, which `own` returns by region, FIPS and dual stack.
+/// Returns the URL of a service: the explicit endpoint, else the endpoint from the SDK's variables or the profile, else
+/// AWS's own host name, which `own` returns by region, FIPS and dual stack.
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,
@@ -101,19 +97,13 @@ const PROFILE: &str = "endpoint_url of the AWS profile";
 fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     let refuse =
         |reason: &str| Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() });
-    let uri: http::Uri = match url.parse() {
-        Ok(uri) => uri,
-        Err(_) => return refuse("it is not a URL"),
-    };
+    let Ok(uri) = url.parse::<http::Uri>() else { return refuse("it is not a URL") };
     match uri.scheme_str() {
         Some("http" | "https") => {}
         Some(_) => return refuse("only http and https are supported"),
         None => return refuse("it must start with https:// or http://"),
     }
-    let Some(authority) = uri.authority() else { return refuse("it has no host") };
-    if authority.host().is_empty() {
-        return refuse("it has no host");
-    }
+    let Some(authority) = uri.authority().filter(|a| !a.host().is_empty()) else { return refuse("it has no host") };
     if authority.as_str().contains('@') {
         return refuse("it must not contain a user name or password");
     }
@@ -129,10 +119,7 @@ fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
 
 /// Removes a user name and password from the URL, for an error message.
 fn without_userinfo(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => url.to_owned(),
-    }
+    url.rsplit_once('@').map_or_else(|| url.to_owned(), |(_, host)| format!("…@{host}"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::request_id::RequestId;
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
-
 use http_body_util::LengthLimitError;
 
 use crate::call_monitor::{MAX_REPLY, TooLarge};
@@ -27,20 +26,13 @@ where
 {
     match error {
         SdkError::ServiceError(context) => {
-            let code = context.err().code().map(str::to_owned);
-            let message = context.err().message().unwrap_or("(no message)").to_owned();
             let raw = context.raw();
-            match code {
-                Some(code) => Ec2Error {
-                    action,
-                    class: classify::by_code(action, raw.status().as_u16(), &code, &message),
-                    code: Some(code),
-                    message,
-                    request_id: request_id(raw),
-                    source: None,
-                },
-                None => unreadable(action, &describe_reply(action, raw), request_id(raw), context.into_err().into()),
-            }
+            let Some(code) = context.err().code().map(str::to_owned) else {
+                return unreadable(action, &describe_reply(action, raw), request_id(raw), context.into_err().into());
+            };
+            let message = context.err().message().unwrap_or("(no message)");
+            let class = classify::by_code(action, raw.status().as_u16(), &code, message);
+            Ec2Error { code: Some(code), request_id: request_id(raw), ..Ec2Error::new(action, class, message) }
         }
         SdkError::ResponseError(context) => {
             let reply = describe_reply(action, context.raw());
@@ -60,24 +52,17 @@ where
     }
 }
 
-/// Returns the error for a well-formed reply that lacks a required field. After a mutating call, the outcome is
-/// unknown.
+/// Returns the error for a well-formed reply that lacks a required field. A mutation then has an unknown outcome.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
-    let mut error = Ec2Error::new(action, class, format!("EC2's reply is incomplete: {what}"));
-    error.request_id = request_id.map(str::to_owned);
-    error
+    let error = Ec2Error::new(action, class, format!("EC2's reply is incomplete: {what}"));
+    Ec2Error { request_id: request_id.map(str::to_owned), ..error }
 }
 
 fn unreadable(action: Action, reply: &str, request_id: Option<String>, source: BoxError) -> Ec2Error {
-    Ec2Error {
-        action,
-        class: ErrorClass::Ambiguous,
-        code: None,
-        message: format!("{reply} is not a valid answer from EC2{}", open_outcome(action)),
-        request_id,
-        source: Some(Arc::from(source)),
-    }
+    let message = format!("{reply} is not a valid answer from EC2{}", open_outcome(action));
+    let error = Ec2Error::new(action, ErrorClass::Ambiguous, message);
+    Ec2Error { request_id, source: Some(Arc::from(source)), ..error }
 }
 
 fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed_out: bool) -> Ec2Error {
@@ -93,18 +78,12 @@ fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed
         }
         _ => (ErrorClass::NotSent, not_sent(endpoint)),
     };
-    Ec2Error { action, class, code: None, message, request_id: None, source: Some(Arc::from(source)) }
+    Ec2Error { source: Some(Arc::from(source)), ..Ec2Error::new(action, class, message) }
 }
 
 fn not_sent(endpoint: Option<&str>) -> String {
-    match endpoint {
-        Some(endpoint) => {
-            format!(
-                "{endpoint} is unreachable, so nothing was sent; check the endpoint, name resolution and the network"
-            )
-        }
-        None => "the request could not be built, so nothing was sent".to_owned(),
-    }
+    let Some(endpoint) = endpoint else { return "the request could not be built, so nothing was sent".to_owned() };
+    format!("{endpoint} is unreachable, so nothing was sent; check the endpoint, name resolution and the network")
 }
 
 fn open_outcome(action: Action) -> &'static str {
@@ -123,9 +102,7 @@ fn too_large(error: &(dyn Error + 'static)) -> bool {
 /// Describes a reply by its status and its beginning. Omits the beginning of STS's replies, which identify the caller.
 fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
-    let Some(body) = raw.body().bytes() else {
-        return format!("an incomplete reply with status {status}");
-    };
+    let Some(body) = raw.body().bytes() else { return format!("an incomplete reply with status {status}") };
     if body.is_empty() {
         return format!("a reply with status {status} and no body");
     }
@@ -137,8 +114,7 @@ fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     format!("a reply with status {status}, beginning with {excerpt:?},")
 }
 
-/// Returns the request id from the header, or from the body if the header lacks it. EC2 has always written it into the
-/// body.
+/// Returns the request id from the header, or from the body, where EC2 has always written it.
 pub(crate) fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;

@@ -3,7 +3,7 @@
 use ebs_ec2::{Action, Instance, InstanceId, InstanceTypeInfo, Instances, Page, PageRequest, Result};
 
 use crate::AwsEc2;
-use crate::convert::{about, among, instance as convert};
+use crate::convert::{about, instance as convert, only};
 use crate::query::Query;
 
 impl Instances for AwsEc2 {
@@ -14,26 +14,15 @@ impl Instances for AwsEc2 {
         }
         let query =
             Query::new(Action::DescribeInstances).filter("instance-id", ids.iter().map(InstanceId::as_str)).page(page);
-        let monitor = self.monitor(Action::DescribeInstances).repeatable();
-        self.ask(monitor, query, convert::instances, |page| {
-            among(&page.items, |i| &i.id, ids)?;
-            Ok(page)
-        })
-        .await
+        self.ask(query, convert::instances, |page, _| only(page, |i| &i.id, ids)).await
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
         let query = Query::new(Action::DescribeInstanceTypes).list("InstanceType", [instance_type]);
-        let monitor = self.monitor(Action::DescribeInstanceTypes).repeatable();
-        let answer = self
-            .ask(monitor, query, convert::first_instance_type, |info| {
-                if let Some(info) = &info {
-                    about(&info.instance_type.as_str(), &instance_type)?;
-                }
-                Ok(info)
-            })
-            .await;
-        match answer {
+        let check = |info: Option<InstanceTypeInfo>, _| {
+            info.as_ref().map_or(Ok(()), |info| about(&info.instance_type.as_str(), &instance_type)).map(|()| info)
+        };
+        match self.ask(query, convert::first_instance_type, check).await {
             Err(error) if error.code.as_deref() == Some("InvalidInstanceType") => Ok(None),
             answer => answer,
         }

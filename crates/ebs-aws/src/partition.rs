@@ -1,12 +1,10 @@
 //! The AWS partition of a region, which determines ARNs and host names.
 
-/// An AWS partition: a set of regions that is separate from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partition {
     /// The second field of every ARN.
     pub(crate) name: &'static str,
     suffix: &'static str,
-    /// The suffix of the names of dual-stack hosts.
     dual_stack_suffix: &'static str,
 }
 

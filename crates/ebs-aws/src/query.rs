@@ -14,16 +14,21 @@ pub(crate) const API_VERSION: &str = "2016-11-15";
 /// All characters except the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The body of one EC2 request, while it is built.
 #[derive(Clone)]
 pub(crate) struct Query {
+    pub(crate) action: Action,
+    pub(crate) dry_run: bool,
     body: String,
     filters: usize,
 }
 
 impl Query {
     pub(crate) fn new(action: Action) -> Self {
-        Self { body: format!("Action={action}&Version={API_VERSION}"), filters: 0 }
+        Self { action, dry_run: false, body: format!("Action={action}&Version={API_VERSION}"), filters: 0 }
+    }
+
+    pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }.maybe("DryRun", dry_run.then_some(true))
     }
 
     pub(crate) fn into_body(self) -> String {
@@ -47,8 +52,7 @@ impl Query {
         }
     }
 
-    /// Adds an optional number. EC2's numbers are signed with 32 bits. A larger number becomes the largest possible
-    /// one, which EC2 itself refuses.
+    /// Adds an optional number. EC2's numbers have 31 bits. A larger number becomes the largest one, which EC2 refuses.
     pub(crate) fn number(self, name: &str, value: impl Into<Option<u32>>) -> Self {
         self.maybe(name, value.into().map(|n| i32::try_from(n).unwrap_or(i32::MAX)))
     }
@@ -79,24 +83,17 @@ impl Query {
     }
 
     /// Adds tags for a resource that the call creates. Adds nothing if there are no tags.
-    pub(crate) fn tags_of(mut self, resource: &str, tags: &Tags) -> Self {
-        if !tags.is_empty() {
-            self.put(format_args!("TagSpecification.1.ResourceType"), resource);
-            self.put_tags("TagSpecification.1.Tag", tags);
-        }
-        self
+    pub(crate) fn tags_of(self, resource: &str, tags: &Tags) -> Self {
+        let resource = Some(resource).filter(|_| !tags.is_empty());
+        self.maybe("TagSpecification.1.ResourceType", resource).tags("TagSpecification.1.Tag", tags)
     }
 
-    pub(crate) fn tags(mut self, tags: &Tags) -> Self {
-        self.put_tags("Tag", tags);
-        self
-    }
-
-    fn put_tags(&mut self, name: &str, tags: &Tags) {
-        for (n, (key, value)) in (1..).zip(tags.iter()) {
+    pub(crate) fn tags(mut self, name: &str, tags: &Tags) -> Self {
+        for (n, (key, value)) in (1..).zip(tags) {
             self.put(format_args!("{name}.{n}.Key"), key);
             self.put(format_args!("{name}.{n}.Value"), value);
         }
+        self
     }
 
     pub(crate) fn tag_keys(mut self, keys: &[String]) -> Self {

@@ -1,5 +1,4 @@
-//! Error answers. The code is parsed once, when the answer arrives, and later code takes it from the error of the
-//! attempt.
+//! Error answers. The code is parsed once, when the answer arrives.
 
 use std::error::Error;
 
@@ -41,8 +40,7 @@ impl ProvideErrorMetadata for Refused {
     }
 }
 
-/// Returns the error code, if the attempt ended with an error answer from EC2, SageMaker or STS. STS's answers are read
-/// by its SDK.
+/// Returns the error code, if the attempt ended with an error answer from EC2, SageMaker or STS (read by its SDK).
 pub(crate) fn code_of(error: &OrchestratorError<context::Error>) -> Option<&str> {
     let answer = error.as_operation_error()?;
     match answer.downcast_ref::<Refused>() {

@@ -12,8 +12,7 @@ use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::Action;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// The most elements and texts that a reply may have. EC2's largest page (1,000 volumes with 50 tags each) has a third
-/// of them.
+/// The most elements and texts of a reply. EC2's largest page (1,000 volumes with 50 tags each) has a third of them.
 const MAX_NODES: u32 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +87,6 @@ fn forbidden(digits: &str) -> bool {
     number.is_ok_and(|number| !allowed(number))
 }
 
-/// Parses the reply to an action and passes it to `read`.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
@@ -100,8 +98,7 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
     }
     let root = Element(root);
     if let Some(word) = root.0.children().find(|child| root.has_named(*child, "return")) {
-        let word: String =
-            word.descendants().filter_map(|node| node.is_text().then(|| node.text()).flatten()).collect();
+        let word: String = word.descendants().filter(Node::is_text).filter_map(|node| node.text()).collect();
         if word.trim() != "true" {
             return Err(Malformed::Return(word));
         }
@@ -113,23 +110,17 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
 pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<String>), Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
-    let error = document.root_element().descendants().find(|node| node.has_tag_name_of("Error"));
+    let error = document.root_element().descendants().find(|node| is_named(node, "Error"));
     let field = |name: &str| {
-        let field = error?.children().find(|node| node.has_tag_name_of(name))?;
+        let field = error?.children().find(|node| is_named(node, name))?;
         field.text().map(str::to_owned).filter(|text| !text.is_empty())
     };
     Ok((field("Code"), field("Message")))
 }
 
 /// Compares names without their name spaces, because each AWS service uses its own name space for errors.
-trait LocalName {
-    fn has_tag_name_of(&self, name: &str) -> bool;
-}
-
-impl LocalName for Node<'_, '_> {
-    fn has_tag_name_of(&self, name: &str) -> bool {
-        self.is_element() && self.tag_name().name() == name
-    }
+fn is_named(node: &Node<'_, '_>, name: &str) -> bool {
+    node.is_element() && node.tag_name().name() == name
 }
 
 fn full_name(node: Node<'_, '_>) -> String {

@@ -41,8 +41,6 @@ impl RequestId for Answer {
 }
 
 impl SageMaker {
-    /// Creates the client. An explicit endpoint wins over the SDK's variables and the profile. These win over AWS's own
-    /// host names.
     pub(crate) fn new(
         shared: &SdkConfig,
         explicit: Option<String>,

@@ -1,5 +1,4 @@
-//! Calls a service over the SDK's runtime, without the service's SDK client. The runtime loads credentials, signs,
-//! sends, enforces timeouts and retries. This crate writes the requests and reads the answers.
+//! Calls a service over the SDK's runtime, which loads credentials, signs, sends, enforces timeouts and retries.
 
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
@@ -40,10 +39,8 @@ pub(crate) struct Names {
     pub(crate) api_version: &'static str,
 }
 
-/// The endpoint and the client state of a service.
-///
-/// `client` has the state that an SDK client keeps between calls: the cached credentials, and the skew between the
-/// service's clock and this machine's. An operation serves one call and keeps nothing.
+/// The endpoint of a service, and in `client` the state that an SDK client keeps between calls: the cached credentials,
+/// and the skew between the service's clock and this machine's.
 pub(crate) struct Service {
     names: Names,
     shared: SdkConfig,
@@ -92,10 +89,7 @@ impl Service {
             .runtime_plugin(self.client.clone())
             .serializer(serialize)
             .deserializer(deserialize);
-        let builder = match monitor.repeatable {
-            true => repeatable(builder),
-            false => builder.no_retry(),
-        };
+        let builder = if monitor.is_repeatable() { repeatable(builder) } else { builder.no_retry() };
         self.on_the_clock(builder).build()
     }
 
@@ -147,8 +141,7 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     if let Some(credentials) = shared.credentials_provider() {
         components.set_identity_resolver(SCHEME_ID, credentials);
     }
-    // The interceptor remembers the clock skew from replies. Mutating calls are sent once, so their first attempt needs
-    // the right time.
+    // This interceptor remembers the clock skew: mutating calls are sent once, so their first attempt needs the time.
     components.push_interceptor(ServiceClockSkewInterceptor::new());
     components.push_interceptor(agent);
     components.push_interceptor(RequestInfoInterceptor::new());

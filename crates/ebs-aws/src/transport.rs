@@ -12,16 +12,13 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 
-/// A transport that replaces the network, for tests that run the SDK on paused time. It resolves no endpoints and opens
-/// no connections. Timeouts and pauses use tokio's clock, and only signatures contain the real time.
-///
-/// EC2, SageMaker, STS and the sources of credentials all use the same transport, and differ by their hosts.
-#[derive(Clone)]
+/// A transport that replaces the network, for tests that run the SDK on paused time. It serves EC2, SageMaker, STS and
+/// the sources of credentials, which differ by their hosts. Only signatures contain the real time.
+#[derive(Debug, Clone)]
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Creates a transport from a function that answers each request. An error means that the connection broke after
-    /// the request was sent. A future that never ends means that the reply never arrives.
+    /// Creates a transport from a function that answers each request. An error means that the connection then broke.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
@@ -33,12 +30,6 @@ impl Transport {
 
     pub(crate) fn client(&self) -> SharedHttpClient {
         self.0.clone()
-    }
-}
-
-impl fmt::Debug for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").finish_non_exhaustive()
     }
 }
 

@@ -12,13 +12,11 @@ use aws_smithy_types::config_bag::ConfigBag;
 use aws_types::app_name::AppName;
 use aws_types::os_shim_internal::Env;
 
-/// Adds the driver's execution environment to the user agent of every call.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutionEnvironment(String);
 
 impl ExecutionEnvironment {
-    /// Creates it from the driver's version and `--user-agent-extra`. Replaces characters that a header cannot contain
-    /// by `-`.
+    /// Replaces characters that a header cannot contain by `-`. `extra` is the value of `--user-agent-extra`.
     pub(crate) fn new(version: &str, extra: Option<&str>) -> Self {
         let mut name = format!("aws-ebs-csi-driver-{version}");
         if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {

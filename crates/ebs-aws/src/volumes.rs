@@ -6,12 +6,9 @@ use ebs_ec2::{
 };
 
 use crate::AwsEc2;
-use crate::convert::{about, among, volume as convert};
+use crate::convert::{about, only, volume as convert};
 use crate::query::Query;
 use crate::reply::Incomplete;
-
-/// The resource type for tags that are set at creation.
-const VOLUME: &str = "volume";
 
 impl Volumes for AwsEc2 {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
@@ -32,11 +29,9 @@ impl Volumes for AwsEc2 {
             .maybe("SnapshotId", request.snapshot.as_ref())
             .number("VolumeInitializationRate", request.initialization_rate)
             .maybe("OutpostArn", request.outpost_arn.as_ref())
-            .tags_of(VOLUME, &request.tags)
-            .maybe("DryRun", request.dry_run.then_some(true));
-        let monitor = self.monitor(Action::CreateVolume).maybe_dry_run(request.dry_run);
-        let watch = monitor.clone();
-        self.ask(monitor, query, convert::volume, |volume| Ok(Volume { said_at: watch.date(), ..volume })).await
+            .tags_of("volume", &request.tags)
+            .maybe_dry_run(request.dry_run);
+        self.ask(query, convert::volume, |volume, said_at| Ok(Volume { said_at, ..volume })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
@@ -51,20 +46,17 @@ impl Volumes for AwsEc2 {
             // Send these parameters only if requested: a region that does not know them yet refuses them.
             .maybe("Encrypted", request.encrypted.then_some(true))
             .maybe("KmsKeyId", request.kms_key_id.as_ref())
-            .tags_of(VOLUME, &request.tags);
-        let monitor = self.monitor(Action::CopyVolumes);
-        let watch = monitor.clone();
-        let only = |mut volumes: Vec<Volume>| match (volumes.pop(), volumes.len()) {
-            (Some(volume), 0) => Ok(Volume { said_at: watch.date(), ..volume }),
+            .tags_of("volume", &request.tags);
+        let copy = |mut volumes: Vec<Volume>, said_at| match (volumes.pop(), volumes.len()) {
+            (Some(volume), 0) => Ok(Volume { said_at, ..volume }),
             (None, _) => Err(Incomplete::lacks("volume")),
             (Some(_), more) => Err(Incomplete(format!("it contains {} volumes for one copy", more + 1))),
         };
-        self.ask(monitor, query, convert::copies, only).await
+        self.ask(query, convert::copies, copy).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let query = Query::new(Action::DeleteVolume).with("VolumeId", id);
-        self.ask(self.monitor(Action::DeleteVolume), query, |_| Ok(()), Ok).await
+        self.order(Query::new(Action::DeleteVolume).with("VolumeId", id)).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -76,14 +68,12 @@ impl Volumes for AwsEc2 {
             VolumeQuery::FilterIds(ids) => request.filter("volume-id", ids.iter().map(VolumeId::as_str)),
             VolumeQuery::Tag { key, values } => request.filter(&format!("tag:{key}"), values),
         };
-        let monitor = self.monitor(Action::DescribeVolumes).repeatable();
-        let watch = monitor.clone();
-        self.ask(monitor, request.page(page), convert::volumes, |mut page| {
-            page.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
-            if let VolumeQuery::FilterIds(ids) = query {
-                among(&page.items, |v| &v.id, ids)?;
+        self.ask(request.page(page), convert::volumes, |mut page, said_at| {
+            page.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = said_at);
+            match query {
+                VolumeQuery::FilterIds(ids) => only(page, |v| &v.id, ids),
+                VolumeQuery::Tag { .. } => Ok(page),
             }
-            Ok(page)
         })
         .await
     }
@@ -95,11 +85,7 @@ impl Volumes for AwsEc2 {
             .maybe("VolumeType", request.volume_type.as_ref().map(|volume_type| volume_type.as_str()))
             .number("Iops", request.iops)
             .number("Throughput", request.throughput);
-        self.ask(self.monitor(Action::ModifyVolume), query, convert::modified, |modification| {
-            about(&modification.volume, &request.volume)?;
-            Ok(modification)
-        })
-        .await
+        self.ask(query, convert::modified, |m, _| about(&m.volume, &request.volume).map(|()| m)).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
@@ -109,12 +95,7 @@ impl Volumes for AwsEc2 {
         let query = Query::new(Action::DescribeVolumesModifications)
             .filter("volume-id", volumes.iter().map(VolumeId::as_str))
             .page(page);
-        let monitor = self.monitor(Action::DescribeVolumesModifications).repeatable();
-        self.ask(monitor, query, convert::modifications, |page| {
-            among(&page.items, |m| &m.volume, volumes)?;
-            Ok(page)
-        })
-        .await
+        self.ask(query, convert::modifications, |page, _| only(page, |m| &m.volume, volumes)).await
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
@@ -124,17 +105,11 @@ impl Volumes for AwsEc2 {
         }
         let query =
             Query::new(Action::DescribeVolumeStatus).list("VolumeId", volumes).maybe("NextToken", page.token.as_ref());
-        let monitor = self.monitor(Action::DescribeVolumeStatus).repeatable();
-        self.ask(monitor, query, convert::statuses, |page| {
-            among(&page.items, |s| &s.volume, volumes)?;
-            Ok(page)
-        })
-        .await
+        self.ask(query, convert::statuses, |page, _| only(page, |s| &s.volume, volumes)).await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        let query = Query::new(Action::CreateTags).list("ResourceId", [resource]).tags(tags);
-        self.ask(self.monitor(Action::CreateTags), query, |_| Ok(()), Ok).await
+        self.order(Query::new(Action::CreateTags).list("ResourceId", [resource]).tags("Tag", tags)).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
@@ -142,7 +117,6 @@ impl Volumes for AwsEc2 {
             // Without keys, EC2 would delete every tag of the resource.
             return Ok(());
         }
-        let query = Query::new(Action::DeleteTags).list("ResourceId", [resource]).tag_keys(keys);
-        self.ask(self.monitor(Action::DeleteTags), query, |_| Ok(()), Ok).await
+        self.order(Query::new(Action::DeleteTags).list("ResourceId", [resource]).tag_keys(keys)).await
     }
 }

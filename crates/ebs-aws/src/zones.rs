@@ -8,14 +8,11 @@ use crate::query::Query;
 
 impl Zones for AwsEc2 {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        let monitor = self.monitor(Action::DescribeAvailabilityZones).repeatable();
-        self.ask(monitor, Query::new(Action::DescribeAvailabilityZones), convert::zones, Ok).await
+        self.ask(Query::new(Action::DescribeAvailabilityZones), convert::zones, |zones, _| Ok(zones)).await
     }
 
     async fn check_access(&self) -> Result<()> {
-        let monitor = self.monitor(Action::DescribeAvailabilityZones).maybe_dry_run(true);
-        let query = Query::new(Action::DescribeAvailabilityZones).with("DryRun", true);
-        match self.ask(monitor, query, |_| Ok(()), Ok).await {
+        match self.order(Query::new(Action::DescribeAvailabilityZones).maybe_dry_run(true)).await {
             Err(error) if error.class == ErrorClass::DryRunSucceeded => Ok(()),
             answer => answer,
         }

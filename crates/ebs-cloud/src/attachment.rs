@@ -18,7 +18,7 @@ use ebs_ec2::{AttachmentState, DeviceName, Ec2, InstanceId, NodeId, VolumeId, Wa
 
 use crate::context::Context;
 use crate::op_context::OpContext;
-use crate::{Attached, CloudError, CloudErrorKind, Object, Sidecar, timeouts};
+use crate::{Attached, CloudErrorKind, Object, Result, Sidecar, timeouts};
 use device_name::DeviceNames;
 use instance_cache::{EbsCardCounts, InstanceCache};
 use memory::{Pair, PairMemory};
@@ -55,11 +55,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 
     /// Attaches the volume to the node and waits until EC2 proves the attachment.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::NotFound` names the missing volume or instance. `CloudErrorKind::FailedPrecondition` names the
-    /// instance to which the volume is attached instead.
-    pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
+    pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached> {
         let pair = &Pair { volume: volume.clone(), node: node.clone() };
         let op = &OpContext::start(format!("attach {volume} to {node}"), timeouts::ATTACH, waiters);
         let on = PairOperation { service: self, op, pair };
@@ -67,23 +63,15 @@ impl<E: Ec2> AttachmentService<E> {
     }
 
     /// Detaches the volume from the node and waits until EC2 proves that it is detached. Never forces the detach.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::InProgress` when the device stays busy.
-    pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<()> {
         let pair = &Pair { volume: volume.clone(), node: node.clone() };
         let op = &OpContext::start(format!("detach {volume} from {node}"), timeouts::DETACH, waiters);
         let on = PairOperation { service: self, op, pair };
         self.context.recent.leases.serve(&[Sidecar::Attacher], waiters, detach::detach(&on)).await
     }
 
-    /// Returns the volume that EC2 lists as attached to the instance at the device.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::NotFound` if EC2 lists no such instance, or no volume at the device.
-    /// `CloudErrorKind::InvalidArgument` for the root device. `CloudErrorKind::FailedPrecondition` while the volume is
-    /// attaching or detaching.
-    pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId, CloudError> {
+    /// Returns the volume that EC2 lists as attached to the instance at the device. Rejects the root device.
+    pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId> {
         let found = self.context.describer.instance(None, instance).await?;
         if found.root_device.as_ref() == Some(device) {
             let message =

@@ -1,4 +1,4 @@
-//! The EBS policy over the EC2 port: three services over one context.
+//! The three services over one context.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use ebs_ec2::{ConnectionId, Ec2, Observer, Zones as _};
 
 use crate::attachment::AttachmentService;
 use crate::context::Context;
-use crate::error::CloudError;
+use crate::error::Result;
 use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
 use crate::snapshot::SnapshotService;
@@ -20,12 +20,8 @@ use crate::volume::VolumeService;
 /// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable`.
 ///
 /// **Cancellation.** The caller must run methods that take [`ebs_ec2::Waiters`] to their end, and never drop them. Once
-/// no client waits, an operation starts no further mutation: it ends with `CloudErrorKind::Abandoned` before the next
-/// one. An operation that needs no further mutation continues to describe to its end. It ends at once only if another
-/// operation replaces it ([`ebs_ec2::Waiters::supersede`]).
-///
-/// The memory (client tokens, device names in use, limits) belongs to this process only. A new process learns
-/// everything from EC2.
+/// no client waits, an operation ends with `CloudErrorKind::Abandoned` before the next mutation. Without one, it
+/// continues to describe to its end, unless another operation replaces it ([`ebs_ec2::Waiters::supersede`]).
 #[derive(Debug)]
 pub struct Cloud<E> {
     pub volumes: VolumeService<E>,
@@ -35,15 +31,12 @@ pub struct Cloud<E> {
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Creates the policy over an EC2 port. Call it inside a tokio runtime, whose clock it uses. Create one per
-    /// process, because it owns the rate limiter.
+    /// Creates the policy inside a tokio runtime. Create one per process, because it owns the rate limiter.
     pub fn new(ec2: Arc<E>, config: CloudConfig) -> Self {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// Creates the policy with an observer of delayed calls ([`Observer::waited`]), of spare calls
-    /// ([`Observer::spared`]), and of waits that ended only because enough time had passed
-    /// ([`Observer::ended_by_time`]).
+    /// Creates the policy with an observer of delayed calls, spare calls and waits that only time ended.
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }
@@ -58,15 +51,14 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// Records a mutating request of a sidecar, and its connection if known. Call it before the operation that the
-    /// request starts or joins. From these records the policy derives how long the sidecar has sent its requests to
-    /// this process alone.
+    /// Records a mutating request of a sidecar, and its connection if known, before the operation that it starts or
+    /// joins. The records show how long the sidecar has sent its requests to this process alone.
     pub fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         self.context.recent.leases.record_request(sidecar, connection);
     }
 
     /// Checks with one call, without retry, that EC2 answers and accepts our credentials.
-    pub async fn check_access(&self) -> Result<(), CloudError> {
+    pub async fn check_access(&self) -> Result<()> {
         let ec2 = self.context.ec2.for_background_read();
         ec2.check_access().await.map_err(|e| map_error("check the access to EC2", e))
     }

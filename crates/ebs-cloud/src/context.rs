@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebs_ec2::{Action, Ec2, Observer, Snapshot, SnapshotId, Volume, VolumeId};
 
 use crate::describe::{Describer, FirstPoll, Verdict, Zones};
-use crate::error::CloudError;
+use crate::error::{CloudError, Result};
 use crate::object::Object;
 use crate::op_context::OpContext;
 use crate::recent_writes::RecentWrites;
@@ -15,7 +15,6 @@ use crate::timeouts;
 use crate::traffic::{DescribeBatchers, Ec2Handle, Expiring, QueuePlace, RateLimited};
 use crate::wall_clock::WallClock;
 
-/// The shared state. Create one per process, because it owns the rate limiter.
 pub(crate) struct Context<E> {
     pub(crate) ec2: Arc<RateLimited<E>>,
     pub(crate) config: CloudConfig,
@@ -49,23 +48,20 @@ impl<E: Ec2> Context<E> {
         }
     }
 
-    /// Returns an EC2 handle for one mutation of the operation and its retries. A call waits for its token until the
-    /// operation's deadline, as long as a client waits. If all clients leave while an operation is queued, the next
-    /// equal operation takes over its place.
+    /// Returns an EC2 handle for one mutation of the operation and its retries. If all clients leave while the
+    /// operation is queued, the next equal operation takes over its place.
     pub(crate) fn for_mutation(&self, op: &OpContext<'_>) -> Ec2Handle<E> {
         let place = self.places.get(&op.what).filter(|place| !place.is_used()).unwrap_or_default();
         self.places.insert(op.what.clone(), place.clone(), timeouts::KEPT_PLACE);
         self.ec2.for_mutation(op.deadline, op.waiters, place)
     }
 
-    /// Reports that a spare token was spent on an extra call.
     pub(crate) fn report_spare_call(&self, action: Action) {
         if let Some(observer) = &self.observer {
             observer.spared(action);
         }
     }
 
-    /// Reports a wait that ended only because enough time had passed, see [`Observer::ended_by_time`].
     pub(crate) fn report_end_by_time(&self, action: Action, op: &OpContext<'_>) {
         tracing::warn!(step = %op, %action, "wait ended only because enough time had passed: EC2 lists a different attach time than it returned");
         if let Some(observer) = &self.observer {
@@ -74,7 +70,7 @@ impl<E: Ec2> Context<E> {
     }
 
     /// Returns the volume, or an error once EC2 has proven its absence. EC2 may not list a new volume yet.
-    pub(crate) async fn volume_for_sure(&self, op: &OpContext<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
+    pub(crate) async fn volume_for_sure(&self, op: &OpContext<'_>, id: &VolumeId) -> Result<Volume> {
         let object = Object::Volume(id.clone());
         let settled_at = self.recent.record_named(&object);
         self.describer
@@ -93,11 +89,7 @@ impl<E: Ec2> Context<E> {
     }
 
     /// Returns the snapshot, or `None` once EC2 has proven its absence. EC2 may not list a new snapshot yet.
-    pub(crate) async fn snapshot_for_sure(
-        &self,
-        op: &OpContext<'_>,
-        id: &SnapshotId,
-    ) -> Result<Option<Snapshot>, CloudError> {
+    pub(crate) async fn snapshot_for_sure(&self, op: &OpContext<'_>, id: &SnapshotId) -> Result<Option<Snapshot>> {
         let object = Object::Snapshot(id.clone());
         let settled_at = self.recent.record_named(&object);
         self.describer

@@ -6,8 +6,10 @@ use ebs_ec2::Ec2Error;
 
 use crate::object::Object;
 
+pub(crate) type Result<T, E = CloudError> = std::result::Result<T, E>;
+
 /// Why an operation failed. `message` names the object, the step and the rule. `cause` has EC2's message, code and
-/// request id. It is also the [`std::error::Error::source`], so that a log of the whole chain prints each fact once.
+/// request id, so that a log of the whole chain prints each fact once.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct CloudError {
@@ -17,12 +19,10 @@ pub struct CloudError {
     pub cause: Option<Box<Ec2Error>>,
 }
 
-/// The meaning of an error. The enum is closed, so that the compiler checks that each mapping to a gRPC code is
-/// complete.
+/// The meaning of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object of the request does not exist. Where a sidecar forgets the object after this error, the absence is
-    /// proven. A read returns this error at once, unless this process has known the object within the last 15 s.
+    /// The object does not exist. Where a sidecar forgets the object after this error, the absence is proven.
     NotFound(Object),
     /// The source snapshot or volume of the new object does not exist.
     SourceNotFound(Object),
@@ -36,8 +36,7 @@ pub enum CloudErrorKind {
     LimitExceeded,
     /// No zone or Outpost that the request allows has capacity. EC2 did nothing. Another zone may have capacity.
     InsufficientCapacity,
-    /// The state of the object forbids the step: it is in use, attached elsewhere, changed too recently, in another
-    /// zone, or has an unusable key.
+    /// The state of the object forbids the step, such as its use, its zone, its key or a recent change.
     FailedPrecondition,
     /// The operation reached its deadline while EC2 was still working. The next attempt continues to wait.
     InProgress,
@@ -98,7 +97,6 @@ impl CloudError {
         CloudErrorKind::BadPageToken.error(message)
     }
 
-    /// Adds EC2's answer as the cause, if EC2 answered.
     pub(crate) fn caused_by(self, cause: impl Into<Option<Ec2Error>>) -> Self {
         Self { cause: cause.into().map(Box::new), ..self }
     }

@@ -7,8 +7,7 @@ use ebs_ec2::{Ec2Error, ErrorClass, Limit};
 use crate::error::{CloudError, CloudErrorKind};
 use crate::object::Object;
 
-/// Returns the error for a call that EC2 refused, unless the operation has its own rule for the class. `what` is a
-/// fragment with the action and its object: `attach vol-1 to i-2`.
+/// Returns the error for a refused call. `what` is a fragment with the action and its object: `attach vol-1 to i-2`.
 pub(crate) fn map_error(what: impl Display, error: Ec2Error) -> CloudError {
     let (kind, reason) = meaning(&error);
     kind.error(format!("{what}: {reason}")).caused_by(error)
@@ -24,7 +23,6 @@ pub(crate) fn map_error_about(what: impl Display, object: Object, error: Ec2Erro
     }
 }
 
-/// Names the exceeded quota or limit and advises what to do.
 fn exceeded(limit: Limit) -> &'static str {
     match limit {
         Limit::Volumes => {
@@ -43,65 +41,59 @@ fn exceeded(limit: Limit) -> &'static str {
 
 /// Returns the meaning of a class, and the rule behind it in our words.
 fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
-    use CloudErrorKind as Kind;
-    use ErrorClass as Class;
+    use CloudErrorKind as K;
+    use ErrorClass as C;
     match error.class {
-        Class::VolumeNotFound => (Kind::InvalidArgument, "the volume does not exist"),
-        Class::SnapshotNotFound => (Kind::InvalidArgument, "the snapshot does not exist"),
-        Class::InstanceNotFound => (Kind::InvalidArgument, "the instance does not exist"),
-        Class::AttachmentNotFound => (Kind::FailedPrecondition, "the attachment does not exist"),
-        Class::ModificationNotFound => (Kind::FailedPrecondition, "the modification does not exist"),
-        Class::MalformedId => (Kind::InvalidArgument, "EC2 reports a malformed id in the request; correct the id"),
-        Class::IncorrectState => (Kind::FailedPrecondition, "the current state of the object does not allow it"),
-        Class::IncorrectInstanceState => {
-            (Kind::FailedPrecondition, "the current state of the instance does not allow it")
+        C::VolumeNotFound => (K::InvalidArgument, "the volume does not exist"),
+        C::SnapshotNotFound => (K::InvalidArgument, "the snapshot does not exist"),
+        C::InstanceNotFound => (K::InvalidArgument, "the instance does not exist"),
+        C::AttachmentNotFound => (K::FailedPrecondition, "the attachment does not exist"),
+        C::ModificationNotFound => (K::FailedPrecondition, "the modification does not exist"),
+        C::MalformedId => (K::InvalidArgument, "EC2 reports a malformed id in the request; correct the id"),
+        C::IncorrectState => (K::FailedPrecondition, "the current state of the object does not allow it"),
+        C::IncorrectInstanceState => (K::FailedPrecondition, "the current state of the instance does not allow it"),
+        C::BeingModified => {
+            (K::FailedPrecondition, "the volume is being modified; try again when the modification is done")
         }
-        Class::BeingModified => {
-            (Kind::FailedPrecondition, "the volume is being modified; try again when the modification is done")
+        C::NotPermitted => (K::FailedPrecondition, "EC2 does not currently permit the call"),
+        C::VolumeInUse => (K::FailedPrecondition, "the volume is in use; detach it first"),
+        C::SnapshotInUse => (K::FailedPrecondition, "the snapshot is in use or locked"),
+        C::FastRestoresEnabled => {
+            (K::FailedPrecondition, "fast snapshot restores are enabled; disable them in every zone first")
         }
-        Class::NotPermitted => (Kind::FailedPrecondition, "EC2 does not currently permit the call"),
-        Class::VolumeInUse => (Kind::FailedPrecondition, "the volume is in use; detach it first"),
-        Class::SnapshotInUse => (Kind::FailedPrecondition, "the snapshot is in use or locked"),
-        Class::FastRestoresEnabled => {
-            (Kind::FailedPrecondition, "fast snapshot restores are enabled; disable them in every zone first")
+        C::DeviceNameInUse => (K::FailedPrecondition, "the device name is in use"),
+        C::IdempotentMismatch => (K::AlreadyExists, "an earlier request used this name with different parameters"),
+        C::LimitExceeded(limit) => (K::LimitExceeded, exceeded(limit)),
+        C::InsufficientCapacity => (K::InsufficientCapacity, "the zone has no capacity for this volume now"),
+        C::VolumeTypeNotInZone => {
+            (K::InvalidArgument, "the zone does not offer this volume type; use another type or zone")
         }
-        Class::DeviceNameInUse => (Kind::FailedPrecondition, "the device name is in use"),
-        Class::IdempotentMismatch => {
-            (Kind::AlreadyExists, "an earlier request used this name with different parameters")
-        }
-        Class::LimitExceeded(limit) => (Kind::LimitExceeded, exceeded(limit)),
-        Class::InsufficientCapacity => (Kind::InsufficientCapacity, "the zone has no capacity for this volume now"),
-        Class::VolumeTypeNotInZone => {
-            (Kind::InvalidArgument, "the zone does not offer this volume type; use another type or zone")
-        }
-        Class::ZoneMismatch => (Kind::FailedPrecondition, "volume and instance are in different zones"),
-        Class::InvalidParameter => (Kind::InvalidArgument, "EC2 rejects a parameter"),
-        Class::Unsupported => (Kind::InvalidArgument, "EC2 does not support this type or feature here"),
-        Class::ModificationCooldown => (Kind::FailedPrecondition, "too soon after earlier modifications of the volume"),
-        Class::SnapshotCooldown => (Kind::Unavailable, "too soon after the last snapshot of the volume"),
-        Class::BadToken => (Kind::BadPageToken, "the page token is invalid or expired; list from the beginning"),
-        Class::DryRunSucceeded => (Kind::Internal, "unexpected DryRunOperation response"),
-        Class::Throttled => (Kind::Unavailable, "EC2 throttles the driver"),
-        Class::Unauthenticated => (
-            Kind::Unauthenticated,
+        C::ZoneMismatch => (K::FailedPrecondition, "volume and instance are in different zones"),
+        C::InvalidParameter => (K::InvalidArgument, "EC2 rejects a parameter"),
+        C::Unsupported => (K::InvalidArgument, "EC2 does not support this type or feature here"),
+        C::ModificationCooldown => (K::FailedPrecondition, "too soon after earlier modifications of the volume"),
+        C::SnapshotCooldown => (K::Unavailable, "too soon after the last snapshot of the volume"),
+        C::BadToken => (K::BadPageToken, "the page token is invalid or expired; list from the beginning"),
+        C::DryRunSucceeded => (K::Internal, "unexpected DryRunOperation response"),
+        C::Throttled => (K::Unavailable, "EC2 throttles the driver"),
+        C::Unauthenticated => (
+            K::Unauthenticated,
             "EC2 does not accept the credentials; check that they exist and have not expired, and that the clock is \
              right",
         ),
-        Class::Unauthorized => {
-            (Kind::Unauthorized, "the credentials do not permit the call; check the driver's IAM policy")
-        }
-        Class::AccountState => (
-            Kind::Unauthorized,
+        C::Unauthorized => (K::Unauthorized, "the credentials do not permit the call; check the driver's IAM policy"),
+        C::AccountState => (
+            K::Unauthorized,
             "AWS does not let the account use EC2; check the account's subscription, verification and billing with AWS",
         ),
-        Class::Encryption => (
-            Kind::FailedPrecondition,
+        C::Encryption => (
+            K::FailedPrecondition,
             "the KMS key is unusable; check that it exists, is enabled and that its policy lets the driver use it",
         ),
         // The cause of the error already names the obstacle and what to check.
-        Class::NotSent => (Kind::Unavailable, "EC2 was not called"),
-        Class::Ambiguous if !error.action.mutates() => (Kind::Unavailable, "EC2 gave no clear answer to a read"),
-        Class::Ambiguous => (Kind::OutcomeUnknown, "EC2 gave no clear answer and may have executed the call"),
-        Class::Other => (Kind::Internal, "EC2 rejected it"),
+        C::NotSent => (K::Unavailable, "EC2 was not called"),
+        C::Ambiguous if !error.action.mutates() => (K::Unavailable, "EC2 gave no clear answer to a read"),
+        C::Ambiguous => (K::OutcomeUnknown, "EC2 gave no clear answer and may have executed the call"),
+        C::Other => (K::Internal, "EC2 rejected it"),
     }
 }

@@ -14,10 +14,9 @@ use tokio::time::Instant;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long the memory keeps an idle connection.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The sidecars that call only the process of the pod that holds their lease.
+/// A sidecar that calls only the process of the pod that holds its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sidecar {
     /// CreateVolume and DeleteVolume.
@@ -32,8 +31,8 @@ pub enum Sidecar {
     VolumeModifier,
 }
 
-/// A period in which a sidecar cannot have called another process, because it kept its connection. If the connections
-/// are unknown, requests belong to one term while the pauses between them are short.
+/// A period in which a sidecar cannot have called another process, because it kept its connection (if connections are
+/// unknown, because its pauses were short).
 #[derive(Debug, Clone, Copy)]
 struct LeaseTerm {
     began: Instant,
@@ -41,7 +40,6 @@ struct LeaseTerm {
     is_connected: bool,
 }
 
-/// The current term of each sidecar.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
     current: Mutex<[Option<LeaseTerm>; 5]>,
@@ -71,8 +69,7 @@ impl LeaseTerms {
         }
     }
 
-    /// Runs an operation for the sidecars. Records their request at the start, and again at the end if a client still
-    /// waits.
+    /// Runs an operation and records the sidecars' request: at the start, and at the end if a client still waits.
     pub(crate) async fn serve<F: Future>(&self, sidecars: &[Sidecar], waiters: &Waiters, operation: F) -> F::Output {
         sidecars.iter().for_each(|sidecar| self.record_request(*sidecar, None));
         let outcome = operation.await;
@@ -82,19 +79,16 @@ impl LeaseTerms {
         outcome
     }
 
-    /// Returns when the sidecar's current term began.
     pub(crate) fn began(&self, sidecar: Sidecar) -> Instant {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
     }
 
-    /// Returns the instant from which describes show everything that another process did for the sidecar. None of that
-    /// process's calls is in flight any more.
+    /// Returns the instant from which all calls of another process for the sidecar have ended and describes show them.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.began(sidecar) + SETTLE
     }
 
-    /// Returns the instant of [`Self::sole_from`] for the sidecars that modify volumes. A sidecar that has not called
-    /// this process does not count.
+    /// Returns [`Self::sole_from`] for the sidecars that modify volumes and have called this process.
     pub(crate) fn modifiers_sole_from(&self) -> Instant {
         let current = self.current();
         let modifiers = [Sidecar::Resizer, Sidecar::VolumeModifier];

@@ -1,15 +1,11 @@
-//! The EBS policy over the EC2 port: the operations that bring a volume, an attachment or a snapshot into the requested
-//! state.
-//!
-//! The port makes single calls. This crate decides which call to make, and what an answer proves. It follows three
-//! rules:
+//! The EBS policy over the EC2 port: which calls bring a volume, an attachment or a snapshot into the requested state,
+//! and what their answers prove. It follows three rules:
 //!
 //! - **Never repeat a mutation blindly.** After a call with an unknown outcome, describe first. EC2's reads may be
 //!   stale for 15 s after a write, so an object that EC2 does not list within this time may still exist.
 //! - **Never return a final error while an attempt may have left something behind.** A final error needs a proof.
 //! - **An operation outlives its request.** It checks before each mutation whether a client still waits, and always
-//!   awaits a call in flight. It continues to describe when no client waits, so that clients with short deadlines get
-//!   the result of a long operation from a retry.
+//!   awaits a call in flight. It also describes when no client waits, for retries of clients with short deadlines.
 
 mod attachment;
 mod cloud;
@@ -32,6 +28,7 @@ mod wall_clock;
 pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub(crate) use error::Result;
 pub use error::{CloudError, CloudErrorKind};
 pub use lease_terms::Sidecar;
 pub use object::Object;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebs_ec2::Waiters;
 use tokio::time::Instant;
 
-use crate::error::{CloudError, CloudErrorKind};
+use crate::error::{CloudError, CloudErrorKind, Result};
 
 #[derive(Debug)]
 pub(crate) struct OpContext<'a> {
@@ -29,24 +29,22 @@ impl<'a> OpContext<'a> {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }
 
-    /// Returns true once the operation has sent a mutating call. Until then, it may end with any error.
+    /// Returns true once the operation may have sent a mutating call. Until then, it may end with any error.
     pub(crate) fn has_mutated(&self) -> bool {
         self.has_mutated.load(Ordering::Relaxed)
     }
 
-    /// Records that the operation is about to send a mutating call.
     pub(crate) fn mark_mutated(&self) {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Returns an error if no client waits any more. Call it only before mutations: an operation without further
-    /// mutations runs to its end, for clients that retry.
-    pub(crate) fn ensure_wanted(&self) -> Result<(), CloudError> {
+    /// Returns an error if no client waits any more. Call it only before mutations.
+    pub(crate) fn ensure_wanted(&self) -> Result<()> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }
 
     /// Runs a future that starts no mutation. Fails as soon as another operation replaces this one.
-    pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output, CloudError> {
+    pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output> {
         tokio::select! {
             biased;
             () = self.waiters.superseded() => Err(self.abandoned()),
@@ -54,7 +52,7 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
+    pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<()> {
         self.unless_superseded(tokio::time::sleep_until(instant)).await
     }
 

@@ -13,11 +13,9 @@ use crate::lease_terms::{LeaseTerms, Sidecar};
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long to remember that an object is known or that a name is unused. After that, a request waits or describes
-/// again.
+/// How long to remember that an object is known or that a name is unused.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// What a mutating call may have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
     VolumeName(String),
@@ -37,13 +35,10 @@ pub(crate) struct RecentWrites {
     absent: Expiring<Write, Instant>,
     /// The instant from which describes show why EC2 refused the modification: [`SETTLE`] after the first refusal.
     modification_refused: Expiring<VolumeId, Instant>,
-    /// The terms of the sidecars' leases. For [`SETTLE`] after the start of a term, describes may not show another
-    /// process's writes.
     pub(crate) leases: LeaseTerms,
 }
 
 impl RecentWrites {
-    /// Creates the memory at the start of the process. It knows nothing about the last calls of an earlier process.
     pub(crate) fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -70,7 +65,6 @@ impl RecentWrites {
         self.writes.get(write).unwrap_or(self.since)
     }
 
-    /// Returns true while calls of an earlier process may still take effect.
     pub(crate) fn in_startup_grace(&self) -> bool {
         Instant::now() < self.startup_grace_ends()
     }
@@ -80,8 +74,7 @@ impl RecentWrites {
         self.since + SETTLE
     }
 
-    /// Records the object that EC2 returned for a creation. If the object is already known, EC2 repeated an earlier
-    /// answer, and the name has not been written again.
+    /// Records the object that EC2 returned for a creation. If it is already known, EC2 repeated an earlier answer.
     pub(crate) fn record_made(&self, name: Write, object: Object) {
         if self.known.get(&object).is_none() {
             self.record_write(name);
@@ -89,14 +82,12 @@ impl RecentWrites {
         }
     }
 
-    /// Records that a describe has listed the object.
     pub(crate) fn record_seen(&self, object: &Object) {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
     /// Returns the instant from which an empty describe proves that the object does not exist. The object existed
-    /// before a client named it, so the wait begins with the first request that names it, and later requests do not
-    /// extend it.
+    /// before a client named it, so only the first request that names it starts the wait.
     pub(crate) fn record_named(&self, object: &Object) -> Instant {
         first(&self.known, object)
     }
@@ -106,14 +97,13 @@ impl RecentWrites {
         self.known.get(object).is_some_and(|settled| asked < settled)
     }
 
-    /// Returns the instant from which "not found" proves that the object is gone. If this process does not know the
-    /// object, another process may have made it just before the lease moved.
+    /// Returns the instant from which "not found" proves that the object is gone. Another process may have made an
+    /// unknown object just before the lease moved.
     pub(crate) fn gone_from(&self, object: &Object, sidecar: Sidecar) -> Instant {
         self.known.get(object).unwrap_or_else(|| self.record_named(object).min(self.leases.sole_from(sidecar)))
     }
 
-    /// Records that EC2 refused a modification. Returns the instant from which describes show the reason. Repeated
-    /// refusals do not move this instant.
+    /// Records that EC2 refused a modification. Returns when describes show the cause of the first refusal.
     pub(crate) fn record_refusal(&self, volume: &VolumeId) -> Instant {
         first(&self.modification_refused, volume)
     }
@@ -134,8 +124,7 @@ impl RecentWrites {
         }
     }
 
-    /// Returns true if this process has proven that no object has the name, and no other process can have made one
-    /// since.
+    /// Returns true if it is proven that no object has the name, and no other process can have made one since.
     pub(crate) fn is_absent(&self, name: &Write, sidecar: Sidecar) -> bool {
         self.absent.get(name).is_some_and(|sent| sent >= self.leases.began(sidecar))
     }

@@ -1,32 +1,21 @@
-//! Single calls with retries. A throttle means that EC2 did nothing, so the call is sent again until the operation's
-//! deadline.
-//!
-//! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
+//! Single calls with retries. A throttle means that EC2 did nothing, so the call is repeated until the deadline.
 
 use std::time::Duration;
 
 use ebs_ec2::{Ec2Error, ErrorClass};
 use tokio::time::{Instant, sleep};
 
-use crate::CloudError;
+use crate::Result;
 use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::traffic::Ec2Handle;
 
-/// How many lost answers make a read fail. After each earlier one, the driver waits for the delay and repeats the read.
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Sends a mutating call. Repeats it only after a throttle, as soon as the rate limiter allows, while a client waits
-/// and the deadline is not reached. All tries use one handle, which keeps their position in the queue.
-///
-/// # Errors
-/// The outer error is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the
-/// deadline.
-pub(crate) async fn mutate<T, F>(
-    op: &OpContext<'_>,
-    mut call: impl FnMut() -> F + Send,
-) -> Result<Result<T, Ec2Error>, CloudError>
+/// Sends a mutating call. Repeats it only after a throttle, while a client waits, until the deadline. The outer error
+/// is `CloudErrorKind::Abandoned`. The inner error is EC2's answer, which is a throttle only at the deadline.
+pub(crate) async fn mutate<T, F>(op: &OpContext<'_>, mut call: impl FnMut() -> F + Send) -> Result<Result<T, Ec2Error>>
 where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
@@ -42,13 +31,8 @@ where
     }
 }
 
-/// Sends a read through the handle. Sends it again after a throttle, and a few times after a lost answer, until the
-/// handle's deadline.
-pub(crate) async fn read<T, F, E>(
-    ec2: &Ec2Handle<E>,
-    step: &str,
-    mut call: impl FnMut() -> F + Send,
-) -> Result<T, CloudError>
+/// Sends a read, and repeats it after throttles and a few lost answers, until the handle's deadline.
+pub(crate) async fn read<T, F, E>(ec2: &Ec2Handle<E>, step: &str, mut call: impl FnMut() -> F + Send) -> Result<T>
 where
     T: Send,
     E: Send + Sync,
@@ -71,7 +55,6 @@ where
     }
 }
 
-/// Decides whether to repeat a read: after each throttle, and after a few lost answers.
 #[derive(Debug, Default)]
 pub(crate) struct ReadRetries {
     ambiguous: u32,

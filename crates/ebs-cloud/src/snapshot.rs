@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::describe::listing;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::{CloudError, Object, Sidecar, SnapshotFeatures, SnapshotSpec, timeouts};
+use crate::{Object, Result, Sidecar, SnapshotFeatures, SnapshotSpec, timeouts};
 use memory::SnapshotMemory;
 
 /// The operations on snapshots, and the memory that they share.
@@ -38,32 +38,25 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// Creates the snapshot unless it exists, and adds its features. The snapshot may still be `pending`. Success means
-    /// that this process itself has seen the fast restores and the lock, whatever an earlier process did.
-    ///
-    /// # Errors
-    /// [`CloudError`]. A final error proves that no snapshot was left behind.
+    /// that this process has seen the fast restores and the lock. A final error proves that no snapshot remains.
     pub async fn ensure(
         &self,
         spec: &SnapshotSpec,
         features: &SnapshotFeatures,
         waiters: &Waiters,
-    ) -> Result<Snapshot, CloudError> {
+    ) -> Result<Snapshot> {
         ensure::ensure(self, spec, features, waiters).await
     }
 
     /// Deletes the snapshot. Succeeds if it does not exist.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while the snapshot is in use, locked, or enabled for fast restores in a
-    /// zone.
-    pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<()> {
         let op = OpContext::start(format!("delete snapshot {id}"), timeouts::DELETE, waiters);
         self.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, delete::delete(self, &op, id)).await
     }
 
-    /// Returns the snapshot as EC2 describes it now, or `None`. Describes again for up to 15 s if this process has
-    /// known the snapshot within the last 15 s and has not deleted it.
-    pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+    /// Returns the snapshot as EC2 describes it now, or `None`. If this process has known the snapshot within the last
+    /// 15 s and has not deleted it, describes again for up to 15 s.
+    pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>> {
         let object = Object::Snapshot(id.clone());
         loop {
             let asked = Instant::now();
@@ -76,17 +69,13 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Returns a page of the account's snapshots, or of one volume's snapshots. With `max_entries` 0, EC2 chooses the
-    /// page length.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::BadPageToken`.
+    /// Returns a page of the account's or one volume's snapshots. With `max_entries` 0, EC2 chooses the page length.
     pub async fn list(
         &self,
         volume: Option<VolumeId>,
         max_entries: u32,
         token: Option<String>,
-    ) -> Result<Page<Snapshot>, CloudError> {
+    ) -> Result<Page<Snapshot>> {
         listing::list(&self.context.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
     }
 }

@@ -66,8 +66,7 @@ pub struct Topology {
 /// The parameters of CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
-    /// The name that the orchestrator chose. The driver derives the client token from it and stores it in the tag
-    /// `CSIVolumeName`.
+    /// The name that the orchestrator chose, from which the client token and the tag `CSIVolumeName` derive.
     pub name: String,
     pub capacity: CapacityRequest,
     pub volume_type: VolumeType,
@@ -91,7 +90,7 @@ pub struct VolumeSpec {
 }
 
 /// The parameters of ControllerExpandVolume and ControllerModifyVolume.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModifySpec {
     /// The smallest size that the volume must have.
     pub size: Option<Gib>,
@@ -105,20 +104,6 @@ pub struct ModifySpec {
     pub tags: Tags,
     /// Keys of tags to delete. A key that is also in `tags` is set instead.
     pub deleted_tags: BTreeSet<String>,
-}
-
-impl Default for ModifySpec {
-    fn default() -> Self {
-        Self {
-            size: None,
-            volume_type: None,
-            iops: IopsRequest::Default,
-            auto_iops: None,
-            throughput: None,
-            tags: Tags::new(),
-            deleted_tags: BTreeSet::new(),
-        }
-    }
 }
 
 impl ModifySpec {
@@ -166,8 +151,7 @@ pub struct Lock {
 pub enum LockMode {
     /// Users with the IAM permission can remove the lock.
     Governance,
-    /// No user can remove the lock once the cooling-off period (1 to 72 hours) is over, or at once without such a
-    /// period.
+    /// No user can remove the lock once its cooling-off period (1 to 72 hours), if any, is over.
     Compliance { cool_off_hours: Option<u32> },
 }
 

@@ -1,6 +1,4 @@
 //! The time limits of operations, and how long EC2 needs.
-//!
-//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::time::Duration;
 
@@ -19,35 +17,29 @@ pub(crate) const DETACH: Duration = Duration::from_secs(300);
 pub(crate) const EXPAND: Duration = Duration::from_secs(300);
 /// The limit for CreateSnapshot. It excludes the wait for `completed`, because the orchestrator polls for that.
 pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
-/// The limit for one wait for the initialization of a volume. The initialization can take hours, and the orchestrator
-/// tries again.
+/// The limit for one wait for the initialization of a volume, which can take hours. The orchestrator tries again.
 pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
 
 /// How long to wait until a volume that is attached to another instance is detached.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
-/// How long to wait until a detach from another instance ends.
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// The driver detaches an attachment that is still `attaching` after this time, and the next attempt starts over.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// How long this process itself must have seen the attachment as `attaching`. This protects a working attachment when
-/// our clock is wrong, or when describes show an earlier attachment.
+/// How long this process itself must have seen `attaching`, in case our clock is wrong or describes are stale.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
-/// How often to describe an object that this process knows but EC2 does not list yet.
 pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may delay the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// How long the queue keeps the place of an operation whose clients left, for the next equal operation. The chart's
-/// sidecars pause for at most half an hour (`--retry-interval-max`).
+/// How long the queue keeps the place of an operation whose clients left. The chart's sidecars pause for at most half
+/// an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
-/// The limit for a single describe, including its throttles. It also limits the wait for a token, a call with all its
-/// pages, and a lookup.
+/// The limit for a single describe with its throttles, the wait for a token, a call with all its pages, and a lookup.
 pub(crate) const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time that a last describe gets, even after its operation's deadline.
 const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
-/// Returns the time limit of a describe that begins now, for an operation with the given deadline.
 pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {
     deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE_TIMEOUT)
 }

@@ -1,14 +1,5 @@
-//! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls.
-//!
-//! This module does not know the purpose of a call. The caller of a mutation gives its priority and its deadline. The
-//! subscriber of a describe gives the times at which it needs the state of an object.
-//!
-//! - [`RateLimited`] returns [`Ec2Handle`]s, which make calls through the rate limiter. Every call waits for a token of
-//!   the bucket that EC2 charges. `rate_limiter` and `token_bucket` estimate how many calls EC2 still accepts.
-//! - [`DescribeBatchers`] describe many objects in one call, as often as their subscribers need it and the rate limiter
-//!   allows.
-//! - [`TransitionTimes`] learn how long EC2's transitions take, so that the first poll is neither early nor late.
-//! - [`SharedAnswers`] make one request for all callers and cache the answer.
+//! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls. It does
+//! not know the purpose of a call, only its priority and its times.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::describe::listing;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::{CloudError, ModifySpec, Object, Sidecar, VolumeSpec, timeouts};
+use crate::{CloudError, ModifySpec, Object, Result, Sidecar, VolumeSpec, timeouts};
 use iops_limit::IopsLimitProbe;
 use memory::VolumeMemory;
 
@@ -47,11 +47,8 @@ impl<E: Ec2> VolumeService<E> {
         Self { context, memory: VolumeMemory::default(), iops_limits }
     }
 
-    /// Creates the volume unless it exists, and waits until it is usable (`available` or `in-use`).
-    ///
-    /// # Errors
-    /// [`CloudError`]. A final error proves that no volume was left behind.
-    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume, CloudError> {
+    /// Creates the volume unless it exists, and waits until it is usable. A final error proves that no volume remains.
+    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Volume> {
         let op = &OpContext::start(format!("create volume {:?}", spec.name), timeouts::CREATE, waiters);
         let creation = Creation { service: self, op, spec };
         self.context.recent.leases.serve(&[Sidecar::Provisioner], waiters, create::create(&creation)).await
@@ -59,20 +56,14 @@ impl<E: Ec2> VolumeService<E> {
 
     /// Deletes the volume. Succeeds if EC2 is already deleting it, or if it provably does not exist. EC2's "not found"
     /// is a proof only once neither its errors nor its describes can still show the time before the creation.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while the volume is attached.
-    pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<()> {
         let op = OpContext::start(format!("delete volume {id}"), timeouts::DELETE, waiters);
         self.context.recent.leases.serve(&[Sidecar::Provisioner], waiters, delete::delete(self, &op, id)).await
     }
 
-    /// Returns the volume as EC2 describes it now.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::NotFound`, also for a volume that is being deleted. If this process has known the volume within
-    /// the last 15 s and has not deleted it, describes again for up to 15 s before it fails.
-    pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
+    /// Returns the volume as EC2 describes it now, unless it is being deleted. If this process has known the volume
+    /// within the last 15 s and has not deleted it, describes again for up to 15 s before it fails.
+    pub async fn get(&self, id: &VolumeId) -> Result<Volume> {
         let object = Object::Volume(id.clone());
         loop {
             let asked = Instant::now();
@@ -89,10 +80,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     /// Returns a page of the volumes that have the managed tag. With `max_entries` 0, EC2 chooses the page length.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::BadPageToken`.
-    pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
+    pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>> {
         let query = VolumeQuery::Tag { key: self.context.config.driver.managed_tag(), values: vec!["true".to_owned()] };
         listing::list(&self.context.ec2, &query, max_entries, token).await
     }
@@ -100,32 +88,25 @@ impl<E: Ec2> VolumeService<E> {
     /// Changes the volume's properties and then its tags, for requests of these sidecars. Returns the volume with its
     /// previous tags.
     ///
-    /// The properties are changed first, so that the volume is unchanged if EC2 refuses them. Within 15 s after the
-    /// resizer or the volume modifier begins to call this process, EC2 may still carry out calls of the previous
-    /// leader. This process waits for them, unless the request only grows the volume.
+    /// The properties are changed first, so that the volume is unchanged if EC2 refuses them. Unless the request only
+    /// grows the volume, this process first waits until the calls of a previous leader cannot take effect any more.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` names the time of the next possible modification. If EC2 permanently
-    /// refuses a tag, the error is `CloudErrorKind::Internal` if the request also has properties: "invalid" would mean
-    /// that nothing changed.
+    /// `CloudErrorKind::Internal` if EC2 refuses a tag: "invalid" would mean that the properties did not change either.
     pub async fn modify(
         &self,
         sidecars: &[Sidecar],
         id: &VolumeId,
         spec: &ModifySpec,
         waiters: &Waiters,
-    ) -> Result<Volume, CloudError> {
+    ) -> Result<Volume> {
         let op = OpContext::start(modification::description(id, spec), timeouts::EXPAND, waiters);
         self.context.recent.leases.serve(sidecars, waiters, modification::modify(self, &op, id, spec)).await
     }
 
     /// Waits until EC2 has loaded the volume's data, so that the volume has its full speed. Ends soon after its last
-    /// waiter has left.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps the estimate, so that the next
-    /// attempt does not describe the volume before it.
-    pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
+    /// waiter has left. The memory keeps EC2's estimate, so the next attempt does not describe the volume before it.
+    pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<()> {
         initialization::await_initialized(self, id, waiters).await
     }
 }

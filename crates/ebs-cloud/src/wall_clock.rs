@@ -9,7 +9,6 @@ pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(300);
 /// How much too early AWS's dates can be, because AWS truncates them to whole seconds.
 const CUT: Duration = Duration::from_secs(1);
 
-/// The time of day.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WallClock {
     /// The machine's clock. It is read each time, because it may be set while the process runs.
@@ -32,8 +31,8 @@ impl WallClock {
     }
 }
 
-/// Returns how old an object was at least when AWS replied, by AWS's own clock. `began` is the date of the object, and
-/// `said_at` the date of the reply. `now` is our time of day, for replies without a date.
+/// Returns how old an object that began at `began` was at least when AWS replied, by AWS's own clock. `said_at` is the
+/// date of the reply. `now` is our time of day, for replies without a date.
 pub(crate) fn age(began: Option<SystemTime>, said_at: Option<SystemTime>, now: SystemTime) -> Option<Duration> {
     let began = began?;
     match said_at {

@@ -112,21 +112,15 @@ pub trait Observer: Send + Sync + 'static {
     /// Reports that a call has ended.
     fn observe(&self, observation: &Observation<'_>);
 
-    /// Reports that the rate limiter delayed a call by `time`.
-    fn waited(&self, action: Action, time: Duration) {
-        let _nobody_counts = (action, time);
-    }
+    /// Reports that the rate limiter delayed a call by this time.
+    fn waited(&self, _action: Action, _time: Duration) {}
 
     /// Reports that a spare token was spent on an extra call, which replaced a longer wait.
-    fn spared(&self, action: Action) {
-        let _nobody_counts = action;
-    }
+    fn spared(&self, _action: Action) {}
 
     /// Reports that a wait for the action's effect ended only because enough time had passed, although EC2 had returned
     /// data that should have identified the effect.
-    fn ended_by_time(&self, action: Action) {
-        let _nobody_counts = action;
-    }
+    fn ended_by_time(&self, _action: Action) {}
 
     /// Reports that an HTTP request of a call has ended. Metrics count these requests.
     fn attempted(&self, _attempt: &Attempt<'_>) {}

@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::{DeviceName, InstanceId, VolumeId};
-
-use crate::Result;
+use crate::{DeviceName, InstanceId, Result, VolumeId};
 
 /// The state of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,9 +35,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Returns the instance of the HyperPod node that the volume is attached to: the last two dash-separated fields of
-    /// [`Attachment::associated_resource`]. Returns `None` for all other attachments, including those to other
-    /// resources.
+    /// Returns the instance of the HyperPod node that the volume is attached to, if any: the last two dash-separated
+    /// fields of [`Attachment::associated_resource`].
     pub fn cluster_node(&self) -> Option<InstanceId> {
         let resource = self.associated_resource.as_deref()?;
         let (before, digits) = resource.rsplit_once('-')?;

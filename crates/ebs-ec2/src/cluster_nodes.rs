@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::{DeviceName, HyperPodNode, VolumeId};
-
-use crate::Result;
+use crate::{DeviceName, HyperPodNode, Result, VolumeId};
 
 /// A device that SageMaker has attached.
 #[derive(Debug, Clone, PartialEq, Eq)]

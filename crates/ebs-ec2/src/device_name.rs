@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A device name in a block-device mapping. It is only a label: on Nitro instances, no file with this name needs to
-/// exist.
+/// A device name in a block-device mapping. It is only a label: on Nitro instances, the file need not exist.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceName(String);

@@ -43,8 +43,7 @@ pub enum ErrorClass {
     IncorrectState,
     /// The state of the instance forbids the action, such as `shutting-down` (`IncorrectInstanceState`).
     IncorrectInstanceState,
-    /// The volume is being modified, and the action must wait for the end (`OperationNotPermitted`, "in modification
-    /// state").
+    /// The volume is being modified, so the action must wait (`OperationNotPermitted`, "in modification state").
     BeingModified,
     /// EC2 does not currently permit the action. Only its message has the reason (`OperationNotPermitted`).
     NotPermitted,
@@ -84,15 +83,13 @@ pub enum ErrorClass {
     Unauthenticated,
     /// The credentials do not permit the action (`UnauthorizedOperation`).
     Unauthorized,
-    /// AWS does not let the account use EC2, whatever its policies permit (`Blocked`, `OptInRequired`,
-    /// `PendingVerification`).
+    /// AWS does not let the account use EC2 at all (`Blocked`, `OptInRequired`, `PendingVerification`).
     AccountState,
     /// The KMS key cannot be used.
     Encryption,
     /// The request was not sent (name not resolved, connection refused), so EC2 did nothing.
     NotSent,
-    /// No reply arrived, or one that leaves the outcome open (timeout, `InternalError`, `Unavailable`, 5xx). EC2 may
-    /// have carried out the call.
+    /// EC2 may have carried out the call: it sent no reply or an unclear one (`InternalError`, `Unavailable`, 5xx).
     Ambiguous,
     /// Any other error that EC2 reported clearly. EC2 did nothing.
     Other,

@@ -4,10 +4,8 @@ use std::fmt;
 
 use crate::{IdError, InstanceId};
 
-/// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`. It is an instance in another account, which
-/// the driver reaches through the cluster.
-///
-/// The last two fields between dashes are the instance, so the name of the cluster may contain dashes.
+/// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`: an instance in another account, which the
+/// driver reaches through the cluster. The cluster's name may contain dashes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HyperPodNode {
     cluster: String,
@@ -15,11 +13,7 @@ pub struct HyperPodNode {
 }
 
 impl HyperPodNode {
-    /// Parses the `node_id` that the orchestrator sends.
-    ///
-    /// # Errors
-    /// [`IdError`] unless the text consists of `hyperpod-`, a cluster (1 to 63 letters, digits and inner dashes), a
-    /// dash and an instance id.
+    /// Parses the `node_id` that the orchestrator sends. The cluster has 1 to 63 letters, digits and inner dashes.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let refuse = || IdError::new(text, "a HyperPod node id (hyperpod-<cluster>-i-…)");
         let rest = text.strip_prefix("hyperpod-").ok_or_else(refuse)?;
@@ -46,8 +40,7 @@ impl fmt::Display for HyperPodNode {
     }
 }
 
-/// Returns true if SageMaker's grammar of cluster names permits the text. That grammar includes cluster ids. A valid
-/// name cannot extend beyond the last segment of an ARN.
+/// Returns true for a cluster name or id that SageMaker permits, which cannot extend beyond an ARN's last segment.
 fn is_cluster(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')

@@ -15,22 +15,19 @@ pub struct IdError {
 }
 
 impl IdError {
-    /// Creates the error for a text `given` that is not a `wanted`.
     pub(crate) fn new(given: &str, wanted: &'static str) -> Self {
         Self { given: given.to_owned(), wanted }
     }
 }
 
-/// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). The driver treats a rejected
-/// id as one that does not exist, so that a delete of it succeeds. So this check must never be stricter than any future
-/// EC2.
+/// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). It must never be stricter than
+/// any future EC2, because a delete of a rejected id succeeds.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     })
 }
 
-/// Returns true for 1 to 64 lower-case letters, digits and hyphens, as in the name of a zone.
 fn is_zone_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
@@ -100,8 +97,7 @@ checked_text!(
     InstanceId, "an instance id (i-…)", |text| is_ec2_id("i-", text)
 );
 checked_text!(
-    /// The name of an availability zone, `us-west-2a`. Kubernetes schedules by it. The same name can mean different
-    /// zones in different accounts.
+    /// The name of an availability zone, `us-west-2a`. It can mean different zones in different accounts.
     ZoneName, "a zone name (us-west-2a)", is_zone_name
 );
 checked_text!(
@@ -111,9 +107,6 @@ checked_text!(
 
 impl VolumeId {
     /// Parses a CSI volume handle: a plain id, or an old form that contains one, such as `aws://us-west-2a/vol-0abc`.
-    ///
-    /// # Errors
-    /// [`IdError`] when the last path segment is not a volume id, so that the volume cannot exist in EC2.
     pub fn from_handle(handle: &str) -> Result<Self, IdError> {
         Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
     }
@@ -123,10 +116,7 @@ impl VolumeId {
         self.0.replace('-', "")
     }
 
-    /// Parses the NVMe serial number of a volume.
-    ///
-    /// # Errors
-    /// [`IdError`] when the serial number is not `vol` followed by the rest of an id, as for an instance-store disk.
+    /// Parses the NVMe serial number of a volume. Rejects the serial number of an instance-store disk.
     pub fn from_serial(serial: &str) -> Result<Self, IdError> {
         let wanted = "an EBS serial number (vol…)";
         let rest = serial.strip_prefix("vol").ok_or_else(|| IdError { given: serial.to_owned(), wanted })?;

@@ -1,6 +1,6 @@
 //! How many EBS volumes an instance type supports, from the data file in `data/`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -19,7 +19,6 @@ pub enum LimitKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct AttachmentLimit {
     pub limit: u32,
-    /// Whether network interfaces share the slots.
     pub kind: LimitKind,
 }
 
@@ -52,7 +51,7 @@ struct Limits {
 struct Table {
     default: AttachmentLimit,
     limits: HashMap<String, AttachmentLimit>,
-    xen: std::collections::HashSet<String>,
+    xen: HashSet<String>,
     cards_default: u32,
     cards: HashMap<String, u32>,
 }
@@ -64,9 +63,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     for (sets, kind) in [(&file.limits.shared, LimitKind::Shared), (&file.limits.dedicated, LimitKind::Dedicated)] {
         for (limit, set) in sets {
             let limit = limit.parse().expect("limits are decimal, checked by a test");
-            for name in types(set) {
-                limits.insert(name, AttachmentLimit { limit, kind });
-            }
+            limits.extend(types(set).map(|name| (name, AttachmentLimit { limit, kind })));
         }
     }
     for name in types(&file.force_dedicated) {
@@ -74,10 +71,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
             entry.kind = LimitKind::Dedicated;
         }
     }
-    let xen: std::collections::HashSet<String> = types(&file.non_nitro.types).collect();
-    for name in &xen {
-        limits.insert(name.clone(), AttachmentLimit { limit: file.non_nitro.limit, kind: file.non_nitro.kind });
-    }
+    let xen: HashSet<String> = types(&file.non_nitro.types).collect();
+    let of_xen = AttachmentLimit { limit: file.non_nitro.limit, kind: file.non_nitro.kind };
+    limits.extend(xen.iter().map(|name| (name.clone(), of_xen)));
     let mut cards = HashMap::new();
     for (count, set) in &file.ebs_cards {
         let count = count.parse().expect("card counts are decimal, checked by a test");
@@ -94,8 +90,7 @@ fn plain(instance_type: &str) -> &str {
     instance_type.strip_prefix("ml.").unwrap_or(instance_type)
 }
 
-/// Returns the attachment limit of an instance type, or the default for an unknown type. Ignores SageMaker's prefix
-/// `ml.`.
+/// Returns the attachment limit of an instance type without SageMaker's `ml.`, or the default for an unknown type.
 pub fn attachment_limit(instance_type: &str) -> AttachmentLimit {
     TABLE.limits.get(plain(instance_type)).copied().unwrap_or(TABLE.default)
 }

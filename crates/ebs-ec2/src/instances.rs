@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::{DeviceName, InstanceId, VolumeId, ZoneName};
-
-use crate::{AttachmentState, Page, PageRequest, Result};
+use crate::{AttachmentState, DeviceName, InstanceId, Page, PageRequest, Result, VolumeId, ZoneName};
 
 /// An entry of an instance's block-device mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,7 @@ pub type Iops = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IopsLimits {
     pub min: Iops,
-    /// The highest IOPS that a volume of the type can have in this place. 0 means that the maximum is unknown, so
-    /// nothing is capped.
+    /// The highest IOPS of a volume of the type in this place. 0 means that the maximum is unknown and not applied.
     pub max: Iops,
     pub per_gib: Iops,
 }
@@ -25,9 +24,10 @@ impl IopsLimits {
 }
 
 /// The IOPS that a user requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum IopsRequest {
     /// The user requests nothing, and EC2 chooses.
+    #[default]
     Default,
     /// This number of IOPS.
     Explicit(NonZeroU32),
@@ -46,9 +46,8 @@ impl IopsRequest {
         NonZeroU32::new(iops).map_or(Self::Default, Self::PerGib)
     }
 
-    /// Returns the IOPS to request from EC2, or `None` to let EC2 choose. `raise_to_min` raises a request below the
-    /// type's minimum. A request above a maximum is lowered to it, and the caller logs a warning if that changes the
-    /// number.
+    /// Returns the IOPS to request from EC2, or `None` to let EC2 choose. Lowers a request above a maximum, and with
+    /// `raise_to_min` raises one below the type's minimum. The caller logs a change of the number.
     pub fn resolve(self, size: Gib, limits: Option<IopsLimits>, raise_to_min: bool) -> Option<Iops> {
         let asked = match self {
             Self::Default => return None,

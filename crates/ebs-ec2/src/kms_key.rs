@@ -2,9 +2,8 @@
 
 /// Returns false if the two names certainly belong to different KMS keys.
 ///
-/// EC2 accepts a key by its id (also as `key/<id>`), its ARN, an alias or an alias ARN (EC2 API reference,
-/// CreateVolume, `KmsKeyId`), and reports its ARN. Only KMS knows the key behind an alias, so an alias may mean any
-/// key. Ids are hexadecimal, so the comparison ignores their case.
+/// EC2 accepts an id (also as `key/<id>`), an ARN, an alias or an alias ARN (EC2 API reference, CreateVolume,
+/// `KmsKeyId`), and reports the ARN. Only KMS knows the key behind an alias. Ids are hexadecimal, in either case.
 pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
     match (KeyName::parse(one), KeyName::parse(other)) {
         (KeyName::Alias, _) | (_, KeyName::Alias) => true,
@@ -16,8 +15,7 @@ pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 enum KeyName<'a> {
     Alias,
-    /// An ARN, which contains region, account and id. The keys of a multi-region key have the same id but are different
-    /// keys.
+    /// An ARN with region, account and id. The replicas of a multi-region key share their id but are different keys.
     Arn(&'a str),
     Id(&'a str),
 }

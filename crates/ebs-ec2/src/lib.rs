@@ -1,14 +1,11 @@
-//! The port to EC2: a small trait for each kind of resource, a method for each EC2 action, and one error type.
+//! The port to EC2 with its types: a trait for each kind of resource, a method for each EC2 action, and one error type.
 //!
-//! The policy (`ebs-cloud`) uses these traits and does not depend on any SDK. `ebs-aws` implements them over the AWS
-//! SDK's runtime, and `ebs-sim` over its state in memory. A method makes exactly one call and returns EC2's answer
-//! unchanged. It does not retry mutating calls, does not wait, and reads only the requested page.
+//! The policy (`ebs-cloud`) uses these traits. `ebs-aws` implements them over the AWS SDK's runtime, and `ebs-sim` over
+//! its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does not retry mutating
+//! calls, does not wait, and reads only the requested page.
 //!
 //! Cancellation: if a returned future is dropped, EC2 may or may not carry out the call. A caller that must know the
 //! outcome never drops the future.
-//!
-//! The types of the port are also here: ids, sizes, volume types, tags, names and their tables. They do no I/O and read
-//! no clock. Parsing rejects invalid values and never repairs them silently.
 
 mod action;
 mod attachments;
@@ -68,7 +65,6 @@ pub use volumes::{
 };
 pub use waiters::{Successor, Waiter, Waiters};
 
-/// The result of every method of the port.
 pub type Result<T> = std::result::Result<T, Ec2Error>;
 
 /// All EC2 actions that the driver uses.

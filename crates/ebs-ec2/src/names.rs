@@ -4,12 +4,10 @@
 
 use std::fmt;
 
-/// The default name of the driver. To build the driver under another name, change only this constant: all other names
-/// are derived from it.
+/// The default name of the driver. To build the driver under another name, change only this constant.
 const NAME: &str = "ebs.csi.aws.com";
 
-/// The name under which the driver is registered with the orchestrator. Tags, topology keys and context keys are
-/// derived from it.
+/// The name under which the driver is registered with the orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverName(String);
 
@@ -37,7 +35,6 @@ impl DriverName {
     /// The publish context key of the volume that the handle of a node-local volume means.
     pub const LOCAL_VOLUME_KEY: &'static str = "volumeID";
 
-    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -97,8 +94,7 @@ impl DriverName {
         format!("{self}/size-gib")
     }
 
-    /// Returns the publish context key that is `true` when ControllerPublishVolume requested a read-only volume. The
-    /// node service enforces it.
+    /// Returns the publish context key that is `true` for a read-only volume, which the node service enforces.
     pub fn read_only_key(&self) -> String {
         format!("{self}/readonly")
     }

@@ -1,8 +1,6 @@
 //! Zones, and the health check.
 
-use crate::{ZoneId, ZoneName};
-
-use crate::Result;
+use crate::{Result, ZoneId, ZoneName};
 
 /// An availability, local or wavelength zone.
 #[derive(Debug, Clone, PartialEq, Eq)]

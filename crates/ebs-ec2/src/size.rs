@@ -10,10 +10,8 @@ pub const GIB: u64 = 1 << 30;
 /// Why EC2 or CSI cannot express a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// The number of bytes is negative.
     #[error("a size of {0} bytes is negative")]
     Negative(i64),
-    /// The size in GiB does not fit into EC2's 32-bit field.
     #[error("a size of {0} bytes is more than EC2 can express")]
     TooLarge(u64),
 }
@@ -33,10 +31,7 @@ impl Bytes {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// Returns the size in GiB, rounded up. 0 bytes are 0 GiB.
-    ///
-    /// # Errors
-    /// [`SizeError::TooLarge`] above 2^31 - 1 GiB, the maximum of an EC2 size field.
+    /// Returns the size in GiB, rounded up. It is at most 2^31 - 1, the maximum of an EC2 size field.
     pub fn to_gib_ceil(self) -> Result<Gib, SizeError> {
         let gib = self.0.div_ceil(GIB);
         u32::try_from(gib).ok().filter(|g| i32::try_from(*g).is_ok()).map(Gib).ok_or(SizeError::TooLarge(self.0))

@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::{Gib, SnapshotId, Tags, VolumeId, ZoneName};
-
-use crate::{Page, PageRequest, Result};
+use crate::{Gib, Page, PageRequest, Result, SnapshotId, Tags, VolumeId, ZoneName};
 
 /// The state of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,7 +78,6 @@ pub enum LockState {
     ComplianceCoolOff,
     /// Compliance mode: the lock can only be extended.
     Compliance,
-    /// The lock has expired.
     Expired,
     /// A state that this version does not know. The driver never treats it as locked.
     Other(String),
@@ -102,20 +99,12 @@ pub struct SnapshotLock {
 /// Which snapshots DescribeSnapshots returns. All variants except ids select only the account's own snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
-    /// Snapshots with these ids, by the filter `snapshot-id` (at most [`crate::MAX_FILTER_VALUES`] ids). The page omits
-    /// missing ids.
+    /// The existing snapshots with these ids (filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`] ids).
     FilterIds(Vec<SnapshotId>),
-    /// The account's own snapshots with one of the tag values, by the filter `tag:<key>`.
-    Tag {
-        key: String,
-        /// The values, at most [`crate::MAX_FILTER_VALUES`].
-        values: Vec<String>,
-    },
+    /// The account's own snapshots with one of at most [`crate::MAX_FILTER_VALUES`] tag values (filter `tag:<key>`).
+    Tag { key: String, values: Vec<String> },
     /// The account's own snapshots: all of them, or those of one volume (filter `volume-id`).
-    Owned {
-        /// The volume whose snapshots to return, or `None` for all.
-        volume: Option<VolumeId>,
-    },
+    Owned { volume: Option<VolumeId> },
 }
 
 /// Calls EC2's actions on snapshots.
@@ -136,8 +125,7 @@ pub trait Snapshots {
     /// Calls LockSnapshot.
     fn lock_snapshot(&self, request: &LockSnapshot) -> impl Future<Output = Result<()>> + Send;
 
-    /// Calls DescribeLockedSnapshots for one snapshot. Returns `None` if the snapshot was never locked, or was
-    /// unlocked.
+    /// Calls DescribeLockedSnapshots for one snapshot. Returns `None` if the snapshot is unlocked.
     fn describe_lock(&self, id: &SnapshotId) -> impl Future<Output = Result<Option<SnapshotLock>>> + Send;
 
     /// Calls DescribeSnapshots and returns one page.

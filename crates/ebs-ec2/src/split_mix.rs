@@ -1,5 +1,4 @@
-/// A deterministic random number generator (SplitMix64). A seed yields the same numbers on every machine and in every
-/// version. Use it for choices, not for secrets.
+/// A random number generator (SplitMix64) that yields the same numbers for a seed everywhere. Never use it for secrets.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 

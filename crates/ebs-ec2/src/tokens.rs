@@ -1,5 +1,4 @@
-//! The arithmetic of a token bucket. The caller supplies the clock, the rate and the capacity, because some callers
-//! learn their rate at run time.
+//! The arithmetic of a token bucket, for callers that learn their rate and capacity at run time.
 
 use std::time::Duration;
 
@@ -18,8 +17,7 @@ impl Tokens {
         self.0
     }
 
-    /// Adds the tokens that arrive in the time `passed`, at `per_second` tokens a second. The bucket holds at most
-    /// `capacity`.
+    /// Adds the tokens that arrive in the time `passed`, up to the capacity.
     pub fn refill(&mut self, passed: Duration, per_second: f64, capacity: f64) {
         self.0 = (self.0 + passed.as_secs_f64() * per_second).min(capacity);
     }
@@ -33,7 +31,7 @@ impl Tokens {
         enough
     }
 
-    /// Puts one token back. The bucket holds at most `capacity`.
+    /// Puts one token back, up to the capacity.
     pub fn put_back(&mut self, capacity: f64) {
         self.0 = (self.0 + 1.0).min(capacity);
     }

@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use crate::VolumeId;
 
-/// The name of the status detail that has the initialization state.
-const INITIALIZATION: &str = "initialization-state";
-
 /// The status of a volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeStatus {
@@ -18,11 +15,11 @@ pub struct VolumeStatus {
 }
 
 impl VolumeStatus {
-    /// Returns true while EC2 is still loading blocks from a snapshot. If the details have no initialization state, the
-    /// volume is initialized. Returns `None` without any details, which prove nothing.
+    /// Returns true while EC2 is still loading blocks from a snapshot, and `None` without any details, which prove
+    /// nothing. If the details have no initialization state, the volume is initialized.
     pub fn initializing(&self) -> Option<bool> {
         let details = self.details.as_ref()?;
-        Some(details.iter().any(|(name, word)| name == INITIALIZATION && word == "initializing"))
+        Some(details.iter().any(|(name, word)| name == "initialization-state" && word == "initializing"))
     }
 }
 

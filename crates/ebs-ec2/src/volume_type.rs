@@ -24,11 +24,10 @@ pub enum VolumeType {
     Sc1,
     /// Magnetic, previous generation.
     Standard,
-    /// A type that this version does not know. EC2 may report it. EC2 also decides whether a request for it is valid.
+    /// A type that this version does not know. EC2 decides whether a request for it is valid.
     Other(String),
 }
 
-/// All volume types that a user can request.
 const KNOWN: [VolumeType; 7] = [
     VolumeType::Gp2,
     VolumeType::Gp3,
@@ -64,8 +63,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns the smallest and largest size, or `None` for unknown types. Use them only for messages and defaults: EC2
-    /// enforces its own limits.
+    /// Returns the smallest and largest size, for messages and defaults only, or `None` for unknown types.
     pub fn size_range(&self) -> Option<(Gib, Gib)> {
         match self {
             Self::Gp2 => Some((Gib(1), Gib(16_384))),
@@ -78,8 +76,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns false if EC2 certainly rejects a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume
-    /// types").
+    /// Returns false if EC2 certainly rejects a number of IOPS for the type.
     pub fn has_iops_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Io1 | Self::Io2 | Self::Other(_) => true,
@@ -87,8 +84,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns false if EC2 certainly rejects a throughput for the type (Amazon EBS user guide, "Amazon EBS volume
-    /// types").
+    /// Returns false if EC2 certainly rejects a throughput for the type.
     pub fn has_throughput_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Other(_) => true,
@@ -96,8 +92,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns the published IOPS limits, or `None` if the user cannot choose the IOPS. A zone or Outpost may have a
-    /// lower maximum, and EC2 may raise it in the future.
+    /// Returns the published IOPS limits, if the user can choose the IOPS. A zone or Outpost may have a lower maximum.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
             Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),

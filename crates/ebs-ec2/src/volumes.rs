@@ -2,16 +2,15 @@
 
 use std::time::SystemTime;
 
-use crate::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
-
-use crate::{Attachment, Page, PageRequest, Result, VolumeStatus};
+use crate::{
+    Attachment, DriverName, Gib, Iops, Page, PageRequest, Result, SnapshotId, Tags, VolumeId, VolumeStatus, VolumeType,
+    ZoneId, ZoneName,
+};
 
 /// The zone in which to create a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// A zone by name.
     Zone(ZoneName),
-    /// A zone by id.
     ZoneId(ZoneId),
 }
 
@@ -77,11 +76,9 @@ pub struct CopyVolume {
     pub iops: Option<Iops>,
     /// The throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<u32>,
-    /// Whether to encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted volume with
-    /// its source's key.
+    /// Whether to encrypt the copy of an unencrypted volume. EC2 always encrypts other copies with their source's key.
     pub encrypted: bool,
-    /// The ARN, id or alias of the KMS key with which to encrypt the copy of an unencrypted volume. If `None`, EC2 uses
-    /// the account's default key.
+    /// The KMS key for the copy of an unencrypted volume. If `None`, EC2 uses the account's default key.
     pub kms_key_id: Option<String>,
     pub multi_attach: bool,
     pub tags: Tags,
@@ -142,19 +139,13 @@ impl Volume {
     }
 }
 
-/// Which volumes DescribeVolumes returns. Always uses a filter: bare ids use a smaller bucket, and one missing id would
-/// fail the call.
+/// Which volumes DescribeVolumes returns. Bare ids would use a smaller bucket, and one missing id would fail the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
-    /// Volumes with these ids, by the filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`] ids). The page omits
-    /// missing ids.
+    /// The existing volumes with these ids (filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] ids).
     FilterIds(Vec<VolumeId>),
-    /// Volumes with one of the tag values, by the filter `tag:<key>`.
-    Tag {
-        key: String,
-        /// The values, at most [`crate::MAX_FILTER_VALUES`].
-        values: Vec<String>,
-    },
+    /// Volumes with one of at most [`crate::MAX_FILTER_VALUES`] tag values, by the filter `tag:<key>`.
+    Tag { key: String, values: Vec<String> },
 }
 
 /// The parameters of ModifyVolume. A property that is `None` remains unchanged.
@@ -196,15 +187,13 @@ pub struct Modification {
 
 /// Calls EC2's actions on volumes.
 pub trait Volumes {
-    /// Calls CreateVolume. A dry run always ends with an error, which is [`crate::ErrorClass::DryRunSucceeded`] if the
-    /// call would have succeeded.
+    /// Calls CreateVolume. A successful dry run ends with the error [`crate::ErrorClass::DryRunSucceeded`].
     fn create_volume(&self, request: &CreateVolume) -> impl Future<Output = Result<Volume>> + Send;
 
     /// Calls CopyVolumes.
     fn copy_volume(&self, request: &CopyVolume) -> impl Future<Output = Result<Volume>> + Send;
 
-    /// Calls DeleteVolume. Returns as soon as EC2 has accepted the deletion. EC2 may list the volume as `deleting` for
-    /// a while.
+    /// Calls DeleteVolume. EC2 may list the volume as `deleting` for a while.
     fn delete_volume(&self, id: &VolumeId) -> impl Future<Output = Result<()>> + Send;
 
     /// Calls DescribeVolumes and returns one page.

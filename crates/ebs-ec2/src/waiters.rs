@@ -3,10 +3,8 @@
 use tokio::sync::watch::Sender;
 
 /// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. Once no
-/// request waits, it may still read, but starts no further mutation.
-///
-/// This type also reports that another operation is to replace this one. The operation then ends as soon as its call in
-/// flight has returned.
+/// request waits, it may still read, but starts no further mutation. If another operation is to replace this one, the
+/// operation ends as soon as its call in flight has returned.
 #[derive(Debug, Clone, Default)]
 pub struct Waiters(Sender<Counts>);
 

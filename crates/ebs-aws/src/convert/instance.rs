@@ -5,8 +5,8 @@ use ebs_ec2::{
 };
 
 use super::attachment::state;
-use super::{optional_id, optional_number, required, required_id, required_word};
-use crate::reply::{Element, Incomplete, Read};
+use super::{optional_id, optional_number, read_of, required, required_id, required_word};
+use crate::reply::{Element, Read};
 
 pub(crate) fn instances(reply: Element<'_>) -> Read<Page<Instance>> {
     let mut items = Vec::new();
@@ -20,8 +20,7 @@ pub(crate) fn instances(reply: Element<'_>) -> Read<Page<Instance>> {
 
 fn instance(i: Element<'_>) -> Read<Instance> {
     let id = required_id(i, "instanceId", "instance id", InstanceId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
-    let rest = || {
+    read_of(&id, || {
         let state = i.field("instanceState")?.map(|state| state.word("name")).transpose()?.flatten();
         let zone = i.field("placement")?.map(|p| optional_id(p, "availabilityZone", "zone", ZoneName::parse));
         let interfaces = i.list("networkInterfaceSet")?.map_or(0, Iterator::count);
@@ -35,8 +34,7 @@ fn instance(i: Element<'_>) -> Read<Instance> {
             network_interfaces: u32::try_from(interfaces).unwrap_or(u32::MAX).max(1),
             id: id.clone(),
         })
-    };
-    rest().map_err(of)
+    })
 }
 
 fn block_device(mapping: Element<'_>) -> Read<BlockDevice> {

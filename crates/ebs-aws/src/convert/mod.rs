@@ -26,7 +26,6 @@ pub(crate) fn required_id<T>(
     required(optional_id(element, name, what, parse)?, what)
 }
 
-/// Returns an optional id or name. EC2 writes an empty element for a missing one. Any other value must be valid.
 pub(crate) fn optional_id<T>(
     element: Element<'_>,
     name: &str,
@@ -37,8 +36,7 @@ pub(crate) fn optional_id<T>(
     text.map(|text| parse(&text).map_err(|e| Incomplete(format!("{what}: {e}")))).transpose()
 }
 
-/// Returns an optional count or size. EC2's numbers are signed with 32 bits, so larger and negative numbers are
-/// invalid.
+/// Returns an optional count or size. EC2's numbers are signed with 32 bits, so larger and negative ones are invalid.
 pub(crate) fn optional_number(element: Element<'_>, name: &str, what: &str) -> Read<Option<u32>> {
     let number = element.value::<i32>(name)?;
     number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} has the invalid value {n}")))).transpose()
@@ -64,6 +62,20 @@ pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl F
         None => Ok(()),
         Some(stranger) => Err(Incomplete(format!("it contains {stranger}, which was not requested"))),
     }
+}
+
+/// Returns the page if it contains only the requested objects.
+pub(crate) fn only<T, I: PartialEq + std::fmt::Display>(
+    page: Page<T>,
+    id: impl Fn(&T) -> &I,
+    asked: &[I],
+) -> Read<Page<T>> {
+    among(&page.items, id, asked).map(|()| page)
+}
+
+/// Reads a part of a reply. Its errors name the object that the part describes.
+pub(crate) fn read_of<T>(id: &impl std::fmt::Display, read: impl FnOnce() -> Read<T>) -> Read<T> {
+    read().map_err(|Incomplete(what)| Incomplete(format!("{what} ({id})")))
 }
 
 /// Returns the tags of a resource. A missing list means no tags.

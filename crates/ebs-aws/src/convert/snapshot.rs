@@ -5,18 +5,16 @@ use ebs_ec2::{
     VolumeId, ZoneName,
 };
 
-use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
-use crate::reply::{Element, Incomplete, Read};
+use super::{about, optional_id, optional_number, page, read_of, required, required_id, required_word, tags};
+use crate::reply::{Element, Read};
 
 pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {
     page(reply, "snapshotSet", "list of snapshots", snapshot)
 }
 
-/// Reads a snapshot from the reply of CreateSnapshot, or from the list of DescribeSnapshots.
 pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
     let id = snapshot_id(s)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
-    let rest = || {
+    read_of(&id, || {
         Ok(Snapshot {
             source_volume: optional_id(s, "volumeId", "source volume", VolumeId::parse)?,
             size: Gib(required(optional_number(s, "volumeSize", "size of the snapshot")?, "size of the snapshot")?),
@@ -29,17 +27,14 @@ pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
             tags: tags(s)?,
             id: id.clone(),
         })
-    };
-    rest().map_err(of)
+    })
 }
 
-/// Returns the id of the snapshot that the reply describes.
 pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
     required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
 }
 
-/// Reads the reply of DescribeLockedSnapshots. A missing list means that no snapshot is locked. At worst, the driver
-/// then locks the snapshot again.
+/// Reads the reply of DescribeLockedSnapshots. A missing list means no lock: at worst, the driver locks again.
 pub(crate) fn locks(reply: Element<'_>) -> Read<Vec<SnapshotLock>> {
     reply.list("snapshotSet")?.into_iter().flatten().map(lock).collect()
 }

@@ -8,7 +8,7 @@ use ebs_ec2::{
 };
 
 use super::attachment::attachment;
-use super::{among, optional_id, optional_number, page, required, required_id, required_word, tags};
+use super::{among, optional_id, optional_number, page, read_of, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};
 
 pub(crate) fn volumes(reply: Element<'_>) -> Read<Page<Volume>> {
@@ -19,12 +19,10 @@ pub(crate) fn copies(reply: Element<'_>) -> Read<Vec<Volume>> {
     reply.list("volumeSet")?.into_iter().flatten().map(volume).collect()
 }
 
-/// Reads a volume from the reply of CreateVolume, or from a list.
 pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
     let id = required_id(v, "volumeId", "volume id", VolumeId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
     let size = size(v, &id)?;
-    let rest = || {
+    read_of(&id, || {
         Ok(Volume {
             state: state(required_word(v, "status", "state of the volume")?),
             size,
@@ -45,14 +43,12 @@ pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
             attachments: attachments(v, &id)?,
             id: id.clone(),
         })
-    };
-    rest().map_err(of)
+    })
 }
 
 fn size(v: Element<'_>, id: &VolumeId) -> Read<Gib> {
     let what = "size of the volume";
-    let size = optional_number(v, "size", what).and_then(|n| required(n, what));
-    match size.map_err(|Incomplete(what)| Incomplete(format!("{what} ({id})")))? {
+    match read_of(id, || required(optional_number(v, "size", what)?, what))? {
         0 => Err(Incomplete(format!("size of {id} is 0"))),
         n => Ok(Gib(n)),
     }
@@ -74,8 +70,7 @@ pub(crate) fn modifications(reply: Element<'_>) -> Read<Page<Modification>> {
 
 fn modification(m: Element<'_>) -> Read<Modification> {
     let volume = required_id(m, "volumeId", "volume id of a modification", VolumeId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({volume})"));
-    let rest = || {
+    read_of(&volume, || {
         Ok(Modification {
             state: modification_state(required_word(m, "modificationState", "state of the modification")?),
             status_message: m.word("statusMessage")?,
@@ -86,8 +81,7 @@ fn modification(m: Element<'_>) -> Read<Modification> {
             started: m.time("startTime")?,
             volume: volume.clone(),
         })
-    };
-    rest().map_err(of)
+    })
 }
 
 pub(crate) fn statuses(reply: Element<'_>) -> Read<Page<VolumeStatus>> {
@@ -96,8 +90,7 @@ pub(crate) fn statuses(reply: Element<'_>) -> Read<Page<VolumeStatus>> {
 
 fn status(s: Element<'_>) -> Read<VolumeStatus> {
     let volume = required_id(s, "volumeId", "volume id of a status", VolumeId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({volume})"));
-    let rest = || {
+    read_of(&volume, || {
         let details = s.field("volumeStatus")?.map(|status| status.list("details")).transpose()?.flatten();
         let initialization = s.field("initializationStatusDetails")?;
         let seconds = initialization.map_or(Ok(None), |d| d.value::<i64>("estimatedTimeToCompleteInSeconds"))?;
@@ -107,8 +100,7 @@ fn status(s: Element<'_>) -> Read<VolumeStatus> {
             estimate: estimate.transpose()?.map(Duration::from_secs),
             volume: volume.clone(),
         })
-    };
-    rest().map_err(of)
+    })
 }
 
 fn detail(d: Element<'_>) -> Read<(String, String)> {

@@ -15,7 +15,7 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
 use crate::traffic::Transition;
-use crate::{Attached, CloudError, CloudErrorKind, Object, timeouts};
+use crate::{Attached, CloudError, CloudErrorKind, Object, Result, timeouts};
 
 /// After this many refusals the operation fails, even if another try might succeed.
 const MAX_REFUSALS: u32 = 5;
@@ -28,7 +28,7 @@ enum AttachOutcome {
     None,
 }
 
-pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached, CloudError> {
+pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
     // EC2 may still carry out an unanswered DetachVolume, which would undo the attachment that this call reports.
     if let Some(until) = service.pairs.state(pair).late_detach_until {
@@ -63,10 +63,9 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
     finish_attach(on, outcome).await
 }
 
-/// Returns the attachment that the caller must wait for before it may call AttachVolume. After a call without an
-/// answer, only a describe shows whether to repeat the call. SageMaker's errors do not distinguish an existing
-/// attachment from other failures, so a HyperPod node's volume is described first.
-async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>, CloudError> {
+/// Returns the attachment to wait for before the call of AttachVolume: after a call without an answer, only a describe
+/// shows whether to repeat it. SageMaker's errors do not report an existing attachment, so a describe must show it.
+async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>> {
     let &PairOperation { service, op, pair } = on;
     if let Unfinished::Attach { until: settled, .. } = service.pairs.state(pair).unfinished {
         return Ok(Some(Expected::unclear_until(settled)));
@@ -87,35 +86,28 @@ async fn await_attached<E: Ec2>(
     on: &PairOperation<'_, E>,
     expected: &Expected,
     first: FirstPoll,
-) -> Result<AttachOutcome, CloudError> {
+) -> Result<AttachOutcome> {
     let &PairOperation { service, op, pair } = on;
     let decide = |seen: Option<Volume>, sent: Instant| {
         let settled = sent >= expected.settled;
         let Some(volume) = seen else {
-            let object = Object::Volume(pair.volume.clone());
-            let gone = Verdict::Failed(CloudError::not_found(object));
+            let gone = Verdict::Failed(CloudError::not_found(Object::Volume(pair.volume.clone())));
             return if settled { gone } else { Verdict::Waiting };
         };
-        if settled
-            && elsewhere(&volume, &pair.node).is_some()
-            && node_attachment(&volume, &pair.node) != NodeAttachment::Absent
-        {
+        let here = node_attachment(&volume, &pair.node);
+        if settled && elsewhere(&volume, &pair.node).is_some() && here != NodeAttachment::Absent {
             return Verdict::Failed(listed_twice(op, &volume));
         }
-        match node_attachment(&volume, &pair.node) {
+        match here {
             NodeAttachment::Attached(attachment) => {
-                match expected.proof(&attachment, sent, service.context.clock.now()) {
-                    Some(proof) => {
-                        if proof == Proof::TimeInstead {
-                            service.context.report_end_by_time(Action::AttachVolume, op);
-                        }
-                        Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
-                    }
-                    None => {
-                        service.pairs.record_listed(pair, attachment.attach_time, sent);
-                        Verdict::Waiting
-                    }
+                let Some(proof) = expected.proof(&attachment, sent, service.context.clock.now()) else {
+                    service.pairs.record_listed(pair, attachment.attach_time, sent);
+                    return Verdict::Waiting;
+                };
+                if proof == Proof::TimeInstead {
+                    service.context.report_end_by_time(Action::AttachVolume, op);
                 }
+                Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
             }
             NodeAttachment::Attaching(attachment) => {
                 let age = age(&attachment, service.context.clock.now()).unwrap_or_default();
@@ -136,7 +128,7 @@ async fn await_attached<E: Ec2>(
     service.context.describer.await_volume(op, first, &pair.volume, decide).await
 }
 
-async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome) -> Result<Attached, CloudError> {
+async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
     match outcome {
         AttachOutcome::Attached(volume, attachment) => attached(on, *volume, attachment),
@@ -150,13 +142,13 @@ async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome
 }
 
 fn forget<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) {
-    service.pairs.forget(pair);
+    service.pairs.record(pair, Event::Ended);
     service.devices.release(pair.node.instance(), &pair.volume);
 }
 
-fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attachment) -> Result<Attached, CloudError> {
+fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attachment) -> Result<Attached> {
     let &PairOperation { service, op, pair } = on;
-    service.pairs.record_attached(pair, attachment.attach_time);
+    service.pairs.record(pair, Event::Attached { attach_time: attachment.attach_time });
     service.devices.record_attached(pair.node.instance(), &pair.volume);
     let Some(device) = attachment.device else {
         let message = format!("{op}: EC2 lists the attachment without a device name");
@@ -165,9 +157,8 @@ fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attac
     Ok(Attached { device, attach_time: attachment.attach_time, volume })
 }
 
-/// Detaches an attachment that stays `attaching`, so that the next attempt can attach the volume under another device
-/// name. Returns the error of this attempt.
-async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError, CloudError> {
+/// Detaches an attachment that stays `attaching`, so that the next attempt uses another name. Returns this one's error.
+async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
     let outcome = match &pair.node {
@@ -196,8 +187,8 @@ async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> R
     );
     Ok(CloudErrorKind::InProgress.error(message).caused_by(outcome.err()))
 }
-/// Returns the error for a volume without multi-attach that EC2 lists as attached to two instances. Such a description
-/// is unreliable as a whole.
+
+/// Returns the error for a volume without multi-attach that EC2 lists as attached twice.
 fn listed_twice(op: &OpContext<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
     let message =

@@ -1,5 +1,4 @@
-//! The attach call. No describe precedes it: EC2's refusal reports the same obstacles, and only then does a describe
-//! find the reason.
+//! The attach call. No describe precedes it, because EC2's refusal reports the same obstacles.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::error_map::map_error;
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
 pub(super) enum AttachCall {
     /// EC2 accepted the call, or may have accepted it. Wait for this attachment.
@@ -29,7 +28,7 @@ pub(super) enum AttachCall {
     Refused(Ec2Error),
 }
 
-pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<AttachCall, CloudError> {
+pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<AttachCall> {
     let &PairOperation { service, pair, .. } = on;
     let called = match &pair.node {
         NodeId::Instance(id) => attach_to_instance(on, id).await?,
@@ -41,7 +40,7 @@ pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Att
     Ok(called)
 }
 
-async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall, CloudError> {
+async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall> {
     let &PairOperation { service, op, pair } = on;
     // If EC2 accepted an earlier attempt, that attempt still holds its device name, and this one must not release it.
     let held = service.devices.holds(id, &pair.volume);
@@ -49,44 +48,35 @@ async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) 
     let request =
         AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
     let ec2 = service.context.for_mutation(op);
-    let answer = match mutate(op, || ec2.attach_volume(&request)).await {
-        Ok(answer) => answer,
-        Err(abandoned) => {
-            if !held {
-                service.devices.release(id, &pair.volume);
-            }
-            return Err(abandoned);
-        }
+    let called = match mutate(op, || ec2.attach_volume(&request)).await {
+        Ok(Ok(attachment)) => return Ok(AttachCall::Submitted(Expected::accepted(attachment.attach_time))),
+        Ok(Err(e)) if e.class == ErrorClass::Ambiguous => return Ok(AttachCall::Submitted(unclear(op, &e))),
+        Ok(Err(e)) => Ok(AttachCall::Refused(e)),
+        Err(abandoned) => Err(abandoned),
     };
-    match answer {
-        Ok(attachment) => Ok(AttachCall::Submitted(Expected::accepted(attachment.attach_time))),
-        Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
-        Err(e) => {
-            if !held || e.class == ErrorClass::DeviceNameInUse {
-                service.devices.release(id, &pair.volume);
-            }
-            if e.class == ErrorClass::DeviceNameInUse {
-                service.devices.mark_likely_bad(id, &request.device);
-                service.instances.forget(id);
-            }
-            Ok(AttachCall::Refused(e))
-        }
+    let is_in_use = matches!(&called, Ok(AttachCall::Refused(e)) if e.class == ErrorClass::DeviceNameInUse);
+    if !held || is_in_use {
+        service.devices.release(id, &pair.volume);
     }
+    if is_in_use {
+        service.devices.mark_likely_bad(id, &request.device);
+        service.instances.forget(id);
+    }
+    called
 }
 
-/// Reserves a device name, and a card on instances with several EBS cards. Describes the instance again if the cached
-/// description leaves no free name.
-async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation, CloudError> {
+/// Reserves a device name, and a card if needed. Describes the instance again if the cache shows no free name.
+async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation> {
     let &PairOperation { service, op, pair } = on;
     for _ in 0..2 {
         let instance_type = service.instances.get(op, id).await?.instance_type.clone();
         let cards = service.card_counts.get(&instance_type).await;
         // After a slow lookup of the cards, the first description may be too old to show which names are free.
         let instance = service.instances.get(op, id).await?;
-        match service.devices.reserve(&instance, &pair.volume, cards) {
-            Ok(holds) => return Ok(holds),
-            Err(_) => service.instances.forget(id),
+        if let Some(holds) = service.devices.reserve(&instance, &pair.volume, cards) {
+            return Ok(holds);
         }
+        service.instances.forget(id);
     }
     let message = format!("{op}: every device name of the instance is in use");
     Err(CloudErrorKind::LimitExceeded.error(message))
@@ -94,10 +84,7 @@ async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<R
 
 /// Attaches the volume through SageMaker, which chooses the device name. Its reply has no attach time, so the time of
 /// the reply identifies the attachment.
-async fn attach_to_cluster_node<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    node: &HyperPodNode,
-) -> Result<AttachCall, CloudError> {
+async fn attach_to_cluster_node<E: Ec2>(on: &PairOperation<'_, E>, node: &HyperPodNode) -> Result<AttachCall> {
     let &PairOperation { service, op, pair } = on;
     let asked = Instant::now();
     let ec2 = service.context.for_mutation(op);
@@ -120,12 +107,11 @@ pub(super) enum AfterRefusal {
 }
 
 /// Finds the reason of a refusal with a describe, and waits for a temporary obstacle to disappear, for a limited time.
-/// `first` is true for the first refusal of this operation.
 pub(super) async fn after_refusal<E: Ec2>(
     on: &PairOperation<'_, E>,
     error: Ec2Error,
     first: bool,
-) -> Result<AfterRefusal, CloudError> {
+) -> Result<AfterRefusal> {
     let &PairOperation { op, pair, .. } = on;
     match error.class {
         ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
@@ -145,11 +131,7 @@ pub(super) async fn after_refusal<E: Ec2>(
     }
 }
 
-async fn await_unblocked<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    error: Ec2Error,
-    first: bool,
-) -> Result<AfterRefusal, CloudError> {
+async fn await_unblocked<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error, first: bool) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);
     let began = Instant::now();
@@ -157,8 +139,7 @@ async fn await_unblocked<E: Ec2>(
     let decide = |seen: Option<Volume>, sent: Instant| {
         let settled = sent >= existing.settled;
         let Some(volume) = seen.filter(Volume::exists) else {
-            let object = Object::Volume(pair.volume.clone());
-            let gone = Verdict::Failed(CloudError::not_found(object));
+            let gone = Verdict::Failed(CloudError::not_found(Object::Volume(pair.volume.clone())));
             return if settled { gone } else { Verdict::Waiting };
         };
         let waiting = match node_attachment(&volume, &pair.node) {
@@ -178,8 +159,7 @@ async fn await_unblocked<E: Ec2>(
         match (waiting, was_blocked) {
             (true, _) => was_blocked = true,
             (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-            // Nothing blocked the attachment at the first describe: retry once. If EC2 refuses again, no describe can
-            // explain why.
+            // Nothing blocked the attachment: retry once. If EC2 refuses again, no describe can explain why.
             (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
             (false, false) => {}
         }
@@ -189,12 +169,8 @@ async fn await_unblocked<E: Ec2>(
     next.ok_or_else(|| map_error(op, error))
 }
 
-/// Looks for an existing attachment before it fails: EC2 may give another reason when it refuses a repeated
-/// AttachVolume.
-async fn unless_already_attached<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    error: Ec2Error,
-) -> Result<AfterRefusal, CloudError> {
+/// Fails unless the attachment exists: EC2 may give another reason when it refuses a repeated AttachVolume.
+async fn unless_already_attached<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);
     let found = service.context.describer.volume(Some(op), &pair.volume).await?;
@@ -208,12 +184,12 @@ async fn unless_already_attached<E: Ec2>(
     }
 }
 
-/// Returns the expectation for an attachment that this operation did not make. The memory of this process decides what
-/// a describe proves about it.
+/// Returns the expectation for an attachment that this operation did not make, from the memory of this process.
 pub(super) fn existing_attachment<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Expected {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     Expected::existing(service.pairs.state(pair).known(), alone_since, service.pairs.state(pair).detach_answered)
 }
+
 /// Returns how long to wait until the volume is detached from another instance.
 fn patience(other: &Attachment) -> Duration {
     match other.state {
@@ -235,8 +211,8 @@ fn is_elsewhere(op: &OpContext<'_>, other: &Attachment) -> CloudError {
 /// Names the current attachment in the message but does not advise to detach it: a pod may use the volume there.
 fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
     let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
-    let attached = elsewhere(volume, &pair.node).map(|other| format!(", attached to {}", holder(other)));
-    let attached = attached.unwrap_or_default();
+    let attached =
+        elsewhere(volume, &pair.node).map_or_else(String::new, |other| format!(", attached to {}", holder(other)));
     let message = format!(
         "{op}: volume and instance are in different zones: the volume is in {zone}{attached}; run the pod on a node of that zone"
     );
@@ -246,10 +222,9 @@ fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: E
 fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
     let is_about_the_instance = error.class == ErrorClass::InstanceNotFound
         || error.code.as_deref().is_some_and(|code| code.contains("Instance"));
-    let object = if is_about_the_instance {
-        Object::Instance(pair.node.instance().clone())
-    } else {
-        Object::Volume(pair.volume.clone())
+    let object = match is_about_the_instance {
+        true => Object::Instance(pair.node.instance().clone()),
+        false => Object::Volume(pair.volume.clone()),
     };
     CloudError::not_found(object).caused_by(error)
 }

@@ -6,16 +6,9 @@ use tokio::time::Instant;
 use super::PairOperation;
 use super::attach_call::AfterRefusal;
 use crate::describe::{FirstPoll, Verdict};
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudErrorKind, Result, timeouts};
 
-/// Waits until the modification that blocks the attachment is past `modifying`, so that the caller can retry.
-///
-/// # Errors
-/// `CloudErrorKind::InProgress` names the modification if it outlasts the operation.
-pub(super) async fn await_modified<E: Ec2>(
-    on: &PairOperation<'_, E>,
-    refusal: Ec2Error,
-) -> Result<AfterRefusal, CloudError> {
+pub(super) async fn await_modified<E: Ec2>(on: &PairOperation<'_, E>, refusal: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let shown_from = Instant::now() + timeouts::SETTLE;
     let mut in_the_way: Option<Modification> = None;
@@ -24,7 +17,7 @@ pub(super) async fn await_modified<E: Ec2>(
             in_the_way = Some(m);
             Verdict::Waiting
         }
-        // A describe sent before `shown_from` may be too stale to show the modification.
+        // An earlier describe may be too stale to show the modification.
         _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
         _ => Verdict::Waiting,
     };
@@ -39,10 +32,8 @@ pub(super) async fn await_modified<E: Ec2>(
 }
 fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
-    let since = modification
-        .and_then(|m| m.started)
-        .map(|at| format!(", started at {}", humantime::format_rfc3339_seconds(at)))
-        .unwrap_or_default();
+    let started = modification.and_then(|m| m.started).map(humantime::format_rfc3339_seconds);
+    let since = started.map(|at| format!(", started at {at}")).unwrap_or_default();
     format!(
         "EC2 does not attach a volume in modification state \"modifying\"; wait until the modification{target}{since} \
          is optimizing"

@@ -1,10 +1,9 @@
 //! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
-//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). A later describe may show an
-//! earlier state than the one before it. EC2's guide states the same about the errors of mutating calls. The rules
-//! assume two things (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never
-//! go back in time*, and a state that the error of such a call names is the current state. For one volume and one node,
-//! these rules apply:
+//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]), and so may the error of a
+//! mutating call. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`,
+//! "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that the error of
+//! such a call names is the current state. For one volume and one node, these rules apply:
 //!
 //! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the detachment
 //!    only if the request was sent at least 15 s after an instant at which the attachment existed. No new attachment
@@ -17,16 +16,14 @@
 //!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests whose
 //!    signature is 5 min off, so the error of a working clock is smaller. SageMaker's answer to a detach names no
 //!    attachment, so the describes after it must show the attach time.
-//! 4. *A describe that shows `detaching` proves nothing more*: the next describe may show the time before the
-//!    attachment.
+//! 4. *A describe that shows `detaching` proves nothing more*: the next one may show the time before the attachment.
 //! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
 //! 6. *An extra DetachVolume can find out the state.* The driver sends it if EC2 has accepted a DetachVolume, a
 //!    describe lists nothing, and this would prove nothing for another 0.5 s or more. A refusal with `'available'`
 //!    proves the detachment, and any other refusal proves nothing. The call needs a token that no other call needs
 //!    ([`super::detach_call`]).
-//! 7. *Otherwise*, every describe that is sent at least 15 s after the answer to DetachVolume shows a time after this
-//!    answer.
+//! 7. *Otherwise*, a describe shows the time after the answer to DetachVolume if it is sent at least 15 s after it.
 //! 8. *EC2 may still carry out an AttachVolume that got no answer.* The driver waits 15 s for it before it sends
 //!    DetachVolume, so that the attach cannot follow the detach. The same applies to an AttachVolume of another
 //!    process, which may have been the leader until a moment ago. If this process did not make the attachment, the
@@ -56,7 +53,6 @@ use crate::wall_clock;
 /// The largest difference between two attach times that EC2 may report for one attachment.
 const SAME: Duration = Duration::from_secs(2);
 
-/// The attachment that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Describes sent at this instant or later show the current state. It is 15 s after EC2's answer.
@@ -66,8 +62,7 @@ pub(crate) struct Expected {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
-    /// The attach time that EC2 returned when it accepted the call, if any, and how far a listed attach time may differ
-    /// from it.
+    /// The attach time that EC2 returned, if any, and how far a listed attach time may differ from it.
     AttachTime(Option<SystemTime>, Duration),
     /// The call got no answer, so nothing identifies its attachment in a describe.
     Unknown,
@@ -75,7 +70,6 @@ enum Identity {
     Existing(ExistingAttachment),
 }
 
-/// What this process knows about an attachment that existed before its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ExistingAttachment {
     known: Option<KnownAttachment>,
@@ -91,8 +85,7 @@ impl Expected {
         Self { settled: Instant::now() + SETTLE, identity: Identity::AttachTime(attach_time, SAME) }
     }
 
-    /// Expects the attachment of a SageMaker call that took `took` and was just accepted. The attachment began during
-    /// the call.
+    /// Expects the attachment that began during a SageMaker call, which took `took` and was just accepted.
     pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
         Self { identity: Identity::AttachTime(said_at, SAME + took), ..Self::accepted(said_at) }
     }
@@ -134,8 +127,7 @@ impl Expected {
         matches!(self.identity, Identity::AttachTime(expected, within) if is_near(expected, listed.attach_time, within))
     }
 
-    /// Returns why a describe sent at `sent` that lists `listed` proves that the attachment exists now. Returns `None`
-    /// if it proves nothing. `now` is our time of day.
+    /// Returns why a describe sent at `sent` proves that the listed attachment exists now, or `None` without a proof.
     pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
         let (is_identified, at_settled) = match self.identity {
             Identity::AttachTime(Some(_), _) => (self.has_attach_time_of(listed), Proof::TimeInstead),
@@ -149,7 +141,6 @@ impl Expected {
     }
 }
 
-/// Why a listed attachment counts as existing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The listed attachment is the expected one, as far as this process knows.
@@ -188,9 +179,8 @@ fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration)
     one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
-/// Returns the instant from which describes that list nothing prove that the attachment ended. EC2 accepted the detach
-/// at `detached` and answered `said`. `known` is what this process remembers about the attachment, and `now` is its
-/// time of day.
+/// Returns the instant from which describes that list nothing prove that the attachment ended, after EC2 accepted the
+/// detach at `detached` and answered `said`.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
     said: &Attachment,
@@ -203,13 +193,11 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// Returns the instant for [`end_is_believed_from`] that follows from the attachment's age. EC2 reported the attachment
-/// at `at`.
+/// Returns the instant for [`end_is_believed_from`] that follows from the age of the attachment when EC2 reported it.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }
 
-/// Returns true if EC2 refused a DetachVolume because the attachment does not exist.
 pub(crate) fn reports_not_attached(refusal: &Ec2Error) -> bool {
     match refusal.class {
         ErrorClass::AttachmentNotFound
@@ -226,8 +214,7 @@ pub(crate) fn reports_available(refusal: &Ec2Error) -> bool {
     refusal.class == ErrorClass::IncorrectState && refusal.message.contains("in the 'available' state")
 }
 
-/// Returns true if EC2 refused a DetachVolume because nothing is attached, but a later AttachVolume could still
-/// succeed.
+/// Returns true if EC2 refused a DetachVolume because nothing is attached, but a later AttachVolume could succeed.
 pub(crate) fn reports_attachable(refusal: &Ec2Error) -> bool {
     let nothing_to_attach =
         matches!(refusal.class, ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId);

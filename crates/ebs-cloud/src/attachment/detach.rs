@@ -1,7 +1,4 @@
-//! Detaches a volume from a node. The driver never forces a detach. It reports success only with a proof that
-//! [`super::believe`] defines.
-//!
-//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
+//! Detaches a volume from a node. Reports success only with a proof that [`super::believe`] defines.
 
 use std::time::SystemTime;
 
@@ -12,13 +9,13 @@ use super::believe::{believed_by_age, is_same, reports_attachable, reports_not_a
 use super::detach_call::{
     DetachProgress, MIN_WAIT_FOR_SPARE_CALL, SpareCall, already_detaching, call_detach, spare_detach,
 };
-use super::memory::{Pair, Unfinished};
+use super::memory::{Event, Pair, Unfinished};
 use super::node_attachment::{NodeAttachment, node_attachment};
 use super::{AttachmentService, PairOperation};
 use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
-use crate::{CloudError, CloudErrorKind};
+use crate::{CloudError, CloudErrorKind, Result};
 
 /// DetachVolume calls per operation. EC2 rarely lists an attachment as attached again after it accepted the detach.
 const MAX_DETACH_CALLS: u32 = 3;
@@ -31,7 +28,7 @@ enum End {
     Unlisted,
 }
 
-pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), CloudError> {
+pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<()> {
     let &PairOperation { service, op, pair } = on;
     op.ensure_wanted()?;
     // EC2 may still carry out an AttachVolume of the previous leader.
@@ -54,13 +51,13 @@ pub(super) async fn detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<(), Clou
         progress = call_detach(on).await?;
     }
     service.pending_detaches.forget(pair);
-    service.pairs.forget(pair);
+    service.pairs.record(pair, Event::Ended);
     service.devices.release(pair.node.instance(), &pair.volume);
     service.instances.forget_device(pair.node.instance(), &pair.volume);
     Ok(())
 }
 
-async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachProgress) -> Result<(), CloudError> {
+async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachProgress) -> Result<()> {
     let &PairOperation { op, .. } = on;
     let mut calls = 1;
     loop {
@@ -90,22 +87,21 @@ async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachP
     }
 }
 
-/// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that
-/// nothing is attached. Returns `None` if this process made the attachment itself while it was the only leader.
+/// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that nothing
+/// is attached. Returns `None` if this process itself made the attachment as the only leader.
 fn late_attach_until<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Option<Instant> {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     let is_ours = service.pairs.state(pair).known().is_some_and(|known| known.is_sure && known.at >= alone_since);
     Some(service.context.recent.leases.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
 }
 
-async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress) -> Result<End, CloudError> {
+async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress) -> Result<End> {
     let &PairOperation { service, op, pair } = on;
     let mut believed_from = progress.believed_from;
     let known = service.pairs.state(pair).known().and_then(|known| known.attach_time);
     let decide = |seen: Option<Volume>, sent: Instant| {
         let now = Instant::now();
-        let node_attachment =
-            seen.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node));
+        let node_attachment = seen.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node));
         if let Some(attachment) = node_attachment.listed() {
             service.pending_detaches.record_listed(pair, &attachment.state);
         }
@@ -146,7 +142,6 @@ async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress)
         _ => error,
     })
 }
-/// Returns the error for a detach that EC2 refused although it still lists the attachment.
 fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: EC2 rejects the call but still lists the attachment; try again");
     let kind = match error.class {
@@ -170,11 +165,6 @@ fn reappears(op: &OpContext<'_>) -> CloudError {
 }
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
-    match busy_since {
-        None => message,
-        Some(since) => format!(
-            "{message}; unmount the device on the instance, which has kept it busy since {}",
-            humantime::format_rfc3339_seconds(since)
-        ),
-    }
+    let Some(since) = busy_since.map(humantime::format_rfc3339_seconds) else { return message };
+    format!("{message}; unmount the device on the instance, which has kept it busy since {since}")
 }

@@ -1,7 +1,4 @@
-//! The detach call, and what its answer proves.
-//!
-//! If a describe lists nothing but that is not yet a proof, the driver sends an extra DetachVolume: EC2's refusal names
-//! the volume's state ([`super::believe`] rule 6). The extra call only uses a token that no other call needs.
+//! The detach call, and what its answer proves. See rule 6 of [`super::believe`] for the extra call.
 
 use std::time::Duration;
 
@@ -16,14 +13,13 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::retry::mutate;
 use crate::traffic::{BucketKey, Transition};
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 pub(super) struct DetachProgress {
     /// Describes sent at this instant or later prove that nothing is attached if they list nothing.
     pub(super) believed_from: Instant,
     /// Describes sent at this instant or later show the effect of the DetachVolume.
     pub(super) answer_shows_from: Instant,
-    /// EC2's error, if it refused the call.
     pub(super) refusal: Option<Ec2Error>,
     pub(super) first: FirstPoll,
     /// EC2 accepted the detach, so an extra DetachVolume may find out the state.
@@ -62,8 +58,8 @@ pub(super) enum SpareCall {
     Detaching(DetachProgress),
 }
 
-/// Sends DetachVolume without describing the volume first, because a describe would not show more than the answer.
-pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress, CloudError> {
+/// Sends DetachVolume without a describe, which would not show more than the answer.
+pub(super) async fn call_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<DetachProgress> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);
     let answer = match &pair.node {
@@ -102,7 +98,7 @@ fn detach_accepted<E: Ec2>(on: &PairOperation<'_, E>, said: Option<&Attachment>)
     DetachProgress { believed_from, may_ask: true, ..progress }
 }
 
-fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<DetachProgress, CloudError> {
+fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<DetachProgress> {
     let &PairOperation { service, op, pair } = on;
     let now = Instant::now();
     let progress = DetachProgress::unknown(FirstPoll::Now);
@@ -127,7 +123,7 @@ fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<
 }
 
 /// Sends an extra DetachVolume if a client still waits and the estimated bucket is at least half full.
-pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall, CloudError> {
+pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall> {
     let &PairOperation { service, op, pair } = on;
     // SageMaker's refusals do not name the state.
     let NodeId::Instance(instance) = &pair.node else { return Ok(SpareCall::Inconclusive) };
@@ -135,9 +131,7 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
         return Ok(SpareCall::Inconclusive);
     }
     let spare = service.context.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
-    let Some(ec2) = spare else {
-        return Ok(SpareCall::Inconclusive);
-    };
+    let Some(ec2) = spare else { return Ok(SpareCall::Inconclusive) };
     let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
     op.mark_mutated();
     service.context.report_spare_call(Action::DetachVolume);
@@ -153,16 +147,15 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
         Err(_) => Ok(SpareCall::Inconclusive),
     }
 }
-/// Returns the error for a volume that another AWS service attached. ECS tasks have such volumes, and so do HyperPod
-/// nodes if the driver asks EC2 to detach.
+
+/// Returns the error for a volume that another AWS service attached, such as ECS to a task.
 fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// Continues a detach that EC2 accepted at `since` in an earlier operation, which did not see its end. Another driver
-/// may have attached the volume again since, so only describes of a time within this operation prove the end. They
-/// already show the effect of the earlier detach.
+/// Continues a detach that EC2 accepted at `since` in an earlier operation. Another driver may have attached the volume
+/// again since, so only describes of a time within this operation prove the end.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + timeouts::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

@@ -49,9 +49,6 @@ struct InstanceNames {
     likely_bad: Vec<(DeviceName, Instant)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoFreeName;
-
 /// Device names that attachments in flight hold, and names that are likely bad, by instance.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceNames {
@@ -59,7 +56,6 @@ pub(crate) struct DeviceNames {
 }
 
 impl DeviceNames {
-    /// Returns the names by instance, without expired entries.
     fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, InstanceNames>> {
         let now = Instant::now();
         let mut by_instance = self.by_instance.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,14 +67,9 @@ impl DeviceNames {
         by_instance
     }
 
-    /// Reserves a name, and the card with the fewest volumes on instances with several cards. A volume keeps its
+    /// Reserves a free name, and the card with the fewest volumes on instances with several cards. A volume keeps its
     /// reservation after an attempt with an unknown outcome, unless EC2 lists the name as in use.
-    pub(crate) fn reserve(
-        &self,
-        instance: &Instance,
-        volume: &VolumeId,
-        cards: u32,
-    ) -> Result<Reservation, NoFreeName> {
+    pub(crate) fn reserve(&self, instance: &Instance, volume: &VolumeId, cards: u32) -> Option<Reservation> {
         let mut by_instance = self.live();
         let names = by_instance.entry(instance.id.clone()).or_default();
         if let Some(entry) = names.in_flight.remove(volume)
@@ -86,25 +77,24 @@ impl DeviceNames {
         {
             let holds = entry.holds.clone();
             names.in_flight.insert(volume.clone(), entry);
-            return Ok(holds);
+            return Some(holds);
         }
         let listed = instance.devices.iter().map(|d| &d.device);
         let in_use: HashSet<&DeviceName> = listed.chain(names.in_flight.values().map(|e| &e.holds.device)).collect();
         let likely_bad: Vec<&DeviceName> = names.likely_bad.iter().map(|(name, _)| name).collect();
-        let device = pick(&in_use, &likely_bad).ok_or(NoFreeName)?.clone();
+        let device = pick(&in_use, &likely_bad)?.clone();
         let card = (cards > 1).then(|| emptiest_card(instance, &names.in_flight, cards));
         let holds = Reservation { device, card };
         let until = Instant::now() + UNPROVEN_LIFETIME;
         names.in_flight.insert(volume.clone(), InFlight { holds: holds.clone(), until });
-        Ok(holds)
+        Some(holds)
     }
 
     pub(crate) fn holds(&self, instance: &InstanceId, volume: &VolumeId) -> bool {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// Records that EC2 shows the attachment. The reservation expires when every description in use lists the
-    /// attachment: reads are stale for up to `SETTLE`, and the cache keeps descriptions.
+    /// Records that EC2 shows the attachment. The reservation expires when every description in use lists it.
     pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };
@@ -115,7 +105,6 @@ impl DeviceNames {
         }
     }
 
-    /// Releases the name after the volume was detached from the instance.
     pub(crate) fn release(&self, instance: &InstanceId, volume: &VolumeId) {
         if let Some(names) = self.live().get_mut(instance) {
             names.in_flight.remove(volume);
@@ -130,17 +119,12 @@ impl DeviceNames {
     }
 }
 
-/// Returns the first free name that is not likely bad. If all free names are likely bad, returns the one that was
-/// marked first.
-fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Option<&'a DeviceName>
-where
-    'static: 'a,
-{
+/// Returns the first free name that is not likely bad, or else the free name that was marked as bad first.
+fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Option<&'a DeviceName> {
     let good = NAMES.iter().find(|name| !in_use.contains(name) && !likely_bad.contains(name));
     good.or_else(|| likely_bad.iter().find(|name| !in_use.contains(**name)).copied())
 }
 
-/// Returns the card with the fewest volumes. If several have as few, returns the lowest number.
 fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
     let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
     let listed = instance.devices.iter().filter_map(|d| d.card);

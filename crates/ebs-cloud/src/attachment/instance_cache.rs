@@ -1,7 +1,5 @@
-//! A cache of instance descriptions. An attachment needs the device names in use. If the cached description is stale,
-//! EC2 refuses the chosen name.
-//!
-//! [`EbsCardCounts`] has the number of EBS cards of an instance type.
+//! Caches instance descriptions, which show the device names in use, and the number of EBS cards by instance type. If a
+//! description is stale, EC2 refuses the chosen name.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::time::Duration;
 
 use ebs_ec2::{Ec2, Instance, InstanceId, Instances as _, VolumeId};
 
-use crate::CloudError;
+use crate::Result;
 use crate::context::Context;
 use crate::op_context::OpContext;
 use crate::traffic::{Expiring, RateLimited, SharedAnswers};
@@ -27,13 +25,11 @@ impl<E: Ec2> InstanceCache<E> {
         Self { context, known: Expiring::default() }
     }
 
-    /// Drops the description after EC2 contradicted it or it left no free name. The next call describes the instance
-    /// again.
+    /// Drops the description after EC2 contradicted it or it left no free name.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
     }
 
-    /// Removes the volume from the cached description after a proven detach.
     pub(super) fn forget_device(&self, id: &InstanceId, volume: &VolumeId) {
         self.known.change(id, |instance| {
             let mut rest = Instance::clone(instance);
@@ -43,7 +39,7 @@ impl<E: Ec2> InstanceCache<E> {
     }
 
     /// Returns the instance as EC2 described it at most [`LIFETIME`] ago.
-    pub(super) async fn get(&self, op: &OpContext<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+    pub(super) async fn get(&self, op: &OpContext<'_>, id: &InstanceId) -> Result<Arc<Instance>> {
         if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }
@@ -68,8 +64,7 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report the number, uses the built-in table
-    /// for two minutes.
+    /// Returns the type's number of EBS cards, at least 1. If EC2 does not report it, uses the built-in table.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let ask = async {
             let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {

@@ -1,6 +1,5 @@
-//! What this process knows about a volume's attachment to a node, as a state machine: each pair of volume and node has
-//! a state, and the results of calls and describes are events that change it. The memory ends with the process. A new
-//! process proves the same with describes, which takes up to 15 s.
+//! What this process knows about a volume's attachment to a node, as a state machine: the results of calls and
+//! describes are events that change the state. A new process proves the same with describes, which takes up to 15 s.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,31 +25,26 @@ pub(crate) struct KnownAttachment {
     pub(crate) attach_time: Option<SystemTime>,
     /// The earliest instant at which the attachment is known to have existed.
     pub(crate) at: Instant,
-    /// True if EC2 accepted our AttachVolume or describes have proven the attachment. False if a describe only listed
-    /// it.
+    /// True if EC2 accepted our AttachVolume or describes have proven the attachment, not only listed it.
     pub(crate) is_sure: bool,
 }
 
-/// The unfinished call of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Unfinished {
     #[default]
     Nothing,
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
     Attach { sent: Instant, until: Instant },
-    /// EC2 accepted a DetachVolume, or may have accepted it. This process has seen neither its end nor a later
-    /// attachment.
+    /// EC2 may have accepted a DetachVolume, of which this process has seen neither the end nor a later attachment.
     Detach { since: Instant },
 }
 
-/// What this process knows about a pair of volume and node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AttachmentState {
     pub(crate) unfinished: Unfinished,
     /// The last attachment that this process knows, and when the memory recorded it.
     known: Option<(KnownAttachment, Instant)>,
-    /// When EC2 answered the last DetachVolume. Describes may not show its effect for [`SETTLE`], even after this
-    /// process has seen the detachment or another attachment.
+    /// When EC2 answered the last DetachVolume. Describes may not show its effect for [`SETTLE`].
     pub(crate) detach_answered: Option<Instant>,
     /// Until when EC2 may still carry out an unanswered DetachVolume, even on a new attachment.
     pub(crate) late_detach_until: Option<Instant>,
@@ -59,18 +53,22 @@ pub(crate) struct AttachmentState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// EC2 accepted an AttachVolume, or describes have proven that the attachment exists now.
-    Attached { attach_time: Option<SystemTime> },
+    Attached {
+        attach_time: Option<SystemTime>,
+    },
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
-    AttachUnclear { until: Instant },
+    AttachUnclear {
+        until: Instant,
+    },
     /// A describe sent at `sent` listed the attachment. The attachment existed then, and may have ended since.
-    Listed { attach_time: Option<SystemTime>, sent: Instant },
-    /// EC2 answered a DetachVolume, with success or an error.
+    Listed {
+        attach_time: Option<SystemTime>,
+        sent: Instant,
+    },
     DetachAnswered,
-    /// A DetachVolume got no answer.
     DetachUnclear,
     /// EC2 accepted a DetachVolume, or may have accepted it.
     Detaching,
-    /// The attachment does not exist any more.
     Ended,
 }
 
@@ -102,7 +100,6 @@ impl AttachmentState {
         }
     }
 
-    /// Returns the state at `now`, without entries that have expired.
     fn at(self, now: Instant) -> Self {
         let is_kept = match self.unfinished {
             Unfinished::Nothing => false,
@@ -117,8 +114,7 @@ impl AttachmentState {
     }
 }
 
-/// The states of all pairs. A retry uses what earlier attempts learned, so that a client with short timeouts gets its
-/// proof after several attempts.
+/// The states of all pairs. They outlive an attempt, so that a client with short timeouts gets its proof later.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 
@@ -138,20 +134,11 @@ impl PairMemory {
         *state = state.at(now).after(event, now);
     }
 
-    /// Records that the attachment exists now. Keeps the earliest instant at which it is known to have existed.
-    pub(crate) fn record_attached(&self, pair: &Pair, attach_time: Option<SystemTime>) {
-        self.record(pair, Event::Attached { attach_time });
-    }
-
     /// Records that a describe sent at `sent` listed the attachment. Returns what this process knows about it.
     pub(crate) fn record_listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> KnownAttachment {
         let known = self.state(pair).known().filter(|known| is_same(known.attach_time, attach_time));
         self.record(pair, Event::Listed { attach_time, sent });
         known.unwrap_or(KnownAttachment { attach_time, at: sent, is_sure: false })
-    }
-
-    pub(crate) fn forget(&self, pair: &Pair) {
-        self.record(pair, Event::Ended);
     }
 }
 
@@ -241,7 +228,7 @@ mod tests {
     async fn pair_states_expire() {
         let memory = PairMemory::default();
         let pair = Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() };
-        memory.record_attached(&pair, time(1));
+        memory.record(&pair, Event::Attached { attach_time: time(1) });
         memory.record(&pair, Event::Detaching);
         let second = Duration::from_secs(1);
         for (passed, is_detaching, is_known) in [

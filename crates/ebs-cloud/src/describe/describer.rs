@@ -1,11 +1,8 @@
 //! Describes an object once, or until a condition holds.
 //!
-//! The caller names the object and evaluates each result. The batchers decide how often to call EC2, and for how many
-//! objects at once. A single describe fails after a few lost answers. A wait continues after throttles and lost
-//! answers. It also continues while EC2 is unreachable, if the operation has already changed something.
-//!
-//! A wait starts no mutation, so it continues after all clients of its operation have left. The next attempt joins it
-//! or uses its result. It ends at once if another operation replaces its own.
+//! A single describe fails after a few lost answers. A wait continues after throttles and lost answers, and also while
+//! EC2 is unreachable if the operation has already changed something. It starts no mutation, so it continues after all
+//! clients of its operation have left, for the next attempt.
 //!
 //! `decide` receives only results of describes that were sent after the wait began, and the instant at which each was
 //! sent. A result may still be 15 s older than that instant ([`timeouts::SETTLE`]).
@@ -25,9 +22,8 @@ use crate::timeouts::{self, DESCRIBE_TIMEOUT};
 use crate::traffic::{
     DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Transition, TransitionTimes,
 };
-use crate::{CloudError, CloudErrorKind, Object};
+use crate::{CloudError, CloudErrorKind, Object, Result};
 
-/// What a describe means for the operation that waits.
 pub(crate) enum Verdict<T> {
     /// The condition holds.
     Done(T),
@@ -62,7 +58,7 @@ impl<E: Ec2> Describer<E> {
     }
 
     /// Returns the volume in any state, or `None` if EC2 does not list it.
-    pub(crate) async fn volume(&self, op: Option<&OpContext<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
+    pub(crate) async fn volume(&self, op: Option<&OpContext<'_>>, id: &VolumeId) -> Result<Option<Volume>> {
         Ok(describe_once(&self.batchers.volumes, &format!("describe volume {id}"), op, id.clone()).await?.pop())
     }
 
@@ -71,77 +67,73 @@ impl<E: Ec2> Describer<E> {
         &self,
         op: Option<&OpContext<'_>>,
         id: &VolumeId,
-    ) -> Result<Option<VolumeStatus>, CloudError> {
+    ) -> Result<Option<VolumeStatus>> {
         let step = format!("describe the status of volume {id}");
         Ok(describe_once(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
-    /// Returns the instance in any state.
-    pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
+    pub(crate) async fn instance(&self, op: Option<&OpContext<'_>>, id: &InstanceId) -> Result<Instance> {
         let step = format!("describe instance {id}");
         let instance = describe_once(&self.batchers.instances, &step, op, id.clone()).await?.pop();
         instance.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
     /// Returns the snapshot in any state, or `None` if EC2 does not list it.
-    pub(crate) async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+    pub(crate) async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
 
-    /// Waits until `decide` returns a result for the volume. It gets `None` while EC2 does not list the volume.
+    /// Waits until `decide` returns a result for the volume, or for `None` while EC2 does not list it.
     pub(crate) async fn await_volume<T: Send>(
         &self,
         op: &OpContext<'_>,
         first: FirstPoll,
         id: &VolumeId,
         mut decide: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Waits until `decide` returns a result for the volume's latest modification. It gets `None` while EC2 lists no
-    /// modification.
+    /// Waits until `decide` returns a result for the volume's latest modification, or for `None` while EC2 lists none.
     pub(crate) async fn await_modification<T: Send>(
         &self,
         op: &OpContext<'_>,
         first: FirstPoll,
         id: &VolumeId,
         mut decide: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
-        self.wait(&self.batchers.modifications, Wait { op, first }, key, |found, sent| decide(latest(found), sent))
-            .await
+        let latest = |found: Vec<Modification>| found.into_iter().max_by_key(|m| m.started);
+        self.wait(&self.batchers.modifications, Wait { op, first }, key, |all, sent| decide(latest(all), sent)).await
     }
 
-    /// Waits until `decide` returns a result for all volumes with the CSI name.
     pub(crate) async fn await_volumes<T: Send>(
         &self,
         op: &OpContext<'_>,
         name: &str,
         decide: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         self.wait(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Waits until `decide` returns a result for all snapshots of the account with the CSI name.
     pub(crate) async fn await_snapshots<T: Send>(
         &self,
         op: &OpContext<'_>,
         name: &str,
         decide: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         self.wait(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Waits until `decide` returns a result for the snapshot. It gets `None` while EC2 does not list the snapshot.
+    /// Waits until `decide` returns a result for the snapshot, or for `None` while EC2 does not list it.
     pub(crate) async fn await_snapshot<T: Send>(
         &self,
         op: &OpContext<'_>,
         first: FirstPoll,
         id: &SnapshotId,
         mut decide: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let key = id.clone();
         self.wait(&self.batchers.snapshots, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
@@ -152,7 +144,7 @@ impl<E: Ec2> Describer<E> {
         wait: Wait<'_>,
         key: Q::Key,
         mut decide: impl FnMut(Vec<Q::Item>, Instant) -> Verdict<T> + Send,
-    ) -> Result<T, CloudError> {
+    ) -> Result<T> {
         let Wait { op, first } = wait;
         let began = Instant::now();
         let last_describe = timeouts::describe_until(began, op.deadline);
@@ -213,8 +205,8 @@ impl Poll<'_> {
         mut self,
         batcher: &DescribeBatcher<Q, E>,
         key: Q::Key,
-        mut decide: impl FnMut(Option<Observation<Q::Item>>) -> ControlFlow<Result<T, CloudError>, Instant> + Send,
-    ) -> Result<T, CloudError> {
+        mut decide: impl FnMut(Option<Observation<Q::Item>>) -> ControlFlow<Result<T>, Instant> + Send,
+    ) -> Result<T> {
         let mut subscription = batcher.subscribe(key, self.times);
         loop {
             let next = timeout_at(self.until, subscription.next());
@@ -230,14 +222,13 @@ impl Poll<'_> {
     }
 }
 
-/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline. Callers that
-/// arrive during an EC2 call share the next call.
+/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline.
 async fn describe_once<Q: DescribeQuery, E: Ec2>(
     batcher: &DescribeBatcher<Q, E>,
     step: &str,
     op: Option<&OpContext<'_>>,
     key: Q::Key,
-) -> Result<Vec<Q::Item>, CloudError> {
+) -> Result<Vec<Q::Item>> {
     let began = Instant::now();
     let until = op.map_or(began + DESCRIBE_TIMEOUT, |op| timeouts::describe_until(began, op.deadline));
     let (mut retries, mut last_error) = (ReadRetries::default(), None);
@@ -260,11 +251,6 @@ async fn describe_once<Q: DescribeQuery, E: Ec2>(
     .await
 }
 
-/// Returns the modification that began last.
-fn latest(found: Vec<Modification>) -> Option<Modification> {
-    found.into_iter().max_by_key(|m| m.started)
-}
-
 fn describe_refused(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return map_error(op, error);
@@ -273,8 +259,7 @@ fn describe_refused(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
-/// Returns true if a later describe can succeed. An operation that has sent no mutating call fails at once if EC2 is
-/// unreachable.
+/// Returns true if a later describe can succeed. If EC2 is unreachable, an operation without a mutation fails at once.
 fn is_transient(op: &OpContext<'_>, class: ErrorClass) -> bool {
     match class {
         ErrorClass::Throttled | ErrorClass::Ambiguous => true,

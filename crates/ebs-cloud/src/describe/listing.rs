@@ -1,8 +1,7 @@
 //! Pages of volumes and snapshots.
 //!
-//! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing, sorts it by age
-//! and returns a part. The page token names the last entry of the part, so objects that appear or disappear between two
-//! pages do not shift the others.
+//! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing and returns a
+//! part, sorted by age. The page token names the last entry, so appearing objects do not shift the others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,17 +10,16 @@ use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
 
-use crate::error::CloudError;
+use crate::error::{CloudError, Result};
 use crate::retry::read;
 use crate::traffic::{RateLimited, pages};
 
-/// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
 const MAX_PAGE: u32 = 1000;
 /// The prefix of our own tokens. EC2's tokens never begin with it.
 const OWN_TOKEN: &str = "after:";
 
-pub(crate) trait Listed: Entry {
+pub(crate) trait Listed: Send + Sized {
     type Query: Sync;
     const STEP: &str;
 
@@ -30,18 +28,18 @@ pub(crate) trait Listed: Entry {
         query: &Self::Query,
         request: &PageRequest,
     ) -> impl Future<Output = Ec2Result<Page<Self>>> + Send;
-}
 
-/// The properties of an entry that a listing needs.
-pub(crate) trait Entry: Send + Sized {
-    fn id(&self) -> &str;
-    fn born(&self) -> Option<SystemTime>;
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>);
+
     /// Returns false for a deleted object that EC2 still lists.
-    fn exists(&self) -> bool;
+    fn exists(&self) -> bool {
+        true
+    }
 
     fn position(&self) -> Position {
-        let age = self.born().and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
-        Position { micros: age.as_micros(), id: self.id().to_owned() }
+        let (id, born) = self.id_and_birth();
+        let age = born.and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
+        Position { micros: age.as_micros(), id: id.to_owned() }
     }
 }
 
@@ -52,15 +50,9 @@ impl Listed for Volume {
     async fn page<E: Ec2>(ec2: &E, query: &VolumeQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
         ec2.describe_volumes(query, request).await
     }
-}
 
-impl Entry for Volume {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-
-    fn born(&self) -> Option<SystemTime> {
-        self.created
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>) {
+        (self.id.as_str(), self.created)
     }
 
     fn exists(&self) -> bool {
@@ -75,23 +67,12 @@ impl Listed for Snapshot {
     async fn page<E: Ec2>(ec2: &E, query: &SnapshotQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
         ec2.describe_snapshots(query, request).await
     }
-}
 
-impl Entry for Snapshot {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-
-    fn born(&self) -> Option<SystemTime> {
-        self.started
-    }
-
-    fn exists(&self) -> bool {
-        true
+    fn id_and_birth(&self) -> (&str, Option<SystemTime>) {
+        (self.id.as_str(), self.started)
     }
 }
 
-/// A position in a listing sorted by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     micros: u128,
@@ -115,7 +96,7 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     query: &T::Query,
     max_entries: u32,
     token: Option<String>,
-) -> Result<Page<T>, CloudError> {
+) -> Result<Page<T>> {
     let token = token.filter(|t| !t.is_empty());
     let cut_by_us = match &token {
         Some(token) => token.starts_with(OWN_TOKEN),
@@ -124,13 +105,8 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     if !cut_by_us {
         return whole_page(limited, query, max_entries, token).await;
     }
-    let after = match token {
-        None => None,
-        Some(token) => match Position::from_token(&token) {
-            Some(position) => Some(position),
-            None => return Err(CloudError::bad_page_token(&token)),
-        },
-    };
+    let position = |token: String| Position::from_token(&token).ok_or_else(|| CloudError::bad_page_token(&token));
+    let after = token.map(position).transpose()?;
     let ec2 = &limited.for_background_read();
     let page = |request: PageRequest| async move { T::page(ec2, query, &request).await };
     let entries = read(ec2, T::STEP, || pages::all(page)).await?;
@@ -142,7 +118,7 @@ async fn whole_page<T: Listed, E: Ec2>(
     query: &T::Query,
     max_entries: u32,
     mut token: Option<String>,
-) -> Result<Page<T>, CloudError> {
+) -> Result<Page<T>> {
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
@@ -155,7 +131,7 @@ async fn whole_page<T: Listed, E: Ec2>(
         let ec2 = limited.for_background_read();
         let page = read(&ec2, T::STEP, || T::page(&ec2, query, &request)).await;
         let page = page.map_err(|e| with_token(e, token.as_deref()))?;
-        let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();
+        let items: Vec<T> = page.items.into_iter().filter(Listed::exists).collect();
         if !items.is_empty() || page.next.is_none() || page.next == token {
             return Ok(Page { items, next: page.next });
         }
@@ -174,9 +150,9 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
 }
 
 /// Returns at most `most` entries after the position, oldest first. `most` 0 returns all of them.
-fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
+fn cut<T: Listed>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
-    entries.sort_by_key(Entry::position);
+    entries.sort_by_key(Listed::position);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let more = most > 0 && entries.len() > most;
     if more {

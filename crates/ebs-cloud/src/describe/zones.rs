@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ebs_ec2::{Ec2, Zone, ZoneName, Zones as _};
 
-use crate::CloudError;
 use crate::retry::read;
 use crate::traffic::{RateLimited, SharedAnswers};
+use crate::{CloudError, Result};
 
 const LIFETIME: Duration = Duration::from_secs(600);
 
@@ -22,7 +22,7 @@ impl<E: Ec2> Zones<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    async fn all(&self) -> Result<Vec<Zone>, CloudError> {
+    async fn all(&self) -> Result<Vec<Zone>> {
         let ask = async {
             let ec2 = self.ec2.for_background_read();
             let zones = read(&ec2, "list the zones of the region", || ec2.describe_zones()).await?;
@@ -33,7 +33,7 @@ impl<E: Ec2> Zones<E> {
     }
 
     /// Returns the names of the available availability zones, without local and wavelength zones.
-    pub(crate) async fn available(&self) -> Result<Vec<ZoneName>, CloudError> {
+    pub(crate) async fn available(&self) -> Result<Vec<ZoneName>> {
         let zones = self.all().await?.into_iter();
         let mut names: Vec<_> = zones.filter(|z| z.is_availability_zone && z.available).map(|z| z.name).collect();
         names.sort();
@@ -41,8 +41,7 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Returns the names in `names` that no zone of the region has. Returns nothing if EC2 does not list the zones: EC2
-    /// then checks the names itself.
+    /// Returns the names that no zone of the region has. If EC2 does not list the zones, leaves the check to EC2.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),

@@ -12,21 +12,18 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, SnapshotSpec, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, SnapshotSpec, timeouts};
 
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
-    /// True if EC2 took the snapshot for this operation.
     pub(super) is_new: bool,
 }
 
-/// Creates a snapshot with the name and source unless it exists. The snapshot may still be `pending`. A final error
-/// proves that no snapshot was left behind.
 pub(super) async fn create<E: Ec2>(
     service: &SnapshotService<E>,
     spec: &SnapshotSpec,
     waiters: &Waiters,
-) -> Result<Taken, CloudError> {
+) -> Result<Taken> {
     service.context.recent.leases.record_request(Sidecar::Snapshotter, None);
     let op = &snapshot_op(spec, waiters);
     let creation = &Creation { service, op, spec };
@@ -37,12 +34,11 @@ pub(super) async fn create<E: Ec2>(
         tags: spec.tags.clone(),
     };
     let name = Write::SnapshotName(spec.name.clone());
-    let mut made_by_us = false;
+    let mut is_new = false;
     loop {
         let settled_at = service.context.recent.absence_proven_from(&name, Sidecar::Snapshotter);
         if let Some(existing) = find_snapshot(creation, settled_at).await? {
-            let existing = unless_failed(service, op, existing).await?;
-            return Ok(Taken { snapshot: existing, is_new: made_by_us });
+            return Ok(Taken { snapshot: unless_failed(service, op, existing).await?, is_new });
         }
         let ec2 = service.context.for_mutation(op);
         let error = match mutate(op, || ec2.create_snapshot(&request)).await? {
@@ -56,14 +52,14 @@ pub(super) async fn create<E: Ec2>(
         match error.class {
             ErrorClass::Ambiguous => {
                 tracing::info!(name: "v3", name = %spec.name, %error, "searching for the snapshot by its name");
-                made_by_us = true;
+                is_new = true;
                 if service.context.recent.is_absent(&name, Sidecar::Snapshotter) {
                     service.memory.record_unclear(&spec.name);
                 }
                 service.context.recent.record_write(name.clone());
             }
             // EC2 accepts one snapshot per volume in 15 s. Another process may have made the previous one under this
-            // name, and EC2 may not list it yet. So describe until EC2 would list it.
+            // name, so describe until EC2 would list it.
             ErrorClass::SnapshotCooldown if Instant::now() + timeouts::SETTLE < op.deadline => {
                 service.context.recent.record_write(name.clone());
             }
@@ -76,10 +72,7 @@ pub(super) async fn create<E: Ec2>(
 }
 
 /// Returns the error if no snapshot has the name. Otherwise returns the snapshot, or an error that is not final.
-pub(super) async fn refused_unless_taken<E: Ec2>(
-    creation: &Creation<'_, E>,
-    error: CloudError,
-) -> Result<Snapshot, CloudError> {
+pub(super) async fn refused_unless_taken<E: Ec2>(creation: &Creation<'_, E>, error: CloudError) -> Result<Snapshot> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::SnapshotName(spec.name.clone());
     if !error.kind.is_final() || service.context.recent.is_absent(&name, Sidecar::Snapshotter) {
@@ -90,21 +83,16 @@ pub(super) async fn refused_unless_taken<E: Ec2>(
 }
 
 /// Returns the snapshot with the name, or `None` if a describe sent at `settled_at` or later lists none.
-async fn find_snapshot<E: Ec2>(
-    creation: &Creation<'_, E>,
-    settled_at: Instant,
-) -> Result<Option<Snapshot>, CloudError> {
+async fn find_snapshot<E: Ec2>(creation: &Creation<'_, E>, settled_at: Instant) -> Result<Option<Snapshot>> {
     let &Creation { service, op, spec } = creation;
     let name = Write::SnapshotName(spec.name.clone());
-    // Describes may still list a snapshot that another process deleted, and whose creation it may have reported as
-    // failed.
+    // Describes may still list a snapshot that another process deleted and reported as failed.
     let sole_from = service.context.recent.leases.sole_from(Sidecar::Snapshotter);
     let term_began = service.context.recent.leases.began(Sidecar::Snapshotter);
     let decide = |found: Vec<Snapshot>, sent: Instant| {
         // Ignore a snapshot that this process deleted and that describes still list.
-        let found =
-            found.into_iter().filter(|s| !service.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
-        match matching_snapshot(op, spec, found.collect()) {
+        let deleted = |s: &Snapshot| service.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone()));
+        match matching_snapshot(op, spec, found.into_iter().filter(|s| !deleted(s)).collect()) {
             Ok(None) if sent < settled_at => Verdict::Waiting,
             Err(_) if sent < sole_from => Verdict::Waiting,
             Ok(Some(s)) if sent < sole_from && !service.memory.is_taken(&s.id, term_began) => Verdict::Waiting,
@@ -124,20 +112,13 @@ async fn find_snapshot<E: Ec2>(
     Ok(found)
 }
 
-/// Returns an error for a failed snapshot. If this process made the snapshot and reported it to no client, deletes it
-/// and returns a final error. Otherwise a client may know the snapshot: keeps it and returns an error that is not
-/// final.
-async fn unless_failed<E: Ec2>(
-    service: &SnapshotService<E>,
-    op: &OpContext<'_>,
-    found: Snapshot,
-) -> Result<Snapshot, CloudError> {
+/// Returns an error for a failed snapshot, and deletes the snapshot if no client can know it.
+async fn unless_failed<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<'_>, found: Snapshot) -> Result<Snapshot> {
     if found.state != SnapshotState::Error {
         return Ok(found);
     }
     let why = found.status_message.as_deref().unwrap_or("EC2 reports no reason");
-    let message = format!("{op}: {} has failed ({why})", found.id);
-    let error = CloudErrorKind::FailedPrecondition.error(message);
+    let error = CloudErrorKind::FailedPrecondition.error(format!("{op}: {} has failed ({why})", found.id));
     Err(delete::roll_back(service, op, &found.id, error).await)
 }
 pub(crate) fn snapshot_op<'a>(spec: &SnapshotSpec, waiters: &'a Waiters) -> OpContext<'a> {
@@ -147,19 +128,13 @@ pub(crate) fn snapshot_op<'a>(spec: &SnapshotSpec, waiters: &'a Waiters) -> OpCo
 fn creation_refused(op: &OpContext<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-            let object = Object::Volume(spec.volume.clone());
-            CloudError::source_not_found(object).caused_by(error)
+            CloudError::source_not_found(Object::Volume(spec.volume.clone())).caused_by(error)
         }
         _ => map_error(op, error),
     }
 }
 
-/// Returns the snapshot with the name if it matches the request.
-fn matching_snapshot(
-    op: &OpContext<'_>,
-    spec: &SnapshotSpec,
-    found: Vec<Snapshot>,
-) -> Result<Option<Snapshot>, CloudError> {
+fn matching_snapshot(op: &OpContext<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>> {
     let named = |s: &Snapshot| s.tags.get(DriverName::SNAPSHOT_NAME_TAG) == Some(&spec.name);
     let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();
     let Some(snapshot) = found.pop() else { return Ok(None) };

@@ -10,13 +10,9 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::retry::mutate;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
-pub(super) async fn delete<E: Ec2>(
-    service: &SnapshotService<E>,
-    op: &OpContext<'_>,
-    id: &SnapshotId,
-) -> Result<(), CloudError> {
+pub(super) async fn delete<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<'_>, id: &SnapshotId) -> Result<()> {
     loop {
         let asked = Instant::now();
         let ec2 = service.context.for_mutation(op);
@@ -52,15 +48,14 @@ pub(super) async fn delete<E: Ec2>(
     Ok(())
 }
 
-/// Returns true if the snapshot is gone. "Listed" counts only in a describe that shows the time after the
-/// DeleteSnapshot. "Not listed" counts only in a describe sent at `gone_from` or later, which shows the time after the
-/// creation.
+/// Returns true if the snapshot is gone. "Listed" counts only in a describe that shows the time after DeleteSnapshot,
+/// and "not listed" only in one sent at `gone_from` or later, which shows the time after the creation.
 async fn is_snapshot_gone<E: Ec2>(
     service: &SnapshotService<E>,
     op: &OpContext<'_>,
     id: &SnapshotId,
     gone_from: Instant,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let settled_at = Instant::now() + timeouts::SETTLE;
     let decide = |found: Option<Snapshot>, sent: Instant| match found {
         Some(_) if sent >= settled_at => Verdict::Done(false),
@@ -87,22 +82,18 @@ pub(super) async fn roll_back<E: Ec2>(
     }
     match delete(service, op, id).await {
         Ok(()) => error,
-        Err(second) => unknown(format!(
-            "{}; and snapshot {id} could not be deleted: {}",
-            with_ec2_message(&error),
-            with_ec2_message(&second)
-        )),
-    }
-}
-fn with_ec2_message(error: &CloudError) -> String {
-    match &error.cause {
-        Some(ec2) => format!("{error}: {ec2}"),
-        None => error.to_string(),
+        Err(second) => {
+            let (first, second) = (with_ec2_message(&error), with_ec2_message(&second));
+            unknown(format!("{first}; and snapshot {id} could not be deleted: {second}"))
+        }
     }
 }
 
-/// Returns the error for a snapshot with fast restores. The driver's IAM policies do not permit it to disable them, so
-/// an administrator must.
+fn with_ec2_message(error: &CloudError) -> String {
+    error.cause.as_ref().map_or_else(|| error.to_string(), |ec2| format!("{error}: {ec2}"))
+}
+
+/// Returns the error for a snapshot with fast restores, which the driver's IAM policies do not permit it to disable.
 fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
@@ -112,8 +103,7 @@ fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> Clo
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// Extracts the zones from "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast
-/// …".
+/// Extracts the zones from "The snapshot snap-1 is … enabled for fast restores in us-west-2a, us-west-2b. Fast …".
 fn zones_named(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("for fast restores in ")?;
     Some(rest.split_once(". ").map_or(rest, |(zones, _)| zones).trim_end_matches('.')).filter(|zones| !zones.is_empty())

@@ -1,10 +1,7 @@
 //! Creates a snapshot with its lock and its fast restores.
 //!
 //! If a feature cannot be added, a final error must not leave the snapshot behind. The driver deletes a snapshot that
-//! this process took and did not report. It keeps any other snapshot, because a client may know it, and returns an
-//! error that is not final.
-//!
-//! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
+//! this process took and did not report. It keeps any other, which a client may know, and the error is not final.
 
 use ebs_ec2::{Ec2, Snapshot, SnapshotId, Waiters};
 
@@ -14,22 +11,21 @@ use super::lock_and_fast_restore::{
 };
 use super::{Creation, SnapshotService, create, delete};
 use crate::lease_terms::Sidecar;
-use crate::{CloudError, CloudErrorKind, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
+use crate::{CloudErrorKind, Lock, LockEnd, Result, SnapshotFeatures, SnapshotSpec};
 
 pub(super) async fn ensure<E: Ec2>(
     service: &SnapshotService<E>,
     spec: &SnapshotSpec,
     features: &SnapshotFeatures,
     waiters: &Waiters,
-) -> Result<Snapshot, CloudError> {
+) -> Result<Snapshot> {
     let op = &snapshot_op(spec, waiters);
     let creation = Creation { service, op, spec };
     let ensured = ensure_within(&creation, features);
     let outcome = service.context.recent.leases.serve(&[Sidecar::Snapshotter], waiters, ensured).await;
     match &outcome {
         Ok(snapshot) => service.memory.record_reported(&snapshot.id),
-        // Keep the error for the next attempt. Otherwise that attempt would take another snapshot, which would fail
-        // too.
+        // Keep the error for the next attempt, which would otherwise take another snapshot that fails too.
         Err(error) if error.kind.is_final() && !waiters.any() => {
             service.memory.record_error(spec, features, error.clone())
         }
@@ -38,10 +34,7 @@ pub(super) async fn ensure<E: Ec2>(
     outcome
 }
 
-async fn ensure_within<E: Ec2>(
-    creation: &Creation<'_, E>,
-    features: &SnapshotFeatures,
-) -> Result<Snapshot, CloudError> {
+async fn ensure_within<E: Ec2>(creation: &Creation<'_, E>, features: &SnapshotFeatures) -> Result<Snapshot> {
     let &Creation { service, op, spec } = creation;
     if let Some(error) = service.memory.take_error(spec, features) {
         create::refused_unless_taken(creation, error).await?;
@@ -59,12 +52,11 @@ async fn ensure_within<E: Ec2>(
     }
 }
 
-/// Returns true if the snapshot has all features: either this process added them, or EC2 shows the lock.
 async fn has_features<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
     features: &SnapshotFeatures,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let zones = &features.fast_restore_zones;
     if !(zones.is_empty() || service.memory.has_fast_restores(id, zones)) {
         return Ok(false);
@@ -78,7 +70,7 @@ async fn has_features<E: Ec2>(
 }
 
 /// Rejects features that EC2 would refuse only once the snapshot exists.
-async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &SnapshotFeatures) -> Result<(), CloudError> {
+async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &SnapshotFeatures) -> Result<()> {
     if let Some(Lock { end: LockEnd::At(end), .. }) = features.lock
         && end <= service.context.clock.now()
     {
@@ -90,14 +82,14 @@ async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &Snapsho
     if zones.is_empty() { Ok(()) } else { check_fast_restore_zones(service, zones).await }
 }
 
-/// Adds the features that this process has not seen on the snapshot yet. It sets the lock first: EC2 refuses to delete
-/// a snapshot with fast restores, so a refused lock could not be rolled back after them.
+/// Adds the features that this process has not seen on the snapshot yet. The lock comes first: EC2 refuses to delete a
+/// snapshot with fast restores, so a refused lock could not be rolled back after them.
 async fn apply_features<E: Ec2>(
     service: &SnapshotService<E>,
     taken: &Taken,
     features: &SnapshotFeatures,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &taken.snapshot.id;
     if let Some(lock) = &features.lock
         && !service.memory.is_locked(id, lock)

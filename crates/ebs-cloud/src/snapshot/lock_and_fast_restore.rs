@@ -1,5 +1,4 @@
-//! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt added only one of them. Fast
-//! restores may be requested repeatedly. A lock must be described first ([`super::strength`]).
+//! Adds fast restores and a lock to a snapshot. An existing lock must be described first ([`super::strength`]).
 
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, SnapshotId, Snapshots, Waiters, ZoneName};
 
@@ -8,9 +7,8 @@ use super::strength::is_as_strong;
 use crate::error_map::map_error_about;
 use crate::op_context::OpContext;
 use crate::retry::{mutate, read};
-use crate::{CloudError, CloudErrorKind, Lock, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Lock, Object, Result, timeouts};
 
-/// The lock of an existing snapshot, as EC2 shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenLock {
     /// The lock is as requested, or stronger.
@@ -21,12 +19,8 @@ pub(super) enum SeenLock {
     Denied,
 }
 
-/// Rejects zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
-/// leaves the check to EC2. Only EC2 checks whether a zone supports fast restores.
-pub(super) async fn check_fast_restore_zones<E: Ec2>(
-    service: &SnapshotService<E>,
-    zones: &[ZoneName],
-) -> Result<(), CloudError> {
+/// Rejects zones that the region does not have, before a snapshot is made for them.
+pub(super) async fn check_fast_restore_zones<E: Ec2>(service: &SnapshotService<E>, zones: &[ZoneName]) -> Result<()> {
     let unknown = service.context.zones.unknown_among(zones).await;
     if unknown.is_empty() {
         return Ok(());
@@ -42,7 +36,7 @@ pub(super) async fn enable_fast_restores<E: Ec2>(
     id: &SnapshotId,
     zones: &[ZoneName],
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let op = OpContext::start(format!("enable fast restores of snapshot {id}"), timeouts::SNAPSHOT, waiters);
     let ec2 = service.context.for_mutation(&op);
     let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
@@ -54,26 +48,24 @@ pub(super) async fn enable_fast_restores<E: Ec2>(
     Err(CloudErrorKind::Internal.error(format!("{op}: {}", failures.join("; "))))
 }
 
-/// Locks the snapshot. EC2 checks the combination of the parameters.
 pub(super) async fn set_lock<E: Ec2>(
     service: &SnapshotService<E>,
     lock: &LockSnapshot,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &lock.snapshot;
     let op = OpContext::start(format!("lock snapshot {id}"), timeouts::SNAPSHOT, waiters);
     let ec2 = service.context.for_mutation(&op);
     mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| map_error_about(&op, Object::Snapshot(id.clone()), e))
 }
 
-/// Locks an existing snapshot, unless its lock is already as requested or stronger. If the driver may not describe the
-/// lock, locks the snapshot again.
+/// Locks an existing snapshot, unless EC2 shows that its lock is already as requested or stronger.
 pub(super) async fn ensure_lock<E: Ec2>(
     service: &SnapshotService<E>,
     id: &SnapshotId,
     lock: &Lock,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let seen = see_lock(service, id, lock).await?;
     if seen == SeenLock::AsStrong {
         return Ok(());
@@ -87,13 +79,8 @@ pub(super) async fn ensure_lock<E: Ec2>(
     })
 }
 
-/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist that EC2
-/// does not show.
-pub(super) async fn see_lock<E: Ec2>(
-    service: &SnapshotService<E>,
-    id: &SnapshotId,
-    wanted: &Lock,
-) -> Result<SeenLock, CloudError> {
+/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist.
+pub(super) async fn see_lock<E: Ec2>(service: &SnapshotService<E>, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock> {
     let step = format!("describe the lock of snapshot {id}");
     let ec2 = service.context.ec2.for_awaited_read(timeouts::DESCRIBE_TIMEOUT);
     match read(&ec2, &step, || ec2.describe_lock(id)).await {
@@ -110,6 +97,7 @@ pub(super) async fn see_lock<E: Ec2>(
         Err(error) => Err(error.unproven()),
     }
 }
+
 fn failure_text(failure: &FastRestoreFailure) -> String {
     let zone = failure.zone.as_deref().unwrap_or("a zone");
     let code = failure.code.as_deref().map(|code| format!("{code}: ")).unwrap_or_default();

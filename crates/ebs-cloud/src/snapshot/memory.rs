@@ -9,7 +9,7 @@ use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
-/// How long to remember a snapshot. After that, the driver assumes that a client knows it, and adds its features again.
+/// How long to remember a snapshot. After that, the driver assumes that a client knows it.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// How long to keep an error for a client that left before it got the error.
 const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
@@ -19,7 +19,6 @@ type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 #[derive(Debug, Clone, Copy)]
 struct TakenSnapshot {
     at: Instant,
-    /// True if a client may know the snapshot.
     is_reported: bool,
 }
 
@@ -38,7 +37,6 @@ impl SnapshotMemory {
         self.taken.insert(id.clone(), TakenSnapshot { at: Instant::now(), is_reported: false }, LIFETIME);
     }
 
-    /// Records that EC2 may have taken a snapshot with a name that was unused.
     pub(crate) fn record_unclear(&self, name: &str) {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
@@ -51,22 +49,19 @@ impl SnapshotMemory {
         }
     }
 
-    /// Records that a client may know the snapshot from now on. The entry is then needed only for the first [`SETTLE`]
-    /// of a term.
+    /// Records that a client may know the snapshot. The entry is then needed only for the first [`SETTLE`] of a term.
     pub(crate) fn record_reported(&self, id: &SnapshotId) {
         if let Some(taken) = self.taken.get(id) {
             self.taken.insert(id.clone(), TakenSnapshot { is_reported: true, ..taken }, SETTLE);
         }
     }
 
-    /// Returns true if this process took the snapshot and no client can know it. The sidecar must have called only this
-    /// process since then.
+    /// Returns true if this process took the snapshot within the sidecar's term, and no client can know it.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| !taken.is_reported && taken.at >= term_began)
     }
 
-    /// Returns true if this process took the snapshot and no other process can have deleted it. The sidecar must have
-    /// called only this process since then.
+    /// Returns true if this process took the snapshot within the sidecar's term, so that no other can have deleted it.
     pub(crate) fn is_taken(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| taken.at >= term_began)
     }
@@ -75,7 +70,6 @@ impl SnapshotMemory {
         self.fast_restores.insert(id.clone(), zones.to_vec(), LIFETIME);
     }
 
-    /// Returns true if this process has enabled fast restores in these zones.
     pub(crate) fn has_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> bool {
         self.fast_restores.get(id).is_some_and(|known| known == zones)
     }
@@ -84,12 +78,10 @@ impl SnapshotMemory {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }
 
-    /// Returns true if this process has set this lock or seen it.
     pub(crate) fn is_locked(&self, id: &SnapshotId, lock: &Lock) -> bool {
         self.locked.get(id).is_some_and(|known| known == *lock)
     }
 
-    /// Keeps an error that no client was waiting for.
     pub(crate) fn record_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
         let undelivered = (spec.clone(), features.clone(), error);
         self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);

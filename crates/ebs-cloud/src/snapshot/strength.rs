@@ -1,8 +1,7 @@
 //! Compares a snapshot's lock with the requested one, to decide whether the driver must lock the snapshot.
 //!
-//! Repeating LockSnapshot blindly would be wrong. Once a compliance lock has begun, EC2 refuses a cooling-off period,
-//! and an end that is less than a day away. Within the cooling-off period, a repeated call restarts it. It would also
-//! revert an extension by an administrator.
+//! A blind repetition of LockSnapshot would revert an administrator's extension and restart a cooling-off period. Once
+//! a compliance lock has begun, EC2 refuses a cooling-off period, and an end that is less than a day away.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,8 +13,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// The tolerance for times that EC2 truncates.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// Returns true if the lock is at least as strong and as long as `wanted`. An expired lock counts as it was before its
-/// end.
+/// Returns true if the lock is at least as strong and as long as `wanted`. An expired lock counts as before its end.
 pub(super) fn is_as_strong(lock: &SnapshotLock, wanted: &Lock) -> bool {
     has_mode(lock, &wanted.mode) && lasts(lock, &wanted.end)
 }

@@ -1,8 +1,7 @@
 //! Batches the describes of one kind of object: one call covers all subscribers.
 //!
-//! A subscriber gets an observation from each call that was sent *after* it subscribed. The poll loop, a task of the
-//! batcher, makes the calls while there are subscribers. A subscriber that leaves does not affect the others' answers.
-//! Dropping the batcher aborts its poll loop, which is safe because the loop only reads.
+//! A subscriber gets an observation from each call that was sent *after* it subscribed. A task of the batcher, the poll
+//! loop, makes the calls. Dropping the batcher aborts it, which is safe because it only reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -67,18 +66,14 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
-    /// Subscribes to the key until the subscription is dropped. Call it inside a tokio runtime.
-    ///
-    /// The subscriber also gets errors as observations: a throttle, a lost answer, or a refusal that names the key or
-    /// affects all keys.
+    /// Subscribes to the key until the subscription is dropped, inside a tokio runtime. The subscriber also gets errors
+    /// as observations: a throttle, a lost answer, or a refusal that names the key or affects all keys.
     pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
-        let id = {
-            let mut state = self.shared.state();
-            let id = state.schedule.add(key, times);
-            state.senders.insert(id, sender);
-            id
-        };
+        let mut state = self.shared.state();
+        let id = state.schedule.add(key, times);
+        state.senders.insert(id, sender);
+        drop(state);
         self.shared.changed.notify_one();
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_empty() {
@@ -89,7 +84,6 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 }
 
-/// The batchers of all kinds of describes.
 #[derive(Debug)]
 pub(crate) struct DescribeBatchers<E> {
     pub(crate) volumes: DescribeBatcher<VolumesById, E>,
@@ -102,7 +96,6 @@ pub(crate) struct DescribeBatchers<E> {
 }
 
 impl<E: Ec2> DescribeBatchers<E> {
-    /// Creates the batchers over an EC2 port. Without `batching`, each key gets calls of its own.
     pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
             volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
@@ -124,8 +117,7 @@ pub(crate) struct Subscription<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Subscription<Q, E> {
-    /// Waits for the next observation. The wait has no limit, so add a timeout. Cancellation: dropping the future loses
-    /// no observation.
+    /// Waits for the next observation without a limit. Cancellation: dropping the future loses no observation.
     pub(crate) async fn next(&mut self) -> Observation<Q::Item> {
         match self.observations.recv().await {
             Some(observation) => observation,
@@ -178,8 +170,7 @@ where
     }
 }
 
-/// Makes the calls that the schedule plans. It waits for a token before it selects the subscribers of a call, so that
-/// the call includes new ones. Without the token, no other call would be possible either.
+/// Makes the planned calls. Waits for a token before it selects a call's subscribers, so that it includes new ones.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
     let mut calls = JoinSet::new();
     let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();
@@ -196,7 +187,7 @@ async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infal
         };
         tokio::select! {
             () = sleep_until(wake), if is_call => {
-                if let Some(ec2) = shared.ec2.for_poll().acquired(Q::BUCKET).await
+                if let Some(ec2) = shared.ec2.for_awaited_read(DESCRIBE_TIMEOUT).acquired(Q::BUCKET).await
                     && let Some(batch) = Batch::start(&shared)
                 {
                     let sent = batch.sent;
@@ -227,8 +218,7 @@ async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &Ec2Handle<E>, keys: Vec<Q::Ke
     pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
 }
 
-/// A call in flight and its subscribers. Each subscriber gets an observation, even if the batch is dropped without an
-/// answer.
+/// A call in flight and its subscribers, which get an observation even if the batch is dropped without an answer.
 struct Batch<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     subscribers: Vec<(u64, Q::Key)>,

@@ -6,14 +6,13 @@ use ebs_ec2::{Ec2Error, ErrorClass};
 
 use super::queries::DescribeQuery;
 
-/// The most calls to find the key that causes an error.
 const MAX_CALLS: u32 = 16;
 
 pub(super) type ResultsByKey<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
-/// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key. If the error names keys, they
-/// get the error, and the other keys are queried again. Otherwise the keys are bisected until the failing ones are
-/// alone. A key that EC2 reports as missing or malformed gets an empty result, not an error.
+/// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key: the keys that the error names
+/// get it, and the others are queried again. If it names none, the keys are bisected until the failing ones are alone.
+/// A key that EC2 reports as missing or malformed gets an empty result.
 pub(super) async fn query<Q: DescribeQuery, F>(
     keys: Vec<Q::Key>,
     call: impl Fn(Vec<Q::Key>) -> F + Send,
@@ -59,7 +58,6 @@ fn group_by_key<Q: DescribeQuery>(items: Vec<Q::Item>, answers: &mut ResultsByKe
     }
 }
 
-/// Returns the result for a key that causes the error.
 fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     match error.class {
         ErrorClass::VolumeNotFound
@@ -71,7 +69,6 @@ fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     }
 }
 
-/// Returns true if the error does not depend on the keys.
 fn concerns_all_keys(class: ErrorClass) -> bool {
     matches!(
         class,

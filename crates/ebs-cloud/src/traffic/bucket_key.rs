@@ -17,12 +17,10 @@ pub(crate) struct BucketSize {
 }
 
 impl BucketKey {
-    /// Returns the bucket for a mutating call, or for a describe with a filter or a page length.
     pub(crate) const fn of(action: Action) -> Self {
         Self { action, unfiltered: false }
     }
 
-    /// Returns the bucket for a describe by ids without a filter, or of everything.
     pub(crate) const fn unfiltered(action: Action) -> Self {
         Self { action, unfiltered: true }
     }

@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the rate limiter's queues, set by the first try of a request. A caller that keeps the place for a
-/// retry is served before later calls. The first call that is made uses up the place. Clones share it.
+/// A position in the rate limiter's queues, set by a request's first try, used up by its first call, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -18,7 +17,6 @@ pub(crate) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Returns true once a call was made from this place. The next call then starts at the end of the queue.
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
@@ -38,17 +36,14 @@ impl CallContext {
         Self { priority, deadline, waiters, place: QueuePlace::default() }
     }
 
-    /// Returns the context of a mutation, which waits until the deadline, or until no client waits for its operation.
     pub(crate) fn mutation(deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Self {
         Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
     }
 
-    /// Returns the context of a read that no operation waits for.
     pub(crate) fn background(bound: Duration) -> Self {
         Self::new(Priority::Low, Instant::now() + bound, None)
     }
 
-    /// Returns the context of a read that operations wait for.
     pub(crate) fn poll(bound: Duration) -> Self {
         Self::new(Priority::High, Instant::now() + bound, None)
     }
@@ -62,8 +57,7 @@ impl CallContext {
         self.place.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the position in the queues. A retry keeps the position of the first try, so that a throttled call does
-    /// not move to the end of the queue.
+    /// Returns the position in the queues. A retry keeps the position of the first try.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.place.ticket.get_or_init(next)
     }

@@ -1,7 +1,5 @@
-//! The port behind the rate limiter: each call waits here for its token and reports its outcome.
-//!
-//! The port's methods have no parameter for a call's context. So [`RateLimited`] makes no calls itself. It returns
-//! [`Ec2Handle`]s, which implement the port and carry the context of their calls.
+//! The port behind the rate limiter. The port's methods have no parameter for a call's context, so [`RateLimited`]
+//! returns [`Ec2Handle`]s, which implement the port and carry the context of their calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,8 +18,7 @@ use super::call_context::{CallContext, QueuePlace};
 use super::rate_limiter::{Permit, RateLimiter};
 use crate::timeouts::DESCRIBE_TIMEOUT;
 
-/// An EC2 port behind the rate limiter. Create one per process, because it has the process's estimate of what EC2
-/// accepts.
+/// An EC2 port behind the rate limiter. Create one per process, because it estimates what EC2 accepts.
 #[derive(Debug)]
 pub struct RateLimited<E> {
     ec2: Arc<E>,
@@ -29,43 +26,29 @@ pub struct RateLimited<E> {
 }
 
 impl<E> RateLimited<E> {
-    /// Creates a rate limiter whose buckets are full and have the documented sizes. Reports to the observer how long
-    /// calls waited ([`Observer::waited`]).
+    /// Creates a rate limiter with full buckets, which reports how long calls waited ([`Observer::waited`]).
     pub fn new(ec2: Arc<E>, observer: Option<Arc<dyn Observer>>) -> Self {
         Self { ec2, limiter: Arc::new(RateLimiter::new(observer)) }
     }
 
-    /// Returns the estimated number of calls per second that EC2 accepts.
     pub(crate) fn rate(&self, bucket: BucketKey) -> f64 {
         self.limiter.rate(bucket)
     }
 
     /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at the place in the queue,
     /// until the deadline or until no client waits. After that they fail as throttled, without being sent.
-    pub(crate) fn for_mutation(
-        self: &Arc<Self>,
-        deadline: Instant,
-        waiters: &Waiters,
-        place: QueuePlace,
-    ) -> Ec2Handle<E> {
-        self.within(CallContext::mutation(deadline, waiters, place))
+    pub(crate) fn for_mutation(self: &Arc<Self>, end: Instant, waiters: &Waiters, place: QueuePlace) -> Ec2Handle<E> {
+        self.within(CallContext::mutation(end, waiters, place))
     }
 
-    /// Returns a handle for one read that no operation waits for, and for its retries, within [`DESCRIBE_TIMEOUT`].
-    /// Mutations and polls have a higher priority.
+    /// Returns a handle with low priority for a read that no operation waits for, within [`DESCRIBE_TIMEOUT`].
     pub fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::background(DESCRIBE_TIMEOUT))
     }
 
-    /// Returns a handle for one read that an operation waits for, within the limit. The read has the same priority as
-    /// mutations and polls.
+    /// Returns a handle for a read that an operation waits for, with the priority of mutations.
     pub(crate) fn for_awaited_read(self: &Arc<Self>, bound: Duration) -> Ec2Handle<E> {
         self.within(CallContext::poll(bound))
-    }
-
-    /// Returns a handle for one read that operations wait for, and for its retries.
-    pub(crate) fn for_poll(self: &Arc<Self>) -> Ec2Handle<E> {
-        self.within(CallContext::poll(DESCRIBE_TIMEOUT))
     }
 
     fn within(self: &Arc<Self>, context: CallContext) -> Ec2Handle<E> {
@@ -73,10 +56,10 @@ impl<E> RateLimited<E> {
     }
 }
 
-/// The rate-limited port for one call and its retries, which keep the call's position in the queue.
+/// The rate-limited port for one call and its retries, which keep the call's position in the queue. If a call has no
+/// token at the deadline, it fails with [`ErrorClass::Throttled`] and is not sent.
 ///
-/// If a call has no token at the deadline, it fails with [`ErrorClass::Throttled`] and is not sent. Cancellation: a
-/// call that is dropped while it waits for its token was not sent. If it is dropped later, EC2 may have carried it out.
+/// Cancellation: a call that is dropped while it waits for its token was not sent. Later, EC2 may have carried it out.
 #[derive(Debug)]
 pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,
@@ -86,7 +69,6 @@ pub struct Ec2Handle<E> {
 }
 
 impl<E> Ec2Handle<E> {
-    /// Returns until when calls wait for their tokens.
     pub(crate) fn deadline(&self) -> Instant {
         self.context.deadline
     }
@@ -98,7 +80,7 @@ impl<E> Ec2Handle<E> {
     }
 
     /// Takes a spare token for the first call: one that no other call waits for or needs soon. Returns `None` if the
-    /// bucket has no such token. Dropping the handle without a call refunds it.
+    /// bucket has no such token.
     pub(crate) fn acquired_spare(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire_spare(bucket)?;
         Some(self.with(permit))
@@ -132,23 +114,18 @@ impl<E> Ec2Handle<E> {
     }
 }
 
-/// Returns the error of a call that got no token, which is also a throttle.
 fn not_sent(action: Action) -> Ec2Error {
     let message = "not sent: the rate limiter had no capacity before the call's time limit";
     Ec2Error::new(action, ErrorClass::Throttled, message)
 }
 
-/// Returns the bucket of a describe. A filter or a page length selects the larger one.
-fn describe_bucket(action: Action, filtered: bool, page: &PageRequest) -> BucketKey {
-    if filtered || page.max_results.is_some() { BucketKey::of(action) } else { BucketKey::unfiltered(action) }
-}
-
+/// Returns the bucket of DescribeSnapshots. A filter or a page length selects the larger one.
 fn snapshots_bucket(query: &SnapshotQuery, page: &PageRequest) -> BucketKey {
-    let filtered = !matches!(query, SnapshotQuery::Owned { volume: None });
-    describe_bucket(Action::DescribeSnapshots, filtered, page)
+    let is_unfiltered = matches!(query, SnapshotQuery::Owned { volume: None }) && page.max_results.is_none();
+    let bucket = if is_unfiltered { BucketKey::unfiltered } else { BucketKey::of };
+    bucket(Action::DescribeSnapshots)
 }
 
-/// Defines methods of the port, each with its bucket.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty => $bucket:expr;)*) => {$(
         async fn $name(&self $(, $argument: $type)*) -> Result<$reply> {

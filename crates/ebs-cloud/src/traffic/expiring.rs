@@ -1,5 +1,3 @@
-//! A map whose entries expire at a set time, on tokio's clock.
-
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A map whose entries expire at a set time. Reading an entry does not extend its lifetime, so even frequently read
-/// entries are refreshed.
+/// A map whose entries expire at a set time, on tokio's clock. Reading an entry does not extend its lifetime.
 #[derive(Debug)]
 pub(crate) struct Expiring<K, V> {
     entries: Mutex<HashMap<K, (Instant, V)>>,

@@ -5,22 +5,13 @@ use ebs_ec2::{Page, PageRequest, Result};
 /// The page length. A describe with a page length and a filter uses EC2's larger bucket.
 const LENGTH: u32 = 500;
 
-fn first_page() -> PageRequest {
-    PageRequest { max_results: Some(LENGTH), token: None }
-}
-
-/// Returns the items of all pages. `page` makes one call, without retries.
-///
-/// # Errors
-/// The first error of a page. The items of earlier pages are lost.
-///
-/// Cancellation: safe if `page` only reads.
+/// Returns the items of all pages, or the first error of a page. `page` makes one call, without retries.
 pub async fn all<T, F>(mut page: impl FnMut(PageRequest) -> F + Send) -> Result<Vec<T>>
 where
     T: Send,
     F: Future<Output = Result<Page<T>>> + Send,
 {
-    let mut request = first_page();
+    let mut request = PageRequest { max_results: Some(LENGTH), token: None };
     let mut all = Vec::new();
     loop {
         let Page { items, next } = page(request.clone()).await?;

@@ -9,7 +9,6 @@ use ebs_ec2::{
 
 use super::bucket_key::BucketKey;
 
-/// A describe of several keys in one call.
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// An id or a name.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
@@ -56,14 +55,12 @@ macro_rules! query {
 }
 
 query! {
-    /// Volumes by id.
     VolumesById: VolumeId => Volume, BucketKey::of(Action::DescribeVolumes),
     |ec2, keys, page| ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page),
     |volume| Some(volume.id.clone())
 }
 
 query! {
-    /// Volumes by CSI name.
     VolumesByName: String => Volume, BucketKey::of(Action::DescribeVolumes),
     |ec2, keys, page| {
         let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: keys.to_vec() };
@@ -73,7 +70,6 @@ query! {
 }
 
 query! {
-    /// The latest modifications, by volume.
     Modifications: VolumeId => Modification, BucketKey::of(Action::DescribeVolumesModifications),
     |ec2, keys, page| ec2.describe_modifications(keys, page),
     |modification| Some(modification.volume.clone())
@@ -90,21 +86,18 @@ query! {
 }
 
 query! {
-    /// Instances by id.
     InstancesById: InstanceId => Instance, BucketKey::of(Action::DescribeInstances),
     |ec2, keys, page| ec2.describe_instances(keys, page),
     |instance| Some(instance.id.clone())
 }
 
 query! {
-    /// Snapshots by id.
     SnapshotsById: SnapshotId => Snapshot, BucketKey::of(Action::DescribeSnapshots),
     |ec2, keys, page| ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page),
     |snapshot| Some(snapshot.id.clone())
 }
 
 query! {
-    /// Snapshots of the account, by CSI name.
     SnapshotsByName: String => Snapshot, BucketKey::of(Action::DescribeSnapshots),
     |ec2, keys, page| {
         let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: keys.to_vec() };

@@ -1,7 +1,5 @@
-//! The process's rate limiter, with a queue and an estimated bucket for each of EC2's buckets.
-//!
-//! It rejects no call. Each call waits for its token until its deadline, or until no client waits for it. A throttled
-//! call only loses time, because it keeps its position in the queue.
+//! The process's rate limiter, with a queue and an estimated bucket for each of EC2's buckets. Each call waits for its
+//! token until its deadline, or until no client waits for it. A throttled call keeps its position in the queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +16,6 @@ use super::call_context::CallContext;
 use super::token_bucket::{Token, TokenBucket};
 use super::wait_queue::{Position, Priority, WaitQueue};
 
-/// The shortest wait that is reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -28,7 +25,6 @@ struct BucketState {
     queue: WaitQueue,
 }
 
-/// The process's token buckets, one for each of EC2's.
 pub(crate) struct RateLimiter {
     buckets: Mutex<HashMap<BucketKey, BucketState>>,
     tickets: AtomicU64,
@@ -42,7 +38,6 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Creates a rate limiter with full buckets of the documented sizes. Reports to the observer how long calls waited.
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         Self { buckets: Mutex::default(), tickets: AtomicU64::new(0), observer }
     }
@@ -57,14 +52,12 @@ impl RateLimiter {
         f(state, now)
     }
 
-    /// Returns the estimated number of calls per second that EC2 accepts.
     pub(crate) fn rate(&self, key: BucketKey) -> f64 {
         self.with_bucket(key, |state, _| state.bucket.rate())
     }
 
-    /// Waits for a token. Returns `None` at the call's deadline, or when no client waits for the call.
-    ///
-    /// Cancellation: dropping the future gives up the position in the queue. It loses no token.
+    /// Waits for a token. Returns `None` at the call's deadline, or when no client waits for the call. Cancellation:
+    /// dropping the future gives up the position in the queue and loses no token.
     pub(crate) async fn acquire(self: &Arc<Self>, key: BucketKey, context: &CallContext) -> Option<Permit> {
         let began = Instant::now();
         let queued = QueuedCall::join(self, key, context);
@@ -80,12 +73,10 @@ impl RateLimiter {
 
     /// Takes a token that no call waits for or needs soon, if there is one.
     pub(crate) fn acquire_spare(self: &Arc<Self>, key: BucketKey) -> Option<Permit> {
-        let token =
-            self.with_bucket(
-                key,
-                |state, now| if state.queue.front().is_none() { state.bucket.take_spare(now) } else { None },
-            )?;
-        Some(Permit { limiter: Arc::clone(self), key, token, used: false })
+        let spare = |state: &mut BucketState, now| {
+            if state.queue.front().is_none() { state.bucket.take_spare(now) } else { None }
+        };
+        Some(Permit { limiter: Arc::clone(self), key, token: self.with_bucket(key, spare)?, used: false })
     }
 
     fn ticket(&self) -> u64 {
@@ -168,12 +159,10 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Returns true if the token belongs to the bucket.
     pub(super) fn is_for(&self, key: BucketKey) -> bool {
         self.key == key
     }
 
-    /// Marks the token as spent, because the call is made.
     pub(crate) fn spend(&mut self) {
         self.used = true;
     }

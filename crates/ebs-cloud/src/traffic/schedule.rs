@@ -1,9 +1,8 @@
 //! Decides when a batcher polls, and for which subscribers. The code is pure: the time is a parameter.
 //!
 //! The rules:
-//! - With no call in flight, a call is made as soon as one subscriber is due. While a call is in flight, other
-//!   subscribers wait. One hanging call delays the next by 2 s, two hanging calls by 4 s. However many calls hang, a
-//!   new one is sent at least every 8 s.
+//! - With no call in flight, a call is made as soon as one subscriber is due. Otherwise, subscribers wait. One hanging
+//!   call delays the next by 2 s, two by 4 s. However many hang, a new one is sent at least every 8 s.
 //! - A call covers as many subscribers as fit, whether due or not, because an additional key costs nothing.
 //! - Under load, calls are 0.4 s apart, or more if the rate limit is low. A short burst may be closer together.
 //! - A subscriber is due again after 0.4 s, until the typical time of its transition is over. After that, the interval
@@ -17,13 +16,11 @@ use tokio::time::Instant;
 /// The shortest interval between two polls for one subscriber, and between two calls under load.
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// After this time, a single call in flight no longer delays the next one. With several in flight, each of them adds
-/// this delay after the last one, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
+/// How long each call in flight delays the next one, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 /// The most calls that one batcher has in flight. All but the last one are slow.
 const MAX_IN_FLIGHT: u32 = 4;
-/// The number of subscribers from which calls are [`MIN_INTERVAL`] apart. With fewer subscribers, calls are
-/// proportionally closer.
+/// The number of subscribers from which calls are [`MIN_INTERVAL`] apart. With fewer, calls are proportionally closer.
 const FULL_LOAD: u32 = 8;
 /// The number of calls that may follow each other without an interval after a quiet time.
 const BURST: f64 = 3.0;
@@ -64,7 +61,6 @@ pub(super) enum NextCall {
     At(Instant),
 }
 
-/// The subscribers of one batcher, and the intervals between its calls.
 #[derive(Debug)]
 pub(super) struct PollSchedule<K> {
     grouping: Grouping,
@@ -92,15 +88,13 @@ impl<K: Ord + Clone> PollSchedule<K> {
         self.entries.remove(&id);
     }
 
-    /// Returns the interval between two calls. It grows with the number of subscribers, and polls use at most half of
-    /// the rate limit.
+    /// Returns the interval between two calls. Polls use at most half of the rate limit.
     pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
         let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// Returns when to make the next call. `in_flight` has the instants at which the calls in flight were sent, latest
-    /// last.
+    /// Returns when to make the next call. `in_flight` has the instants of the calls in flight, latest last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };

@@ -1,5 +1,3 @@
-//! Cached answers. Concurrent callers share one request.
-
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +9,7 @@ use super::expiring::Expiring;
 
 type Question<V, E> = Arc<OnceCell<Result<V, E>>>;
 
-/// The known answers by key, and the requests in flight.
+/// Cached answers by key. Concurrent callers share one request.
 #[derive(Debug)]
 pub(crate) struct SharedAnswers<K, V, E> {
     known: Expiring<K, V>,
@@ -25,8 +23,8 @@ impl<K, V, E> Default for SharedAnswers<K, V, E> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
-    /// Returns the cached answer, or the answer and lifetime that `ask` returns. An error goes to all current callers
-    /// and is not cached. Cancellation: if the caller that runs `ask` is dropped, another waiting caller runs its own.
+    /// Returns the cached answer, or the answer and lifetime that `ask` returns. An error is not cached. Cancellation:
+    /// if the caller that runs `ask` is dropped, another waiting caller runs its own.
     pub(crate) async fn get(
         &self,
         key: &K,
@@ -52,12 +50,10 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
         answer
     }
 
-    /// Returns the cached answer, if any, without a request.
     pub(crate) fn cached(&self, key: &K) -> Option<V> {
         self.known.get(key)
     }
 
-    /// Replaces the cached answer and its lifetime.
     pub(crate) fn set(&self, key: K, value: V, lifetime: Duration) {
         self.known.insert(key, value, lifetime);
     }

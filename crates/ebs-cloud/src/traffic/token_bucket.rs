@@ -1,11 +1,9 @@
 //! The estimate of one of EC2's token buckets. The code is pure: the time is a parameter.
 //!
-//! The estimate starts with the documented size. A throttle shows that the bucket is empty, because other clients use
-//! it too and fewer tokens remain than estimated. So a throttle multiplies the rate by a factor below 1. If EC2 accepts
-//! a call that had to wait for its token, EC2 supports at least the estimated rate, and the rate rises a little. In
-//! this way several drivers on one account reach equal shares (additive increase, multiplicative decrease). A rarely
-//! used bucket gives no such evidence. Its rate drifts back to the documented one, because the other clients may have
-//! stopped.
+//! The estimate starts with the documented size. A throttle shows that other clients use the bucket too, so it
+//! multiplies the rate by a factor below 1. If EC2 accepts a call that had to wait for its token, the rate rises a
+//! little. In this way several drivers on one account reach equal shares (additive increase, multiplicative decrease).
+//! Without evidence, the rate drifts back to the documented one, because the other clients may have stopped.
 
 use std::time::Duration;
 
@@ -14,19 +12,16 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;
 
-/// A throttle multiplies the estimated rate by this factor.
 const DECREASE_FACTOR: f64 = 0.7;
 /// A busy second without throttles raises the estimated rate by this share of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// The lowest estimated rate, as a share of the documented rate. At a lower rate there would be too few calls to
-/// correct the estimate.
+/// The lowest estimated rate, as a share of the documented one. At a lower rate, too few calls correct the estimate.
 const MIN_RATE_SHARE: f64 = 0.02;
 /// The time in which the estimated rate rises from zero to the documented rate if EC2 does not throttle.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
 /// How long after a lone throttle, which left the rate unchanged, the next throttle decreases it.
 const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
-/// The rate of a burst, as a multiple of the documented rate. It is limited so that a throttle arrives before all calls
-/// of the burst are sent.
+/// The rate of a burst, as a multiple of the documented rate. A throttle arrives before all its calls are sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
 #[derive(Debug, Clone)]
@@ -34,9 +29,7 @@ pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
     tokens: Tokens,
-    /// When `tokens` was last updated.
     refilled_at: Instant,
-    /// When the next token of a burst becomes available.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
     /// When EC2 last throttled a call without a decrease of the rate.
@@ -69,7 +62,6 @@ impl TokenBucket {
         self.rate
     }
 
-    /// Takes a token.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
         self.refill(now);
         if self.tokens.level() >= 1.0 && now < self.next_burst_token {
@@ -84,8 +76,7 @@ impl TokenBucket {
         Ok(Token { at: now, scarce: self.tokens.level() < 1.0 })
     }
 
-    /// Takes a token if the bucket has at least half of its documented capacity, so that no other call needs the token
-    /// soon.
+    /// Takes a token if the bucket has at least half of its documented capacity, so that no call needs it soon.
     pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
         self.refill(now);
         let is_spare = self.tokens.level() >= self.documented.capacity / 2.0;
@@ -97,7 +88,6 @@ impl TokenBucket {
         self.tokens.put_back(self.capacity());
     }
 
-    /// Records that EC2 did not throttle the call.
     pub(crate) fn record_accepted(&mut self, token: Token, now: Instant) {
         if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
             return;
@@ -109,8 +99,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// Records that EC2 throttled the call. Returns true if this decreased the rate. The rate stays the same if the
-    /// call was made before the last decrease, or if this is a lone throttle at the documented rate.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate, which it does not for a call
+    /// before the last decrease or for a lone throttle at the documented rate.
     pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();
@@ -133,8 +123,7 @@ impl TokenBucket {
         token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
-    /// Returns the estimated capacity. Other drivers that use a share of the new tokens also use the same share of the
-    /// capacity.
+    /// Returns the estimated capacity. Other drivers use the same share of it as of the new tokens.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

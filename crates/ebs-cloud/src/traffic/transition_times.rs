@@ -1,14 +1,12 @@
 //! Learns how long EC2's state transitions typically take.
 //!
 //! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is
-//! recorded, so that the first poll for the next transition is too early rather than too late. If the first poll
-//! already finds the end, half of its time is recorded, so that the estimate can decrease.
+//! recorded, or half of the time of the first poll, so that the next first poll is too early rather than too late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The number of transitions of each kind that are remembered.
 const MAX_SAMPLES: usize = 16;
 const MIN_DELAY: Duration = Duration::from_millis(100);
 /// The assumed range while no transition of the kind has been seen.
@@ -40,18 +38,13 @@ pub(crate) struct TypicalRange {
 pub(crate) struct TransitionTimes([Samples; 4]);
 
 impl TransitionTimes {
-    fn times(&self, transition: Transition) -> &Samples {
-        &self.0[transition as usize]
-    }
-
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {
-        self.times(transition).typical()
+        self.0[transition as usize].typical()
     }
 
-    /// Records a transition. `not_done_at` is the time of the last poll before the end, if there was one. `done_at` is
-    /// the time of the poll that saw the end. Both times count from the start of the transition.
+    /// Records a transition by the times, from its start, of the last poll before its end and of the poll that saw it.
     pub(crate) fn record(&self, transition: Transition, not_done_at: Option<Duration>, done_at: Duration) {
-        self.times(transition).record(not_done_at.unwrap_or(done_at / 2));
+        self.0[transition as usize].record(not_done_at.unwrap_or(done_at / 2));
     }
 }
 

@@ -1,6 +1,4 @@
 //! Compares an existing volume that has the requested name with the request.
-//!
-//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use ebs_ec2::{DriverName, Tags, Volume, VolumeState, may_be_one_kms_key};
 
@@ -10,7 +8,6 @@ use crate::{Source, VolumeSpec};
 const IN_TREE_CLUSTER: &str = "KubernetesCluster";
 const IN_TREE_CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
 
-/// Returns the tags that identify a volume's owner.
 pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterator<Item = (&'a String, &'a String)> {
     let managed = driver.managed_tag();
     tags.iter().filter(move |(key, _)| {
@@ -26,7 +23,6 @@ pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) ->
         && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
 }
 
-/// Returns false if the volume is deleted, being deleted or in state error.
 pub(super) fn is_live(volume: &Volume) -> bool {
     match volume.state {
         VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,
@@ -72,8 +68,7 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// Returns true if the encryption matches. A volume may be encrypted without a request, because the account's default
-/// can require it.
+/// Returns true if the encryption matches. The account's default may also require it without a request.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,

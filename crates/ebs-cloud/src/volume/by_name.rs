@@ -8,24 +8,18 @@ use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
-use crate::{CloudError, CloudErrorKind, VolumeSpec};
+use crate::{CloudError, CloudErrorKind, Result, VolumeSpec};
 
 pub(super) enum NameMatch {
     Compatible(Box<Volume>),
     /// One or several volumes have the name and differ from the request. The text lists the differences.
     Different(String),
     Absent,
-    /// A volume of this driver is in state error.
     Broken(Box<Volume>),
 }
 
 /// Returns the error if no volume has the name. Otherwise returns the volume, or an error that is not final.
-///
-/// How long this process has run proves nothing: another process may have received a request for the name before.
-pub(super) async fn refused_unless_made<E: Ec2>(
-    creation: &Creation<'_, E>,
-    error: CloudError,
-) -> Result<Volume, CloudError> {
+pub(super) async fn refused_unless_made<E: Ec2>(creation: &Creation<'_, E>, error: CloudError) -> Result<Volume> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
     if !error.kind.is_final() || service.context.recent.is_absent(&name, Sidecar::Provisioner) {
@@ -46,7 +40,7 @@ pub(super) async fn refused_unless_made<E: Ec2>(
 
 /// Describes until EC2 lists a volume with the name or proves that none exists. Deletes volumes in state error. A
 /// volume that differs from the request counts only once describes would also show a matching one.
-pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch, CloudError> {
+pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());
     loop {
@@ -81,12 +75,8 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
     match (same.pop(), same.is_empty()) {
         (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
         (Some(_), false) => {
-            let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
-            NameMatch::Different(format!(
-                "several volumes have the name {:?}: {}; delete all but one",
-                spec.name,
-                ids.join(", ")
-            ))
+            let ids = live.iter().map(|v| v.id.as_str()).collect::<Vec<_>>().join(", ");
+            NameMatch::Different(format!("several volumes have the name {:?}: {ids}; delete all but one", spec.name))
         }
         (None, _) => match others.into_iter().find(broken) {
             Some(broken) => NameMatch::Broken(Box::new(broken)),
@@ -99,13 +89,12 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
     }
 }
 
-/// Deletes a volume of this driver that is in state error, and waits until EC2 shows the deletion. Until then, an error
-/// must not be final.
+/// Deletes a volume of this driver that is in state error, and waits until EC2 shows the deletion.
 pub(super) async fn remove_broken<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     volume: &Volume,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let id = &volume.id;
     tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
     let failed = |error: CloudError| CloudError {

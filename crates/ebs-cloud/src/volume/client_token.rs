@@ -1,7 +1,5 @@
 //! The client tokens of CreateVolume and CopyVolumes. A token is a function of the volume's name, so a retry sends the
 //! same token, even from another process or from the reference driver.
-//!
-//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use std::time::Duration;
 
@@ -9,8 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::traffic::Expiring;
 
-/// EC2 creates no volume for a deleted volume's token for about 12 h. If the counter expires earlier, that costs one
-/// call.
+/// EC2 creates no volume for a deleted volume's token for about 12 h. An earlier expiry costs one call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Debug, Default)]
@@ -34,7 +31,6 @@ impl ClientTokens {
     }
 }
 
-/// Returns the lower-case hexadecimal SHA-256 of the text.
 pub(crate) fn token(base: &str) -> String {
     hex::encode(Sha256::digest(base.as_bytes()))
 }

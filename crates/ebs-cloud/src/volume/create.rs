@@ -18,7 +18,7 @@ use crate::recent_writes::Write;
 use crate::retry::mutate;
 use crate::traffic::Transition;
 use crate::wall_clock::age;
-use crate::{CloudError, CloudErrorKind, Object, timeouts};
+use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
 /// How often one attempt switches to the next client token after it lost a volume.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
@@ -36,18 +36,18 @@ enum Settled {
     Usable(Volume),
     /// EC2 created the volume for this request, and it disappeared.
     Vanished,
-    /// EC2 created the volume long before this request, and it was deleted since. So the client token was used before.
+    /// EC2 created the volume long before this request, so the client token was used before, and it was deleted since.
     Deleted,
     Broken(Volume),
 }
 
-pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume, CloudError> {
+pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume> {
     let &Creation { service, op, spec } = creation;
     let (mut losses, mut found) = (0, None);
     loop {
         let submitted = match found.take() {
             Some(volume) => Submitted::Found(volume),
-            // This large future is boxed because most of it is for describes that few creations need.
+            // This future is boxed because most of it is for describes that few creations need.
             None => Box::pin(create_once(creation)).await?,
         };
         let (volume, made) = match submitted {
@@ -82,8 +82,7 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
                 remove_broken(service, op, &broken).await?;
                 after_loss(creation, &broken, losses).await?
             }
-            Settled::Broken(broken) => {
-                let id = &broken.id;
+            Settled::Broken(Volume { id, .. }) => {
                 let message = format!("{op}: {id} is in state error and lacks the driver's tags; delete it");
                 return Err(CloudErrorKind::OutcomeUnknown.error(message));
             }
@@ -91,17 +90,12 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume,
     }
 }
 
-/// Handles the loss of the current token's volume. Switches to the next token and returns `None`, unless the next
-/// volume would be lost too. In that case returns the error, or a volume with the name that another process created.
-async fn after_loss<E: Ec2>(
-    creation: &Creation<'_, E>,
-    volume: &Volume,
-    losses: u32,
-) -> Result<Option<Volume>, CloudError> {
+/// Handles the loss of the current token's volume. Switches to the next token and returns `None`. If the next volume
+/// would be lost too, returns the error, or a volume with the name that another process created.
+async fn after_loss<E: Ec2>(creation: &Creation<'_, E>, volume: &Volume, losses: u32) -> Result<Option<Volume>> {
     let &Creation { service, op, spec } = creation;
     service.memory.record_gone(&spec.name, volume);
-    // If no client waits, keep the token: the next attempt then gets the same error, instead of a volume that would be
-    // lost too.
+    // If no client waits, keep the token, so that the next attempt gets the same error instead of a doomed volume.
     op.ensure_wanted()?;
     let error = if volume.state == VolumeState::Error {
         was_broken(op, spec, volume)
@@ -127,9 +121,8 @@ async fn after_loss<E: Ec2>(
     }
 }
 
-/// Handles a token whose volume was deleted. Switches to the next token, unless another process created a volume with
-/// the name under a later token.
-async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Volume>, CloudError> {
+/// Switches to the next token after a deletion, unless another process created a volume with the name.
+async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Volume>> {
     let &Creation { service, spec, .. } = creation;
     let name = Write::VolumeName(spec.name.clone());
     if !service.context.recent.is_absent(&name, Sidecar::Provisioner) {
@@ -143,7 +136,7 @@ async fn after_deletion<E: Ec2>(creation: &Creation<'_, E>) -> Result<Option<Vol
     Ok(None)
 }
 
-async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted, CloudError> {
+async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted> {
     let &Creation { service, spec, .. } = creation;
     let token = service.memory.token(&spec.name);
     if let Some(volume) = service.memory.gone(&token) {
@@ -157,7 +150,7 @@ async fn create_once<E: Ec2>(creation: &Creation<'_, E>) -> Result<Submitted, Cl
     }
 }
 
-async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> Result<Submitted, CloudError> {
+async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> Result<Submitted> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());
     let ec2 = service.context.for_mutation(op);
@@ -191,8 +184,7 @@ async fn submit<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest) -> 
     }
 }
 
-/// Finds the volume by its name and decides how to continue.
-async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Error) -> Result<Submitted, CloudError> {
+async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Error) -> Result<Submitted> {
     let &Creation { service, spec, .. } = creation;
     tracing::info!(name: "v3", name = %spec.name, %error, "searching for the volume by its name");
     let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
@@ -208,8 +200,7 @@ async fn after_unclear_answer<E: Ec2>(creation: &Creation<'_, E>, error: Ec2Erro
     }
 }
 
-/// Returns true if EC2 created the volume well before this answer, by AWS's own clock. Every describe lists such a
-/// volume if it still exists.
+/// Returns true if EC2 created the volume so long before this answer that every describe lists it if it still exists.
 fn is_old<E: Ec2>(service: &VolumeService<E>, volume: &Volume) -> bool {
     let age = age(volume.created, volume.said_at, service.context.clock.now());
     age.is_some_and(|age| age >= timeouts::SETTLE)
@@ -227,13 +218,8 @@ async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequ
     next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
 }
 
-/// Waits until the volume is usable or can never become usable. EC2's answer to the creation does not prove that the
-/// volume still exists, because the token may have been used before.
-async fn await_usable<E: Ec2>(
-    service: &VolumeService<E>,
-    op: &OpContext<'_>,
-    volume: &Volume,
-) -> Result<Settled, CloudError> {
+/// Waits until the volume is usable or can never become usable. It may be gone, because the token may be an old one.
+async fn await_usable<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, volume: &Volume) -> Result<Settled> {
     if service.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
         // Describes may still list a volume that this process deleted.
         return Ok(Settled::Deleted);

@@ -10,7 +10,7 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::recent_writes::Write;
 use crate::retry::mutate;
-use crate::{CloudError, Object, timeouts};
+use crate::{Object, Result, timeouts};
 
 enum AfterRefusal {
     /// The volume is gone or being deleted, which is irreversible.
@@ -21,11 +21,7 @@ enum AfterRefusal {
     Retry,
 }
 
-pub(super) async fn delete<E: Ec2>(
-    service: &VolumeService<E>,
-    op: &OpContext<'_>,
-    id: &VolumeId,
-) -> Result<(), CloudError> {
+pub(super) async fn delete<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, id: &VolumeId) -> Result<()> {
     loop {
         let asked = Instant::now();
         let ec2 = service.context.for_mutation(op);
@@ -59,14 +55,13 @@ pub(super) async fn delete<E: Ec2>(
     Ok(())
 }
 
-/// Describes until EC2 shows the deletion, or until describes are no longer stale. "Not listed" proves the deletion if
-/// the describe was sent at `gone_from` or later.
+/// Describes until EC2 shows the deletion or describes are no longer stale. "Not listed" counts from `gone_from` on.
 async fn after_failed_deletion<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     id: &VolumeId,
     gone_from: Instant,
-) -> Result<AfterRefusal, CloudError> {
+) -> Result<AfterRefusal> {
     let settled_at = Instant::now() + timeouts::SETTLE;
     let mut was_creating = false;
     let decide = |seen: Option<Volume>, sent: Instant| {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use super::VolumeService;
 use super::memory::Progress;
 use crate::op_context::OpContext;
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
 const MAX_ESTIMATE: Duration = Duration::from_hours(6);
@@ -19,7 +19,7 @@ pub(super) async fn await_initialized<E: Ec2>(
     service: &VolumeService<E>,
     id: &VolumeId,
     waiters: &Waiters,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let op = OpContext::start(format!("wait until volume {id} is initialized"), timeouts::INITIALIZED, waiters);
     loop {
         op.ensure_wanted()?;
@@ -37,11 +37,7 @@ pub(super) async fn await_initialized<E: Ec2>(
     }
 }
 
-async fn ask_progress<E: Ec2>(
-    service: &VolumeService<E>,
-    op: &OpContext<'_>,
-    id: &VolumeId,
-) -> Result<Progress, CloudError> {
+async fn ask_progress<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, id: &VolumeId) -> Result<Progress> {
     let status = service.context.describer.volume_status(Some(op), id).await?;
     if status.is_none() {
         // EC2 may not list a new volume yet.
@@ -56,11 +52,11 @@ async fn ask_progress<E: Ec2>(
 }
 
 fn not_initialized<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, left: Option<Duration>) -> CloudError {
-    let until = left.map(|left| humantime::format_rfc3339_seconds(service.context.clock.now() + left));
-    let until =
-        until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
+    let end = left.map(|left| humantime::format_rfc3339_seconds(service.context.clock.now() + left));
+    let until = end.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
     CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
 }
+
 /// Returns the progress, or `None` if EC2 gave no status, which proves nothing.
 fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {

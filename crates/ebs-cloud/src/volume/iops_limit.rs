@@ -1,9 +1,8 @@
 //! The maximum IOPS of a volume type in a zone or Outpost. EC2 names the maximum when it refuses more. This module
 //! learns it from a dry run that requests far too many IOPS, and from real calls.
 //!
-//! While EC2 has not named a maximum, the driver requests the IOPS unchanged, and EC2 decides. (The reference driver
-//! uses a built-in table in this case. It would make a volume slower than its StorageClass requests, without a message
-//! to the user.)
+//! While EC2 has not named a maximum, the driver requests the IOPS unchanged, and EC2 decides. The reference driver's
+//! built-in table would make a volume slower than requested, without a message to the user.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -32,7 +31,6 @@ static TOO_HIGH: LazyLock<Regex> = LazyLock::new(|| {
 static THOUSANDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)([0-9]+)k iops").expect("the pattern is constant and tested"));
 
-/// The zone or Outpost of an existing or future volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
     pub(crate) place: Place,
@@ -52,7 +50,6 @@ impl fmt::Display for Site {
     }
 }
 
-/// The requested IOPS, and the properties of their volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
     pub(crate) volume_type: &'a VolumeType,
@@ -61,7 +58,6 @@ pub(crate) struct IopsQuery<'a> {
     pub(crate) size: Gib,
 }
 
-/// The result of a dry run.
 enum Probed {
     /// The maximum that EC2 named. 0 means that no maximum applies.
     Maximum(Iops),
@@ -82,9 +78,9 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the IOPS limits of the type at the site. They have no maximum while EC2 has not named one. Returns
-    /// `None` for types without a choice of IOPS. Calls EC2 only if the query is for more than the type supports in
-    /// every zone, and waits at most [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
+    /// Returns the IOPS limits of the type at the site, or `None` for types without a choice of IOPS. They have no
+    /// maximum while EC2 has not named one. Calls EC2 only if the query is for more than the type supports in every
+    /// zone, for at most [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
         if let Some(Some(max)) = self.known.cached(&key(query.volume_type, query.site)) {
@@ -104,8 +100,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Some(unlimited.with_max(max))
     }
 
-    /// Learns the maximum from EC2's refusal of `asked` IOPS. Returns true if the refusal names a lower maximum, which
-    /// applies from now on.
+    /// Learns the maximum from EC2's refusal of `asked` IOPS. Returns true if the refusal names a lower one.
     pub(crate) fn learn(&self, volume_type: &VolumeType, site: &Site, asked: Iops, refusal: &Ec2Error) -> bool {
         let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
@@ -116,8 +111,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         max.is_some()
     }
 
-    /// Sends a dry run with a token that no other call needs. The dry run uses CreateVolume's bucket. It must not delay
-    /// the creation that needs its result, or use that creation's token.
+    /// Sends a dry run with a spare token, because it must not use the token of the creation that needs its result.
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
@@ -134,16 +128,11 @@ impl<E: Ec2> IopsLimitProbe<E> {
         // A dry run changes nothing, so the timeout may drop this call.
         let answer = timeout(timeouts::PROBE, ec2.create_volume(&request)).await;
         let named = answer.as_ref().ok().and_then(|answer| parse_maximum(answer.as_ref().err()?));
-        named.map_or_else(
-            || {
-                tracing::info!(
-                    %volume_type, %site, ?answer,
-                    "the error of EC2 contains no maximum IOPS, assuming no limit"
-                );
-                Probed::NoAnswer
-            },
-            Probed::Maximum,
-        )
+        if let Some(max) = named {
+            return Probed::Maximum(max);
+        }
+        tracing::info!(%volume_type, %site, ?answer, "the error of EC2 contains no maximum IOPS, assuming no limit");
+        Probed::NoAnswer
     }
 }
 
@@ -151,7 +140,6 @@ fn key(volume_type: &VolumeType, site: &Site) -> (VolumeType, Site) {
     (volume_type.clone(), site.clone())
 }
 
-/// Returns the IOPS that a volume of the type can have in every zone.
 fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     match volume_type {
         VolumeType::Gp3 => 16_000,
@@ -167,10 +155,7 @@ fn parse_maximum(error: &Ec2Error) -> Option<Iops> {
         return Some(0);
     }
     let number = |pattern: &Regex| pattern.captures(&text).map(|c| c[1].parse::<u64>().unwrap_or(u64::MAX));
-    let max = match number(&TOO_HIGH) {
-        Some(n) => n,
-        None => number(&THOUSANDS)?.saturating_mul(1000),
-    };
+    let max = number(&TOO_HIGH).or_else(|| Some(number(&THOUSANDS)?.saturating_mul(1000)))?;
     i32::try_from(max).ok().and_then(|n| Iops::try_from(n).ok())
 }
 

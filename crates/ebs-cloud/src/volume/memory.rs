@@ -12,18 +12,14 @@ use crate::VolumeSpec;
 use crate::timeouts::SETTLE;
 use crate::traffic::Expiring;
 
-/// How long a retry repeats the first attempt's request unchanged.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
-/// How long to skip a site without capacity. It is longer than 30 minutes, the provisioner's longest pause between two
-/// calls. Otherwise each call would try the first site again.
+/// How long to skip a site without capacity. It is longer than 30 minutes, the provisioner's longest pause.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(35 * 60);
 /// How long to keep the initialization status. An initialized volume stays initialized.
 const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// How long to remember that a token's volume is gone, if no client received the error.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, sent requests, sites without capacity, lost volumes, progress of initializations, and tags that
-/// describes may not show yet.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
@@ -34,7 +30,6 @@ pub(crate) struct VolumeMemory {
     tags: Expiring<VolumeId, Tags>,
 }
 
-/// The progress of a volume's initialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
@@ -73,7 +68,6 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// Switches to the next token. The caller has proven that the current token has no live volume.
     pub(super) fn rotate_token(&self, name: &str) {
         self.tokens.rotate(name);
     }
@@ -83,7 +77,6 @@ impl VolumeMemory {
         self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
     }
 
-    /// Returns the volume of the token if it is known to be gone.
     pub(super) fn gone(&self, token: &String) -> Option<Volume> {
         self.gone.get(token)
     }
@@ -96,12 +89,10 @@ impl VolumeMemory {
         self.initialization.insert(id.clone(), progress, INITIALIZATION_LIFETIME);
     }
 
-    /// Records tags that EC2 has just accepted.
     pub(super) fn record_tags(&self, id: &VolumeId, tags: &Tags) {
         self.tags.insert(id.clone(), tags.clone(), SETTLE);
     }
 
-    /// Returns the tags that a describe may not show yet.
     pub(super) fn recent_tags(&self, id: &VolumeId) -> Tags {
         self.tags.get(id).unwrap_or_default()
     }

@@ -9,13 +9,10 @@ use super::iops_limit::{IopsQuery, Site};
 use super::request::CreateRequest;
 use super::{Creation, VolumeService, plan};
 use crate::op_context::OpContext;
-use crate::{CloudError, CloudErrorKind, Object, Source, VolumeSpec};
+use crate::{CloudError, CloudErrorKind, Object, Result, Source, VolumeSpec};
 
 /// Returns the request with the client token. For the same specification, returns the previous request unchanged.
-pub(super) async fn create_request<E: Ec2>(
-    creation: &Creation<'_, E>,
-    token: String,
-) -> Result<CreateRequest, CloudError> {
+pub(super) async fn create_request<E: Ec2>(creation: &Creation<'_, E>, token: String) -> Result<CreateRequest> {
     let &Creation { service, spec, .. } = creation;
     if let Some(request) = service.memory.cached_request(spec) {
         return Ok(request.with_token(token));
@@ -34,7 +31,7 @@ async fn create_volume_request<E: Ec2>(
     creation: &Creation<'_, E>,
     snapshot: Option<&SnapshotId>,
     token: String,
-) -> Result<CreateVolume, CloudError> {
+) -> Result<CreateVolume> {
     let &Creation { service, op, spec } = creation;
     let source = match snapshot {
         Some(id) if plan::size_depends_on_snapshot(spec) => Some(size_of(service, op, id).await?),
@@ -65,7 +62,7 @@ async fn copy_volume_request<E: Ec2>(
     creation: &Creation<'_, E>,
     id: &VolumeId,
     token: String,
-) -> Result<CreateRequest, CloudError> {
+) -> Result<CreateRequest> {
     let &Creation { service, op, spec } = creation;
     let source = service.context.volume_for_sure(op, id).await.map_err(|e| match e.kind {
         CloudErrorKind::NotFound(object) => CloudError { cause: e.cause, ..CloudError::source_not_found(object) },
@@ -97,7 +94,7 @@ async fn copy_volume_request<E: Ec2>(
     Ok(CreateRequest::Copy(request, site))
 }
 
-async fn site<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec) -> Result<Site, CloudError> {
+async fn site<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec) -> Result<Site> {
     let mut sites = plan::named_sites(&spec.topology);
     if sites.is_empty() {
         sites = plan::open_sites(&spec.name, &service.context.zones.available().await?);
@@ -109,7 +106,7 @@ async fn site<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec) -> Result<S
     })
 }
 
-/// Returns the IOPS to request, within the limits that EC2 has named for the site. Logs a message when it lowers them.
+/// Returns the IOPS to request, within the limits that EC2 has named for the site.
 async fn iops<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
     let asked = spec.iops.resolve(size, None, false)?;
     let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
@@ -136,7 +133,7 @@ pub(super) async fn size_of<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     id: &SnapshotId,
-) -> Result<plan::SourceSize, CloudError> {
+) -> Result<plan::SourceSize> {
     match service.context.snapshot_for_sure(op, id).await? {
         Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
         None => Err(CloudError::source_not_found(Object::Snapshot(id.clone()))),

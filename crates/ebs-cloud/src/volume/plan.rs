@@ -4,39 +4,27 @@ use ebs_ec2::{Gib, Place, Volume, VolumeType, ZoneName, may_be_one_kms_key};
 use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;
-use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
+use crate::{CapacityRequest, CloudErrorKind, Result, Source, Term, Topology, VolumeSpec};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
-    /// The name of the source, for messages.
     pub(crate) what: String,
     /// The size of the smallest volume that can hold the source.
     pub(crate) size: Gib,
 }
 
-/// Returns the size to request from EC2.
-///
-/// A required size is passed on unchanged, and EC2 checks it. If the request names none, the fallback applies, raised
-/// to the minimum of source and type and capped at the limit.
-pub(crate) fn size(
-    capacity: &CapacityRequest,
-    volume_type: &VolumeType,
-    source: Option<&SourceSize>,
-) -> Result<Gib, CloudError> {
+/// Returns the size to request from EC2: the required size unchanged, or else the fallback, raised to the minimum of
+/// source and type and capped at the limit.
+pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source: Option<&SourceSize>) -> Result<Gib> {
     let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
     let required = capacity.required;
     let limit = capacity.limit.unwrap_or(Gib(u32::MAX));
     if let Some(required) = required.filter(|r| *r > limit) {
         return out_of_range(format!("invalid capacity range: required {required} exceeds limit {limit}"));
     }
-    if let Some(source) = source {
-        let most = required.unwrap_or(limit);
-        if most < source.size {
-            let SourceSize { what, size } = source;
-            return out_of_range(format!(
-                "{what} needs {size}, but the request allows {most}; request at least {size}"
-            ));
-        }
+    let most = required.unwrap_or(limit);
+    if let Some(SourceSize { what, size }) = source.filter(|source| most < source.size) {
+        return out_of_range(format!("{what} needs {size}, but the request allows {most}; request at least {size}"));
     }
     if let Some(required) = required {
         return Ok(required);
@@ -51,8 +39,7 @@ pub(crate) fn size(
     Ok(capacity.fallback.max(floor).min(limit))
 }
 
-/// Returns the sites that the request names, preferred ones first, or nothing if it names none. A site comes from a
-/// single term: its zone, or its zone id if it has no zone, and its Outpost.
+/// Returns the sites that the request names, preferred ones first. Each comes from a single term.
 pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {
@@ -74,8 +61,7 @@ pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
 }
 
-/// Returns all zones, beginning with the one that the name's hash selects. This spreads volumes over the zones, and a
-/// retry begins with the same zone.
+/// Returns all zones, beginning with the one that the name's hash selects, so that volumes spread over the zones.
 fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     if zones.is_empty() {
         return Vec::new();
@@ -111,15 +97,14 @@ pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
 
-/// Returns true if the clone may be in the zone of its source. The preferred topology does not count, only the
-/// requisite one.
+/// Returns true if the requisite topology allows the clone in the zone of its source.
 pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
     let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
     allows_place_of(&required, source)
 }
 
 /// Rejects a request that EC2 would always refuse, before any call.
-pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
+pub(crate) fn check(spec: &VolumeSpec) -> Result<()> {
     if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
         let message = format!(
             "a volume for several nodes must be of type io2, not {}; set the type or another access mode",
@@ -130,9 +115,8 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     Ok(())
 }
 
-/// Rejects a clone with another key or in another zone. The clone of an encrypted volume has its source's key, and a
-/// clone is in its source's zone.
-pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
+/// Rejects a clone with another key or in another zone: it has the zone and the key of its source.
+pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id
         && let Some(found) = source.kms_key_id.as_deref().filter(|_| source.encrypted)

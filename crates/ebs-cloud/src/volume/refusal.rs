@@ -9,7 +9,6 @@ use crate::error_map::map_error;
 use crate::op_context::OpContext;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-/// Returns the error for a creation that EC2 permanently refused.
 pub(super) async fn request_refused<E: Ec2>(
     creation: &Creation<'_, E>,
     request: &CreateRequest,
@@ -22,19 +21,14 @@ pub(super) async fn request_refused<E: Ec2>(
         // A clone cannot move to another zone, so only other volumes count as "no capacity".
         (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => no_room(creation, request, error),
         (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
-            let object = Object::Snapshot(id.clone());
-            CloudError::source_not_found(object).caused_by(error)
+            CloudError::source_not_found(Object::Snapshot(id.clone())).caused_by(error)
         }
         (ErrorClass::VolumeNotFound | ErrorClass::MalformedId, Source::Volume(id)) => {
-            let object = Object::Volume(id.clone());
-            CloudError::source_not_found(object).caused_by(error)
+            CloudError::source_not_found(Object::Volume(id.clone())).caused_by(error)
         }
         (ErrorClass::InvalidParameter | ErrorClass::Unsupported, _) if is_size_of_no_volume(spec, request.size()) => {
-            let message = format!(
-                "{op}: required_bytes comes to {}, an invalid size of a {} volume",
-                request.size(),
-                spec.volume_type
-            );
+            let (size, volume_type) = (request.size(), &spec.volume_type);
+            let message = format!("{op}: required_bytes comes to {size}, an invalid size of a {volume_type} volume");
             CloudErrorKind::OutOfRange.error(message).caused_by(error)
         }
         (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
@@ -65,8 +59,8 @@ fn no_room<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest, error: E
     let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
     CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
 }
-/// Returns true if this version believes that the type does not support the size. EC2 still gets the request and
-/// decides.
+
+/// Returns true if this version believes that the type does not support the size. EC2 still decides.
 fn is_size_of_no_volume(spec: &VolumeSpec, size: Gib) -> bool {
     spec.volume_type.size_range().is_some_and(|(min, max)| size < min || size > max)
 }
@@ -88,19 +82,12 @@ fn key_hint(spec: &VolumeSpec) -> String {
     }
 }
 
-/// Returns the error for a volume that disappeared. Mentions a possible KMS key problem only if the request asked for
-/// encryption.
 pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
-    let message =
-        format!("{op}: EC2 accepted the request as {}, but the volume then disappeared{}", volume.id, key_hint(spec));
-    if key_hint(spec).is_empty() {
-        CloudErrorKind::Internal.error(message)
-    } else {
-        CloudErrorKind::FailedPrecondition.error(message)
-    }
+    let hint = key_hint(spec);
+    let kind = if hint.is_empty() { CloudErrorKind::Internal } else { CloudErrorKind::FailedPrecondition };
+    kind.error(format!("{op}: EC2 accepted the request as {}, but the volume then disappeared{hint}", volume.id))
 }
 
-/// Returns the error for a volume that went into state error and that the driver deleted.
 pub(super) fn was_broken(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let message = format!("{op}: {} went into state error{hint}; the driver deleted it, try again", volume.id);

@@ -1,5 +1,4 @@
-//! The CreateVolume or CopyVolumes request. The driver computes it once per name and then keeps it, so that every retry
-//! sends the same request.
+//! The CreateVolume or CopyVolumes request. The driver keeps it, so that every retry sends the same request.
 
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Gib, Iops, Volume, VolumeType};
 
@@ -22,15 +21,10 @@ impl CreateRequest {
 
     /// Returns the site of the new volume, or `None` for a clone, which EC2 creates at the site of its source.
     pub(super) fn site(&self) -> Option<Site> {
-        match self {
-            Self::Create(CreateVolume { place, outpost_arn, .. }) => {
-                Some(Site { place: place.clone(), outpost_arn: outpost_arn.clone() })
-            }
-            Self::Copy(..) => None,
-        }
+        let Self::Create(CreateVolume { place, outpost_arn, .. }) = self else { return None };
+        Some(Site { place: place.clone(), outpost_arn: outpost_arn.clone() })
     }
 
-    /// Returns the requested IOPS with their volume type and site, if the request names IOPS.
     pub(super) fn iops(&self) -> Option<(Iops, &VolumeType, Site)> {
         match self {
             Self::Create(request) => Some((request.iops?, &request.volume_type, self.site()?)),

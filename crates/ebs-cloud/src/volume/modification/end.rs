@@ -10,18 +10,16 @@ use crate::describe::{FirstPoll, Verdict};
 use crate::op_context::OpContext;
 use crate::traffic::Transition;
 use crate::volume::VolumeService;
-use crate::{CloudError, CloudErrorKind, timeouts};
+use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
-/// Waits until no modification runs, and returns the latest one. It comes from a describe sent at `settled_at` or
-/// later. While a modification runs, EC2 describes the volume as if it had reached its targets, so a description of the
-/// volume proves nothing. Waits at most 15 s for a modification in an unknown state. After that, EC2 decides: by its
-/// description of the volume and its answer to the next modification.
+/// Waits until no modification runs, and returns the latest one, as described at `settled_at` or later. While one runs,
+/// EC2 describes the volume as if it had reached its targets. Waits at most 15 s while the state is unknown.
 pub(super) async fn latest_at_rest<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     id: &VolumeId,
     settled_at: Instant,
-) -> Result<Option<Modification>, CloudError> {
+) -> Result<Option<Modification>> {
     let patient_until = Instant::now() + timeouts::SETTLE;
     let decide = |seen: Option<Modification>, sent: Instant| {
         let settled = sent >= settled_at;
@@ -42,14 +40,13 @@ pub(super) async fn latest_at_rest<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, id, decide).await
 }
 
-/// Waits until the requested modification is past `modifying`. Recognizes it by its targets and by a start after
-/// `latest_before`.
+/// Waits until the modification with the requested targets and a start after `latest_before` is past `modifying`.
 pub(super) async fn modification_end<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     request: &ModifyVolume,
     latest_before: Option<SystemTime>,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let visible_by = Instant::now() + timeouts::SETTLE;
     let first = FirstPoll::After(Transition::Modifying);
     let decide = |seen: Option<Modification>, sent: Instant| match seen {
@@ -60,22 +57,21 @@ pub(super) async fn modification_end<E: Ec2>(
             ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
         },
         _ if sent < visible_by => Verdict::Waiting,
-        _ => Verdict::Failed(
-            CloudErrorKind::OutcomeUnknown
-                .error(format!("{op}: EC2 does not list the modification; the next attempt checks again")),
-        ),
+        _ => {
+            let message = format!("{op}: EC2 does not list the modification; the next attempt checks again");
+            Verdict::Failed(CloudErrorKind::OutcomeUnknown.error(message))
+        }
     };
     service.context.describer.await_modification(op, first, &request.volume, decide).await
 }
 
-/// Checks after a refusal whether the requested modification already exists: from another process, or from a call whose
-/// answer was lost. Repeated refusals share one wait of 15 s.
+/// Checks after a refusal whether the requested modification already exists. Repeated refusals share one wait of 15 s.
 pub(super) async fn is_made_already<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     request: &ModifyVolume,
     latest_before: Option<SystemTime>,
-) -> Result<bool, CloudError> {
+) -> Result<bool> {
     let visible_by = service.context.recent.record_refusal(&request.volume);
     let decide = |seen: Option<Modification>, sent: Instant| match seen {
         Some(m) if plan::is_after(&m, latest_before) => Verdict::Done(plan::leads_to(request, &m)),
@@ -85,19 +81,19 @@ pub(super) async fn is_made_already<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, &request.volume, decide).await
 }
 
-/// Waits until EC2 describes the volume as requested, and returns it.
 pub(super) async fn reached<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     request: &ModifyVolume,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let decide = |seen: Option<Volume>, _: Instant| match seen {
         Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
-        // Right after a modification, EC2 may not list the volume. The operation's deadline limits the wait.
+        // Right after a modification, EC2 may not list the volume.
         Some(_) | None => Verdict::Waiting,
     };
     service.context.describer.await_volume(op, FirstPoll::Now, &request.volume, decide).await
 }
+
 fn is_in_unknown_state(op: &OpContext<'_>, state: &str) -> CloudError {
     let message = format!("{op}: the modification is in the unknown state {state:?}; the next attempt checks again");
     CloudErrorKind::InProgress.error(message)

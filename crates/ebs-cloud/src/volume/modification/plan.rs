@@ -10,15 +10,12 @@ use crate::ModifySpec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestedIops {
     pub(super) request: IopsRequest,
-    /// The IOPS come from the volume's tags, during another change. They may raise the volume's IOPS but never lower
-    /// them.
+    /// True for IOPS from the volume's tags, which never lower the volume's IOPS.
     pub(super) only_raises: bool,
 }
 
-/// Returns the requested IOPS. If the request names none, returns the IOPS from the volume's tags, provided that the
-/// request or the tags allow it. A ratio in the request itself needs no such permission.
-///
-/// Ignores invalid tags, so that they do not block the growth of a volume.
+/// Returns the requested IOPS, or else those from the volume's tags if the request or the tags allow it. Ignores
+/// invalid tags, so that they do not block the growth of a volume.
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     if spec.iops != IopsRequest::Default {
         return RequestedIops { request: spec.iops, only_raises: false };
@@ -54,8 +51,8 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
     }
 }
 
-/// Returns the requested IOPS within the limits. Never returns fewer than the volume has `now`, if the request is for
-/// at least that many. If the modified volume cannot have them, EC2 refuses them, and the user gets the error.
+/// Returns the requested IOPS within the limits, but not fewer than the volume has `now` if at least that many are
+/// requested: EC2 refuses them if the modified volume cannot have them.
 pub(super) fn iops_within(
     request: IopsRequest,
     size: Gib,
@@ -70,8 +67,7 @@ pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }
 
-/// Returns the properties that differ from the volume's. If the type changes, returns all requested properties. `iops`
-/// are the requested IOPS within the limits.
+/// Returns the properties that differ from the volume's, or all requested ones if the type changes.
 pub(super) fn request(
     spec: &ModifySpec,
     volume: &Volume,
@@ -96,8 +92,7 @@ pub(super) fn request(
     }
 }
 
-/// Returns the message for a size that this version believes the type does not support. EC2 still gets the request and
-/// decides.
+/// Returns the message for a size that this version believes the type does not support. EC2 still decides.
 pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option<String> {
     let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
     let (min, max) = volume_type.size_range()?;
@@ -110,7 +105,6 @@ pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()
 }
 
-/// Returns true if the volume has the requested properties.
 pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
     request.size.is_none_or(|size| volume.size >= size)
         && request.volume_type.as_ref().is_none_or(|wanted| *wanted == volume.volume_type)
@@ -118,7 +112,6 @@ pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
         && request.throughput.is_none_or(|throughput| volume.throughput == Some(throughput))
 }
 
-/// Returns true if the modification has the requested targets.
 pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> bool {
     request.size.is_none_or(|size| modification.target_size >= Some(size))
         && request.volume_type.as_ref().is_none_or(|wanted| modification.target_type.as_ref() == Some(wanted))
@@ -126,8 +119,7 @@ pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> b
         && request.throughput.is_none_or(|throughput| modification.target_throughput == Some(throughput))
 }
 
-/// Returns true if the modification began after the previous latest one. A stale describe may still show the previous
-/// one.
+/// Returns true if the modification began after the previous one, which a stale describe may still show.
 pub(super) fn is_after(modification: &Modification, latest_before: Option<SystemTime>) -> bool {
     match (modification.started, latest_before) {
         (Some(started), Some(before)) => started > before,

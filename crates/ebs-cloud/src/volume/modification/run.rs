@@ -17,7 +17,7 @@ use crate::retry::mutate;
 use crate::volume::VolumeService;
 use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::new_request::probe_tags;
-use crate::{CloudError, CloudErrorKind, ModifySpec, Object};
+use crate::{CloudError, CloudErrorKind, ModifySpec, Object, Result};
 
 /// The period in which EC2 limits the number of modifications of a volume.
 const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -27,7 +27,7 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let has_properties = spec.asks_for_properties();
     let volume = match has_properties {
         true => change_properties(service, op, id, spec).await?,
@@ -43,14 +43,13 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     }
 }
 
-/// Deletes tags and then sets tags, so that a key in both ends with its new value. Sends both calls even if a describe
-/// already shows the result: the calls are idempotent, and the describe may be stale.
+/// Deletes tags and then sets tags, so that a key in both ends with its new value. Both calls are idempotent.
 async fn change_tags<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<(), CloudError> {
+) -> Result<()> {
     let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
     if !(gone.is_empty() && spec.tags.is_empty()) {
         op.sleep_until(service.context.recent.leases.modifiers_sole_from()).await?;
@@ -69,9 +68,8 @@ async fn change_tags<E: Ec2>(
     Ok(())
 }
 
-/// Returns the instant from which a describe shows all earlier changes, and any modification that blocks this one.
-/// Another process may have changed the volume just before this process became the leader, or still have a call in
-/// flight. Growth does not wait for this, because EC2 never shrinks a volume.
+/// Returns the instant from which a describe shows all earlier changes, also by a previous leader. Growth does not wait
+/// for a previous leader's changes, because EC2 never shrinks a volume.
 fn settled_at<E: Ec2>(service: &VolumeService<E>, id: &VolumeId, spec: &ModifySpec) -> Instant {
     let (recent, write) = (&service.context.recent, Write::Modification(id.clone()));
     match spec.size {
@@ -85,7 +83,7 @@ async fn change_properties<E: Ec2>(
     op: &OpContext<'_>,
     id: &VolumeId,
     spec: &ModifySpec,
-) -> Result<Volume, CloudError> {
+) -> Result<Volume> {
     let latest = latest_at_rest(service, op, id, settled_at(service, id, spec)).await?;
     let mut volume = service.context.volume_for_sure(op, id).await?;
     volume.tags.extend(service.memory.recent_tags(id));
@@ -134,8 +132,8 @@ async fn request<E: Ec2>(service: &VolumeService<E>, spec: &ModifySpec, volume: 
     plan::request(spec, volume, requested, iops)
 }
 
-/// Returns the request with fewer IOPS after a refusal: with the maximum that EC2 named, or without IOPS if only the
-/// volume's tags request them. Returns `None` if EC2 refused for another reason.
+/// Returns the request with the maximum IOPS that EC2's refusal named, or without IOPS if only tags request them, or
+/// `None` if EC2 refused for another reason.
 async fn with_fewer_iops<E: Ec2>(
     service: &VolumeService<E>,
     spec: &ModifySpec,
