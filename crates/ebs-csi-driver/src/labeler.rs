@@ -16,16 +16,11 @@ use crate::observers::Counting;
 use crate::version::{COMMIT, VERSION};
 use crate::{compose, kubernetes};
 
-/// The part of the user agent that names the mode.
 const USER_AGENT: &str = "metadataLabeler";
 
-/// The file with the name of the host or pod.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Labels nodes while this process is the leader, until SIGTERM or SIGINT. Then it releases the lease.
-///
-/// # Errors
-/// The mode cannot work, or the process has lost its lease.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let mut background = JoinSet::new();

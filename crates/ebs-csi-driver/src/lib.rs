@@ -1,8 +1,6 @@
 //! The driver process: sets up logging, checks settings, builds the services, serves, waits for a signal and drains
-//! operations. It contains no logic of its own. The labeler and the pre-stop hook are other modes of the same program
-//! and serve no CSI.
-//!
-//! It is a library so that a test program can replace the machine below the Windows node service ([`System`]).
+//! operations. It is a library so that a test program can replace the machine below the Windows node service
+//! ([`System`]).
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -12,11 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::compose::{Driver, Listener};
 use crate::node;
 
-/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain. A
-/// second signal ends the drain at once.
-///
-/// # Errors
-/// Building or serving failed, or operations were still running at the end. The error names these operations.
+/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain, a
+/// second one ends it at once. The error names operations that were still running at the end.
 pub(crate) async fn run(
     listener: Listener,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,

@@ -1,9 +1,8 @@
 //! The CSI services (identity, controller and node) and their socket.
 //!
 //! Each RPC parses its request once into a typed plan, and no later code reads string maps. A mutation runs as an
-//! operation that outlives its request ([`operation`]). One place converts its result into a gRPC status ([`status`]).
-//! `ebs-cloud` decides which EC2 calls to make, and `ebs-mounter` handles disks: this crate uses neither an SDK nor
-//! devices.
+//! operation that outlives its request ([`operation`]). `ebs-cloud` decides about EC2 calls, and `ebs-mounter` handles
+//! disks.
 
 pub mod capability;
 pub mod capacity;

@@ -1,5 +1,4 @@
-//! Serves the socket, with a layer that all RPCs share. The layer adds a span, one log line for a failure and metrics,
-//! and isolates panics.
+//! Serves the socket, with a layer that logs, measures and isolates all RPCs.
 
 mod connection;
 mod endpoint;
@@ -36,8 +35,7 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// Returns the services of one process except Identity, which [`startup_gate`] adds. A process with the controller also
-/// serves the volume modifier's service.
+/// Returns the services of one process except Identity, which [`startup_gate`] adds.
 pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where
     C: Controller + Modify + Clone,
@@ -57,13 +55,10 @@ where
 /// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
 /// most `limit`. Finally removes the socket file, if it still belongs to this process.
 ///
-/// Does not wait for operations that outlive their requests. Drain them ([`crate::operation::Operations::drain`]) at
-/// the same time, so that requests that wait for them can end.
+/// Drain the operations ([`crate::operation::Operations::drain`]) at the same time, so that requests that wait for them
+/// can end.
 ///
 /// Cancellation: dropping the future stops listening at once. Connections remain until the runtime ends.
-///
-/// # Errors
-/// [`ServeError`], when accepting connections fails permanently.
 pub async fn serve(
     bound: Bound,
     routes: Routes,

@@ -97,8 +97,7 @@ fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
     Ok(Some(HttpSettings { endpoint, tls }))
 }
 
-/// Rejects incomplete TLS settings instead of serving in clear text: certificate and key need each other and an HTTP
-/// endpoint.
+/// Rejects incomplete TLS settings instead of serving in clear text.
 fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     let file = |path: &str| Some(path).filter(|path| !path.is_empty()).map(PathBuf::from);
     let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
@@ -113,8 +112,7 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     }
 }
 
-/// Parses the lists. Lists without entries give an empty list, which is an error only later, in a process that needs a
-/// source.
+/// Parses the lists. Only a process that needs a source rejects an empty result.
 fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     if lists.iter().all(String::is_empty) {
         return Ok(Vec::new());

@@ -1,5 +1,3 @@
-//! The error about a flag that only other modes have.
-
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -24,7 +22,6 @@ pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Er
     )
 }
 
-/// Returns the modes that have a flag with this name.
 fn having(command: &Command, flag: &str) -> Vec<String> {
     let Some(name) = flag.strip_prefix("--") else { return Vec::new() };
     let has = |mode: &&Command| mode.get_arguments().any(|argument| argument.get_long() == Some(name));

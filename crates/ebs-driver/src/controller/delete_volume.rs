@@ -1,5 +1,3 @@
-//! DeleteVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};

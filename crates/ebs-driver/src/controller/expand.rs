@@ -1,5 +1,3 @@
-//! ControllerExpandVolume.
-
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use ebs_cloud::{Ec2, ModifySpec};

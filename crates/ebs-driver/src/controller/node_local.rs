@@ -1,5 +1,4 @@
-//! ControllerPublishVolume of a node-local volume. The driver attaches nothing: it only describes the volume that is
-//! already attached at the device. It therefore starts no operation.
+//! ControllerPublishVolume of a node-local volume only describes the volume at the device, so it starts no operation.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;

@@ -1,5 +1,3 @@
-//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
-
 use std::sync::Arc;
 
 use csi_proto::csi::list_snapshots_response::Entry;
@@ -37,7 +35,6 @@ pub(super) async fn create<E: Ec2>(
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
-/// The parsed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
     spec: SnapshotSpec,
@@ -97,8 +94,7 @@ pub(super) async fn list<E: Ec2>(
     })
 }
 
-/// Returns a page with the snapshot of this ID, or an empty page. If the request names a source volume, the snapshot
-/// must be of that volume.
+/// Returns a page with the snapshot of this ID, or an empty page if it is of another volume than the request names.
 async fn list_one<E: Ec2>(
     service: &ControllerService<E>,
     request: &ListSnapshotsRequest,

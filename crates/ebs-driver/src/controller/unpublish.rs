@@ -1,5 +1,3 @@
-//! ControllerUnpublishVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse};
@@ -38,8 +36,7 @@ pub(super) async fn run<E: Ec2>(
     Ok(ControllerUnpublishVolumeResponse {})
 }
 
-/// Returns the attachment to remove. Returns `None` when the volume or node cannot exist, because nothing can then be
-/// attached.
+/// Returns the attachment to remove, or `None` for an impossible volume or node ID, because nothing can be attached.
 fn attachment(request: &ControllerUnpublishVolumeRequest) -> Result<Option<(VolumeId, NodeId)>, ControllerError> {
     require(&request.volume_id, "volume_id")?;
     require(&request.node_id, "node_id (detaching from all nodes is not supported)")?;

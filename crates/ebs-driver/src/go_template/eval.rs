@@ -1,19 +1,15 @@
-//! Evaluates a tree.
-
 use super::functions;
 use super::limits::{self, Fuel};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
 use super::{Data, Result, TemplateError};
 
-/// Evaluates the main template and returns its text.
 pub(super) fn run(templates: &Templates, data: &Data) -> Result<String> {
     let mut run = Run { templates, fuel: Fuel::new(), out: String::new(), variables: Vec::new(), depth: 0 };
     run.template(&templates.main, Value::Data(data))?;
     Ok(run.out)
 }
 
-/// Where execution continues after a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -27,7 +23,6 @@ struct Run<'a> {
     out: String,
     /// The variables in scope, innermost last, without the variables of a calling template.
     variables: Vec<(&'a str, Value<'a>)>,
-    /// Current nesting depth.
     depth: usize,
 }
 
@@ -220,8 +215,7 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
-    /// Evaluates `and` or `or`: returns the first decisive argument, or the last one, and does not evaluate later
-    /// arguments.
+    /// Evaluates `and` or `or`: returns the first decisive or the last argument, and does not evaluate later ones.
     fn shortcut(
         &mut self,
         at: At<'_, 'a>,

@@ -7,7 +7,6 @@ use super::value::Value;
 const NAMES: &str = "and or not eq ne lt le gt ge len print printf println slice index lastIndex toUpper toLower contains \
                      field substring html js call urlquery";
 
-/// Returns whether a function has this name.
 pub(super) fn exists(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name)
 }
@@ -75,7 +74,6 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// Returns the value as an integer argument.
 fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),

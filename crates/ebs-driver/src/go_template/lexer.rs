@@ -1,10 +1,7 @@
-//! Splits text into tokens.
-
 use super::literals;
 use super::value::Value;
 use super::{Result, TemplateError};
 
-/// A token of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     /// Text outside of actions.
@@ -13,7 +10,6 @@ pub(super) enum Token {
     Open,
     /// `}}`, with or without a trim mark.
     Close,
-    /// Separates the words of a command.
     Space,
     Pipe,
     LeftParen,
@@ -43,7 +39,6 @@ pub(super) struct PlacedToken {
     pub(super) line: usize,
 }
 
-/// The characters that count as white space in templates.
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>> {
@@ -79,7 +74,6 @@ impl<'t> Lexer<'t> {
         self.out.push(PlacedToken { token, line });
     }
 
-    /// Consumes the next `bytes` of the text as a token.
     fn take(&mut self, bytes: usize, token: Token) -> Result<()> {
         let line = self.line;
         self.skip(bytes);
@@ -216,7 +210,6 @@ impl<'t> Lexer<'t> {
         &rest[..end]
     }
 
-    /// Returns whether a name may end before the next character.
     fn at_terminator(&self) -> bool {
         self.rest().starts_with("}}")
             || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))

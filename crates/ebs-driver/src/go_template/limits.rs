@@ -1,16 +1,13 @@
-//! The limits of templates. A tag value has at most 256 characters, so each limit is far beyond what a working template
-//! needs.
+//! The limits of templates, far beyond what the value of a tag, with at most 256 characters, can need.
 
 use super::{Result, TemplateError};
 
 /// Maximum size in bytes of a template, of its output, and of any intermediate string.
 pub(super) const TEXT: usize = 16 * 1024;
 
-/// Maximum depth of nested actions and parentheses in the text.
 const DEPTH: usize = 64;
 
-/// Maximum depth of evaluation: bodies, parentheses, and templates that call each other. It exceeds the maximum depth
-/// of the text and fits any stack.
+/// Maximum depth of evaluation. It exceeds the maximum depth of the text and fits any stack.
 const CALLS: usize = 256;
 
 /// Maximum number of steps: one for each evaluated node and one for each processed byte.
@@ -44,7 +41,6 @@ pub(super) fn check_length(bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a text that is nested too deeply.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth > DEPTH {
         return Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}")));

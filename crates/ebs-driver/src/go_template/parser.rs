@@ -1,5 +1,3 @@
-//! Parses tokens into a tree.
-
 use std::collections::BTreeMap;
 
 use super::lexer::{PlacedToken, Token};
@@ -18,7 +16,6 @@ pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     }
 }
 
-/// The token that ended a list of nodes.
 enum Ends {
     Text,
     End,
@@ -30,7 +27,6 @@ struct Parser {
     at: usize,
     /// Variables in scope. An inner variable may have the same name as an outer one.
     variables: Vec<String>,
-    /// Number of enclosing ranges.
     ranges: usize,
     depth: usize,
     defined: BTreeMap<String, Vec<Node>>,
@@ -340,7 +336,6 @@ fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(command.operands.first(), Some(Operand::Dot | Operand::Constant(_)))
 }
 
-/// Returns whether a body contains only white space.
 fn is_empty(body: &[Node]) -> bool {
     body.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }

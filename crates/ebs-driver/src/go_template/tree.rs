@@ -1,5 +1,3 @@
-//! The tree of a template.
-
 use std::collections::BTreeMap;
 
 use super::value::Value;
@@ -11,7 +9,6 @@ pub(super) struct Templates {
     pub(super) defined: BTreeMap<String, Vec<Node>>,
 }
 
-/// A piece of a template.
 #[derive(Debug)]
 pub(super) enum Node {
     Text(String),
@@ -30,7 +27,6 @@ pub(super) enum Node {
     },
 }
 
-/// A condition or range with its body and its else part.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) pipe: Pipe,
@@ -38,8 +34,7 @@ pub(super) struct Branch {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each of which receives the result of the previous one as its last argument. The final result may be
-/// assigned to variables.
+/// Commands, each of which receives the previous result as its last argument, with the variables to assign.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) line: usize,
@@ -56,7 +51,6 @@ pub(super) struct Command {
     pub(super) operands: Vec<Operand>,
 }
 
-/// A single word of a command.
 #[derive(Debug)]
 pub(super) enum Operand {
     Dot,

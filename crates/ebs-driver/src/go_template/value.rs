@@ -1,5 +1,3 @@
-//! The values of pipelines.
-
 use super::Data;
 
 /// A value at run time.
@@ -14,7 +12,6 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns Go's name of the type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -36,7 +33,6 @@ impl Value<'_> {
         }
     }
 
-    /// Formats the value as `print` does.
     pub(super) fn printed(&self) -> String {
         match self {
             Self::Nil => "<nil>".to_owned(),

@@ -1,5 +1,3 @@
-//! NodeGetVolumeHealth: examines the device and file system of a volume's mounts.
-
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
 use ebs_ec2::VolumeId;
@@ -14,7 +12,6 @@ use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
-/// A problem of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ailment {
     /// `Inaccessible` when the data cannot be reached, `Degraded` when it can be read, but writes may fail.
@@ -32,7 +29,6 @@ impl Ailment {
         Self { status: VolumeHealthErrorType::Degraded, reason, message }
     }
 
-    /// Returns the status and the reason, each as one word.
     pub(super) fn name(&self) -> (&'static str, &'static str) {
         let degraded = self.status == VolumeHealthErrorType::Degraded;
         (if degraded { "Degraded" } else { "Inaccessible" }, self.reason)
@@ -86,15 +82,14 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Returns the problem of a file system that is smaller than its disk. Call this last, because all data of such a
-/// volume can still be used.
+/// Returns the problem of a file system that is smaller than its disk, after all more severe problems.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::degraded("NotGrown", message))
 }
 
-/// Examines the mount first, then the metadata errors that the kernel has recorded and that only a check clears. Some
-/// kernels stop writing after such an error without showing it in the mount table.
+/// Examines the mount first, then the metadata errors that the kernel has recorded, because some kernels stop writing
+/// after such an error without showing it in the mount table.
 async fn examine(
     node: &LinuxNode,
     entry: &MountEntry,
@@ -114,14 +109,12 @@ async fn examine(
     }))
 }
 
-/// Examines every mount of the volume, for a request without a path. A raw block volume has no such mount and is
-/// healthy when its device exists.
+/// Examines every mount of the volume. A raw block volume has no such mount and is healthy when its device exists.
 async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
-        // A disk that does not identify itself is not this driver's volume here. If the volume has no mount, its device
-        // is searched for below.
+        // A disk that does not identify itself is not this driver's volume here.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.kind().await.map_err(Cause::io("examine a mount of the volume"))?;

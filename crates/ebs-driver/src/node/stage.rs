@@ -1,5 +1,4 @@
-//! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
-//! grows the file system to its device if possible.
+//! NodeStageVolume: finds the device, formats it only when that is proven right, mounts it, and grows the file system.
 
 use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
@@ -46,8 +45,7 @@ async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiter
     Ok(fs_type.to_string())
 }
 
-/// Returns what is at the staging path. Refuses a symbolic link. Other obstacles matter only when nothing is mounted
-/// there.
+/// Refuses a symbolic link at the staging path. Other obstacles matter only when nothing is mounted there.
 async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     if found == PathKind::Symlink {
@@ -56,8 +54,7 @@ async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     Ok(found)
 }
 
-/// Returns the file system's type if the volume is already staged as requested. Unmounts a file system that is dead or
-/// needs a check, and then returns `None`.
+/// Returns the file system's type if the volume is staged as requested. Unmounts a dead or unchecked file system.
 async fn already_staged(
     node: &LinuxNode,
     plan: &Stage,
@@ -80,8 +77,7 @@ async fn already_staged(
     Ok(entry.map(|entry| entry.fs_type.clone()))
 }
 
-/// Refuses a device that is smaller than the volume was when EC2 attached it, because it cannot be the whole volume. A
-/// larger device is normal after an expansion.
+/// Refuses a device that is smaller than the volume was at its attachment: it cannot be the whole volume.
 pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("get the size of the device"))?;
@@ -142,8 +138,7 @@ async fn record(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<Forma
     record.map_err(Cause::io("identify this attachment"))
 }
 
-/// Checks a file system before its mount, and grows it if the kernel would not permit that later. Returns whether
-/// e2fsck can check the file system.
+/// Checks a file system before its mount, and grows it if the kernel would not permit that later.
 async fn check_and_grow(
     node: &LinuxNode,
     plan: &Stage,

@@ -1,5 +1,4 @@
-//! Checks the health of this node's volumes periodically, because older kubelets do not request it. The log and the
-//! metrics show the results.
+//! Checks the health of this node's volumes periodically, because older kubelets do not request it.
 
 use std::collections::BTreeMap;
 
@@ -47,16 +46,14 @@ impl NodeService {
         }
     }
 
-    /// Returns the volumes whose file systems are smaller than their disks, by ID: those whose growth failed, and those
-    /// that a check found more than five minutes ago. With each volume: the bytes of its disk that the file system does not
-    /// use.
+    /// Returns the volumes, by ID, whose growth failed, and those that a check found too small for more than five
+    /// minutes. With each volume: the bytes of its disk that the file system does not use.
     pub fn volumes_not_grown(&self) -> Vec<(VolumeId, u64)> {
         self.implementation().backlog.reported()
     }
 
-    /// Returns the volumes that the last check found unhealthy, by ID. The status is `Inaccessible` or `Degraded`, as in
-    /// NodeGetVolumeHealth. The reason is one of `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`,
-    /// `ReadOnlyAfterErrors`, `FileSystemErrors` and `NotGrown`.
+    /// Returns the volumes that the last check found unhealthy, by ID, with their status and reason of
+    /// NodeGetVolumeHealth.
     pub fn unhealthy_volumes(&self) -> Vec<(VolumeId, &'static str, &'static str)> {
         let unhealthy = self.implementation().unhealthy();
         unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason)).collect()
@@ -81,8 +78,7 @@ async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> O
     }
 }
 
-/// Registers volumes that a previous driver process mounted: they are in the kubelet's directories for CSI volumes, but
-/// not in the register. Which driver attached them is unknown.
+/// Registers volumes in the kubelet's directories that a previous driver process mounted. Their driver is unknown.
 async fn adopt(node: &LinuxNode) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();
@@ -91,8 +87,7 @@ async fn adopt(node: &LinuxNode) {
         if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
             continue;
         }
-        // A raw volume is a device node of devtmpfs. Other mounts without a disk belong to other drivers, and reading
-        // them could hang.
+        // Mounts without a disk, except raw volumes (devtmpfs), are not the driver's, and reading them could hang.
         if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
             continue;
         }

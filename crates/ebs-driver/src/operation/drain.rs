@@ -1,5 +1,4 @@
-//! Ends all operations when the process ends. `supervise.rs` of the binary calls this and reports the operations that
-//! still run.
+//! Ends all operations when the process ends.
 
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! The table of running operations: one slot for each key.
-
 use std::any::Any;
 use std::collections::HashMap;
 

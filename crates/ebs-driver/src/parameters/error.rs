@@ -1,5 +1,3 @@
-//! Errors of class parameters.
-
 use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
 
@@ -13,12 +11,7 @@ pub enum ParameterError {
     #[error("parameters iops ({iops}) and iopsPerGB ({per_gib}) are mutually exclusive; keep one of them")]
     TwoIops { iops: u32, per_gib: u32 },
     #[error("parameter {key} is {value:?}, but must be {wanted}")]
-    Malformed {
-        key: String,
-        value: String,
-        /// The expected form.
-        wanted: &'static str,
-    },
+    Malformed { key: String, value: String, wanted: &'static str },
     #[error("parameter {key} cannot be used with {with}; remove it")]
     Formatting {
         key: &'static str,
@@ -41,8 +34,5 @@ pub enum ParameterError {
     )]
     MultiAttachType { volume_type: VolumeType },
     #[error("invalid snapshot lock: {rule}")]
-    Lock {
-        /// The wrong parameter, the reason and the advice.
-        rule: &'static str,
-    },
+    Lock { rule: &'static str },
 }

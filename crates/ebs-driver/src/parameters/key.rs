@@ -1,8 +1,5 @@
-//! The keys of a class, each with its setter.
-
 use super::{Entry, ParameterError, Sorted};
 
-/// A key of a class, and how it is parsed into `T`.
 pub(super) struct Key<T> {
     /// The key in the spelling of the documentation. The parser accepts any case.
     pub(super) name: &'static str,
@@ -10,7 +7,6 @@ pub(super) struct Key<T> {
     pub(super) set: fn(&mut T, &Entry<'_>) -> Result<(), ParameterError>,
 }
 
-/// Declares the keys of a class, and how the parser sets them.
 macro_rules! keys {
     ($class:ty; $($name:expr => |$target:pat_param, $entry:pat_param| $set:expr;)+) => {
         const KEYS: &[Key<$class>] = &[$(Key {

@@ -1,5 +1,4 @@
-//! The snapshot lock, which has four parameters. The driver checks them before it creates the snapshot, because a
-//! missing or wrong lock cannot always be corrected later.
+//! The snapshot lock. The driver checks it before it creates the snapshot, because not all locks can be changed later.
 
 use std::ops::RangeInclusive;
 use std::time::SystemTime;

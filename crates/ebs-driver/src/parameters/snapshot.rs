@@ -1,5 +1,3 @@
-//! Parameters of CreateSnapshot.
-
 use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
@@ -15,7 +13,6 @@ pub struct SnapshotParameters {
     name: String,
     namespace: String,
     content_name: String,
-    /// The fast restores and the lock.
     pub features: SnapshotFeatures,
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
@@ -23,9 +20,6 @@ pub struct SnapshotParameters {
 
 impl SnapshotParameters {
     /// Parses the `parameters` of CreateSnapshot.
-    ///
-    /// # Errors
-    /// [`ParameterError`] for the first invalid key in alphabetical order, then for an invalid lock.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let mut sorted = Sorted::parse(map)?.without_deletions()?;
         let mut read = (Self { tags: std::mem::take(&mut sorted.tags), ..Self::default() }, LockParameters::default());

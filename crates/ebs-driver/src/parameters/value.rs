@@ -1,5 +1,3 @@
-//! Parsers for single values.
-
 use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -10,8 +8,7 @@ use ebs_mounter::SizeWord;
 use super::{Entry, ParameterError, TagTemplate};
 
 impl Entry<'_> {
-    /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors, because a wrong
-    /// guess for `encrypted` could leave data unencrypted.
+    /// Parses a boolean as Go does. Other values are errors, so that no data is unencrypted by mistake.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),
@@ -42,8 +39,7 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// Parses a required number in `range`, which `wanted` describes. An empty value is an error, because without the
-    /// number the other parameters could permanently mean something else.
+    /// Parses a required number in `range`. Empty is an error, because the meaning of other parameters depends on it.
     pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))

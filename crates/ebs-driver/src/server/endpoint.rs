@@ -1,13 +1,10 @@
-//! The endpoint on which the driver listens.
-
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
 mod windows;
 
-/// The maximum length, in bytes, of a unix socket's path: the size of the path in the kernel's address, without the
-/// terminating zero.
+/// The maximum length, in bytes, of a unix socket's path in the kernel's address, without the terminating zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An address on which to listen.
@@ -40,9 +37,6 @@ pub enum EndpointError {
 
 impl Endpoint {
     /// Parses `unix://PATH`, `unix:/PATH` or `tcp://ADDRESS:PORT`. The scheme is case-insensitive.
-    ///
-    /// # Errors
-    /// [`EndpointError`].
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let scheme = || EndpointError::Scheme(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(scheme)?;

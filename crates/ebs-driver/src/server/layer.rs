@@ -21,10 +21,8 @@ use crate::status::{ResponseStatus, broken_off};
 
 /// Receives the outcome of every RPC.
 pub trait RpcObserver: Send + Sync + 'static {
-    /// Records an RPC that has ended. Must not block.
-    ///
-    /// `rpc` is the name of the method (`CreateVolume`) or `unknown`. `code` is the name of the gRPC code (`OK`,
-    /// `Aborted` …), and is `Canceled` when the client left or its deadline passed. Both are from a fixed set of names.
+    /// Records an RPC that has ended. Must not block. `rpc` is the method's name or `unknown`, `code` the gRPC code's
+    /// name, which is `Canceled` when the client left or its deadline passed.
     fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
 }
 
@@ -115,7 +113,6 @@ impl Drop for Running {
     }
 }
 
-/// Returns the name of an RPC for logs and metric labels, or `unknown`.
 fn method(path: &str) -> &'static str {
     Rpc::from_path(path).map_or("unknown", Rpc::name)
 }

@@ -1,5 +1,3 @@
-//! Carries out the gathered changes and returns a result for each.
-
 use std::sync::Arc;
 
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2, Sidecar};
@@ -10,7 +8,6 @@ use super::{Change, ControllerError};
 use crate::rpc::Rpc;
 use crate::status::IntoStatus;
 
-/// The results of all changes that were carried out together.
 #[derive(Clone)]
 pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
 
