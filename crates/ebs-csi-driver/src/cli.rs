@@ -34,7 +34,6 @@ const MODES: &str = "Modes:
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// A mode that serves CSI.
     Driver(Mode),
     Labeler,
     PreStopHook,
@@ -78,12 +77,9 @@ pub(crate) struct Settings {
     pub(crate) http: Option<HttpSettings>,
     /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Sources of the machine's metadata to try, in order.
     pub(crate) metadata_sources: Vec<SourceKind>,
     pub(crate) user_agent_extra: Option<String>,
-    /// Whether to log requests to AWS and their replies with bodies.
     pub(crate) log_aws_bodies: bool,
-    /// How long a shutdown waits for running work.
     pub(crate) shutdown_timeout: Duration,
 }
 
@@ -93,9 +89,7 @@ pub(crate) struct DriverSettings {
     pub(crate) mode: Mode,
     pub(crate) endpoint: Endpoint,
     pub(crate) endpoint_mode: u32,
-    /// Settings of the controller service. Without one, the defaults.
     pub(crate) controller: ControllerOptions,
-    /// Whether to batch describe requests to EC2.
     pub(crate) batching: bool,
     pub(crate) deprecated_metrics: bool,
     pub(crate) node: Option<NodeSettings>,
@@ -117,8 +111,7 @@ pub(crate) struct NodeSettings {
     /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The disk metrics also cover all volumes that are mounted below this directory, where Windows may also mount
-    /// volumes.
+    /// The disk metrics also cover all volumes mounted below this directory, where Windows may also mount volumes.
     pub(crate) mounts_below: Option<PathBuf>,
     /// On Windows: whether the process runs on the host, without csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
@@ -181,11 +174,6 @@ impl Flags {
             controller: role.has_controller().then(|| ControllerFlags::from_arg_matches_mut(matches)).transpose()?,
             node: role.has_node().then(|| NodeFlags::from_arg_matches_mut(matches)).transpose()?,
         })
-    }
-
-    /// Returns whether the command line sets the flag with this field name, to any value.
-    fn is_given(&self, field: &str) -> bool {
-        self.given.contains(field)
     }
 
     pub(crate) fn asks_for_version(&self) -> bool {

@@ -85,8 +85,7 @@ pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener,
 }
 
 impl Startup {
-    /// Determines where the driver runs and builds its services. Cancellation: safe at any time; nothing has to be
-    /// undone.
+    /// Determines where the driver runs and builds its services. Cancellation: safe at any time, without cleanup.
     pub(crate) async fn build(mut self, settings: &DriverSettings, system: System) -> anyhow::Result<Driver> {
         let common = &settings.common;
         let cluster = kubernetes::connect(common.kubeconfig.as_ref()).await;
@@ -118,7 +117,6 @@ impl Startup {
         Ok(Driver { services, operations, node, background: self.background, fatal })
     }
 
-    /// Creates the EC2 client, and the cloud layer that decides which calls to make.
     async fn cloud(&self, settings: &DriverSettings, location: &Location) -> anyhow::Result<Arc<Cloud<AwsEc2>>> {
         let config = aws_config(location, settings.common.user_agent_extra.clone(), settings.common.log_aws_bodies)?;
         for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {

@@ -17,7 +17,6 @@ const CALM: Duration = Duration::from_secs(300);
 const TROUBLE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Checks whether EC2 responds and accepts the driver.
 pub(crate) trait HealthCheck: Send + Sync + 'static {
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }

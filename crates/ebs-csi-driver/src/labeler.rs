@@ -28,14 +28,13 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Re
     let pages =
         compose::serve_pages(settings.http.as_ref(), config, "the labeler is starting", &mut background).await?;
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
-    let built = tokio::select! {
-        built = build(settings, Arc::clone(&counting)) => Some(built?),
+    let (connections, ec2, options) = tokio::select! {
+        built = build(settings, Arc::clone(&counting)) => built?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before labeling");
-            None
+            return Ok(());
         }
     };
-    let Some((connections, ec2, options)) = built else { return Ok(()) };
     pages.readiness.set_ready();
     let stop = async {
         let signal = signals.next().await;

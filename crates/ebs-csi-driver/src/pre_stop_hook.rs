@@ -8,7 +8,7 @@ use crate::cli::HookSettings;
 use crate::environment::environment;
 use crate::kubernetes;
 
-/// Waits until no volume of the driver is attached to this node, if it is being drained and in Kubernetes.
+/// Waits until no volume of the driver is attached to this node, if Kubernetes is draining the node.
 pub(crate) async fn run(settings: &HookSettings, mut signals: Signals) -> anyhow::Result<()> {
     let cluster = match kubernetes::connect(settings.kubeconfig.as_ref()).await {
         Ok(cluster) => cluster,

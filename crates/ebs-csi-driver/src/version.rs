@@ -23,7 +23,6 @@ pub(crate) fn json() -> String {
     format!("{{\n{}\n}}\n", rows.join(",\n"))
 }
 
-/// Returns the platform in Go's notation.
 fn platform(os: &str, architecture: &str) -> String {
     let architecture = match architecture {
         "x86_64" => "amd64",

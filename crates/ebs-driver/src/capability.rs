@@ -51,11 +51,7 @@ pub enum CapabilityError {
         "access mode {mode} of a {access} volume is not supported; use SINGLE_NODE_WRITER, or \
              MULTI_NODE_MULTI_WRITER for a block volume"
     )]
-    Unsupported {
-        mode: String,
-        /// `mount`, `block` or `unspecified`.
-        access: &'static str,
-    },
+    Unsupported { mode: String, access: &'static str },
     #[error(
         "access mode {mode} of a node-local volume is not supported; use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
              if each node has its own device"
@@ -88,7 +84,6 @@ impl TryFrom<&VolumeCapability> for Capability {
     }
 }
 
-/// Returns the access type, with its name for messages.
 fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     match &wire.access_type {
         Some(AccessType::Block(_)) => (Access::Block, "block"),
@@ -97,7 +92,6 @@ fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     }
 }
 
-/// Returns the access mode, with its name for messages.
 fn mode(wire: &VolumeCapability) -> (Option<Mode>, String) {
     let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
     let mode = Mode::try_from(number).ok();

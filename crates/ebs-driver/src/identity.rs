@@ -13,8 +13,8 @@ use tonic::{Request, Response, Status};
 
 use crate::config::Mode;
 
-/// How long a probe waits for the end of the start, because a sidecar repeats a failed probe only a second later. It
-/// also waits only one second for the response.
+/// How long a probe waits for the end of the start. A sidecar waits one second for the response, and repeats a failed
+/// probe only a second later.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 /// Reports the identity and the readiness of the driver. Readiness does not depend on other systems, because a restart

@@ -45,11 +45,7 @@ pub enum OperationError<E> {
     Busy(Key),
     /// The wait has timed out. The work continues, and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
-    StillRunning {
-        key: Key,
-        /// How long this caller waited.
-        waited: Duration,
-    },
+    StillRunning { key: Key, waited: Duration },
     /// The work panicked, so its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
@@ -113,7 +109,6 @@ impl<P: PartialEq + Send + 'static> Content for P {
     }
 }
 
-/// How a call enters the table of operations.
 enum Entry<T, E> {
     Wait(Receiver<T, E>, Waiter),
     /// An operation that holds this key has waiting callers.
@@ -194,12 +189,14 @@ impl Operations {
 
     /// Returns the keys of the running operations, sorted.
     pub fn running(&self) -> Vec<Key> {
-        self.slots().keys()
+        let mut keys: Vec<Key> = self.slots().running.keys().cloned().collect();
+        keys.sort();
+        keys
     }
 
     /// Returns the kind of each running operation, by [`Key::kind`], and how long it has run, unsorted.
     pub fn ages(&self) -> Vec<(&'static str, Duration)> {
-        self.slots().since().map(|(key, since)| (key.kind(), since.elapsed())).collect()
+        self.slots().running.iter().map(|(key, running)| (key.kind(), running.began.elapsed())).collect()
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -216,7 +213,7 @@ impl Operations {
         W: FnOnce(Waiters) -> F + Send + 'static,
     {
         let mut slots = self.slots();
-        if let Some(running) = slots.get(key) {
+        if let Some(running) = slots.running.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
                 Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_other_in(&plan) => {
@@ -231,7 +228,7 @@ impl Operations {
         if let Some(other) = excluded(&slots, key, !self.never_takes_over) {
             return other;
         }
-        if slots.is_closing() {
+        if slots.is_closing {
             return Entry::Closing;
         }
         let waiters = Waiters::default();
@@ -240,7 +237,7 @@ impl Operations {
         let (alive, ended) = oneshot::channel();
         let outcome = outcome.shared();
         let running = Running::new(Box::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
-        slots.insert(key.clone(), running);
+        slots.running.insert(key.clone(), running);
         drop(slots);
         let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
         let future = async move { work(waiters).await };
@@ -280,7 +277,7 @@ struct Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).running.remove(&self.key);
     }
 }
 

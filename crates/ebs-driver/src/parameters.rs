@@ -1,6 +1,5 @@
-//! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values. The parsers refuse
-//! the whole map at the first invalid entry, and two spellings of one key. Keys are case-insensitive, except tag
-//! prefixes.
+//! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values. A parser refuses a
+//! map with an invalid entry or two spellings of one key. Keys are case-insensitive, tag prefixes are not.
 
 mod applicable;
 mod error;

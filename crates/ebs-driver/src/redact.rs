@@ -17,8 +17,9 @@ const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "creden
 /// The part of a request that may be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Summary {
-    rpc: Rpc,
-    subject: String,
+    pub(crate) rpc: Rpc,
+    /// The volume, snapshot or name that the request is about, or an empty text.
+    pub(crate) subject: String,
     fields: Vec<(&'static str, String)>,
 }
 
@@ -33,15 +34,6 @@ impl Summary {
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.fields.push((name, value.to_string()));
         self
-    }
-
-    pub fn rpc(&self) -> Rpc {
-        self.rpc
-    }
-
-    /// Returns the volume, snapshot or name that the request is about.
-    pub fn subject(&self) -> &str {
-        &self.subject
     }
 }
 

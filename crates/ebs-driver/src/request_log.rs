@@ -8,7 +8,7 @@ use crate::redact::Summarize;
 use crate::rpc::service_from_path;
 use crate::status::ResponseStatus;
 
-/// Creates the span of one RPC, whose fields are in every log line of the RPC. [`received`] sets `subject`.
+/// Creates the span of one RPC, whose fields are in every log line of the RPC. [`receive`] sets `subject`.
 ///
 /// Fields with a dot in their names are only for traces and follow OpenTelemetry's conventions.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
@@ -45,16 +45,13 @@ pub(crate) fn traced(answer: &ResponseStatus) {
 /// Logs the request and returns its message.
 pub fn receive<R: Summarize>(request: Request<R>) -> R {
     let request = request.into_inner();
-    received(&request);
-    request
-}
-
-pub fn received(request: &impl Summarize) {
     let summary = request.summary();
-    if !summary.subject().is_empty() {
-        Span::current().record("subject", summary.subject()).record("csi.subject", summary.subject());
+    let subject = summary.subject.as_str();
+    if !subject.is_empty() {
+        Span::current().record("subject", subject).record("csi.subject", subject);
     }
-    tracing::debug!(rpc = summary.rpc().name(), subject = summary.subject(), request = %summary, "request");
+    tracing::debug!(rpc = summary.rpc.name(), subject, request = %summary, "request");
+    request
 }
 
 pub(crate) fn failed(rpc: &str, code: &str, message: &str, definite_fault: bool) {

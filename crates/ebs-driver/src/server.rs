@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tower::layer::layer_fn;
 
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::RpcObserver;
@@ -24,6 +25,7 @@ pub use socket::{BindError, Bound, bind};
 pub use startup_gate::{StartupGate, startup_gate};
 
 use connection::Connection;
+use layer::RpcService;
 use socket::Listener;
 
 /// The error when serving fails.
@@ -55,8 +57,7 @@ where
 /// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
 /// most `limit`. Finally removes the socket file, if it still belongs to this process.
 ///
-/// Drain the operations ([`crate::operation::Operations::drain`]) at the same time, so that requests that wait for them
-/// can end.
+/// Drain the operations ([`crate::operation::Operations::drain`]) at the same time, so that their requests can end.
 ///
 /// Cancellation: dropping the future stops listening at once. Connections remain until the runtime ends.
 pub async fn serve(
@@ -72,7 +73,8 @@ pub async fn serve(
         shutdown.await;
         drop(stopping);
     };
-    let router = Server::builder().layer(layer::RpcLayer::new(observer)).add_routes(routes);
+    let layer = layer_fn(move |inner| RpcService { inner, observer: Arc::clone(&observer) });
+    let router = Server::builder().layer(layer).add_routes(routes);
     let serving = async move {
         match listener {
             Listener::Unix(unix) => {

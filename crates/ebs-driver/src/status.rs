@@ -18,11 +18,11 @@ const MAX_HEAD: usize = 1_500;
 const MAX_TAIL: usize = 500;
 
 macro_rules! meanings {
-    ($($(#[$doc:meta])+ $meaning:ident => $code:ident,)+) => {
+    ($($(#[$doc:meta])* $meaning:ident => $code:ident,)+) => {
         /// The meaning of an error for the caller. Each error type of this crate returns one through [`IntoStatus`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Meaning {
-            $($(#[$doc])+ $meaning,)+
+            $($(#[$doc])* $meaning,)+
         }
 
         impl Meaning {

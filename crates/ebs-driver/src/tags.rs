@@ -89,8 +89,7 @@ impl TagPolicy {
         if let Some(id) = &self.cluster_id {
             tags.insert("KubernetesCluster".to_owned(), id.clone());
         }
-        let claim = &parameters.claim;
-        let values = claim.template_data();
+        let values = parameters.claim.template_data();
         self.add_user_tags(&mut tags, &parameters.tags, &values)?;
         for key in &mutable.deletions {
             self.check_user_key(key)?;

@@ -31,9 +31,3 @@ impl fmt::Display for VolumeHandle {
         }
     }
 }
-
-impl From<VolumeId> for VolumeHandle {
-    fn from(volume: VolumeId) -> Self {
-        Self::Volume(volume)
-    }
-}

@@ -84,7 +84,6 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     })
 }
 
-/// Exports unhealthy volumes, and volumes whose file system has not grown, as metrics.
 fn show_volumes(node: &NodeService, metrics: &Metrics) {
     let (unhealthy, not_grown) = (node.clone(), node.clone());
     let ill =

@@ -25,7 +25,7 @@ pub enum VolumeOrigin {
 }
 
 /// The controller's description of an attachment. An older controller and the reference driver send only the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PublishContext {
     /// The device name in EC2's block-device mapping, or `None` when the controller did not know the name.
     pub device: Option<PathBuf>,
@@ -108,7 +108,7 @@ impl PublishContext {
         context.insert(driver.read_only_key(), TRUE.to_owned());
     }
 
-    /// Returns whether the node must enforce a read-only volume, because EBS cannot attach a volume read-only.
+    /// Returns true when the node must enforce read-only access, which EBS attachments do not support.
     pub fn is_read_only(context: &Context, driver: &DriverName) -> bool {
         context.get(&driver.read_only_key()).is_some_and(|value| value == TRUE)
     }

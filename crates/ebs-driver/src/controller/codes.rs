@@ -1,4 +1,4 @@
-//! Maps each outcome of `ebs-cloud` to its meaning. No match has a wildcard, so that new outcomes and RPCs need one.
+//! Maps each outcome of `ebs-cloud` to its meaning. No match has a wildcard, so a new outcome or RPC needs a row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 

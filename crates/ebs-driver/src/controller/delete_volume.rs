@@ -11,9 +11,6 @@ use super::handle::{is_node_local, require};
 use crate::operation::Key;
 use crate::rpc::Rpc;
 
-#[derive(Clone, PartialEq)]
-struct Delete;
-
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: DeleteVolumeRequest,
@@ -30,6 +27,6 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteVolume, cloud.volumes.delete(&id, &waiters).await) };
-    service.operations.run(key, Delete, Rpc::DeleteVolume.timeout(), work).await?;
+    service.operations.run(key, (), Rpc::DeleteVolume.timeout(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -18,7 +18,6 @@ pub(super) fn not_node_local(handle: &str) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// Returns the device of a node-local volume, or `None` for the handle of any other volume.
 pub(super) fn node_local_device(
     handle: &str,
     options: &ControllerOptions,

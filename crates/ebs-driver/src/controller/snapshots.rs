@@ -17,9 +17,6 @@ use crate::operation::Key;
 use crate::parameters::SnapshotParameters;
 use crate::rpc::Rpc;
 
-#[derive(Clone, PartialEq)]
-struct Delete;
-
 pub(super) async fn create<E: Ec2>(
     service: &ControllerService<E>,
     request: CreateSnapshotRequest,
@@ -65,7 +62,7 @@ pub(super) async fn delete<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Snapshot(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteSnapshot, cloud.snapshots.delete(&id, &waiters).await) };
-    service.operations.run(key, Delete, Rpc::DeleteSnapshot.timeout(), work).await?;
+    service.operations.run(key, (), Rpc::DeleteSnapshot.timeout(), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
 

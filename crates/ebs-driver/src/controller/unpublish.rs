@@ -11,9 +11,6 @@ use super::{ControllerError, ControllerService, handle};
 use crate::operation::Key;
 use crate::rpc::Rpc;
 
-#[derive(Clone, PartialEq)]
-struct Unpublish;
-
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerUnpublishVolumeRequest,
@@ -32,7 +29,7 @@ pub(super) async fn run<E: Ec2>(
         settled(Rpc::ControllerUnpublishVolume, cloud.attachments.detach(&volume, &node, &waiters).await)
     };
     let bound = Rpc::ControllerUnpublishVolume.timeout();
-    service.operations.run(key, Unpublish, bound, work).await?;
+    service.operations.run(key, (), bound, work).await?;
     Ok(ControllerUnpublishVolumeResponse {})
 }
 

@@ -173,9 +173,8 @@ impl<'a> Run<'a> {
     }
 
     fn command(&mut self, command: &'a Command, dot: &Value<'a>, piped: Option<Value<'a>>) -> Result<Value<'a>> {
-        let (first, arguments) = match command.operands.split_first() {
-            Some(parts) => parts,
-            None => return error(command.line, "empty command"),
+        let Some((first, arguments)) = command.operands.split_first() else {
+            return error(command.line, "empty command");
         };
         let at = At { line: command.line, dot };
         if let Operand::Function(name) = first {
@@ -200,10 +199,7 @@ impl<'a> Run<'a> {
         if matches!(name, "and" | "or") {
             return self.shortcut(at, name == "or", operands, piped);
         }
-        let mut arguments = Vec::with_capacity(operands.len() + 1);
-        for operand in operands {
-            arguments.push(self.operand(at, operand)?);
-        }
+        let mut arguments: Vec<_> = operands.iter().map(|operand| self.operand(at, operand)).collect::<Result<_>>()?;
         arguments.extend(piped);
         for argument in &arguments {
             self.fuel.spend(argument.cost())?;
@@ -257,10 +253,7 @@ impl<'a> Run<'a> {
             },
             Operand::Function(name) => self.function(at, name, &[], None),
             Operand::Pipe(pipe) => self.nested(|run| run.pipe(pipe, dot)),
-            Operand::Fields(inner, path) => {
-                let value = self.operand(at, inner)?;
-                fields(line, value, path)
-            }
+            Operand::Fields(inner, path) => fields(line, self.operand(at, inner)?, path),
         }
     }
 }

@@ -125,15 +125,10 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
     }
     let at = |i: usize| match indexes.get(i) {
         None => Ok(None),
-        Some(Value::Int(n)) => {
-            let n = usize::try_from(*n).map_err(|_| format!("slice: index {n} is out of range"))?;
-            Ok(Some(n))
-        }
+        Some(Value::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| format!("slice: index {n} is out of range")),
         Some(other) => Err(format!("slice requires integer indices, got {}", other.type_name())),
     };
-    let start = at(0)?.unwrap_or(0);
-    let end = at(1)?.unwrap_or(s.len());
-    cut("slice", s, start, end)
+    cut("slice", s, at(0)?.unwrap_or(0), at(1)?.unwrap_or(s.len()))
 }
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {

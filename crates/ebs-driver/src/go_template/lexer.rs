@@ -110,9 +110,7 @@ impl<'t> Lexer<'t> {
             trim_left = if self.rest()[2 + mark..].starts_with("/*") {
                 self.comment(2 + mark)?
             } else {
-                let line = self.line;
-                self.skip(2 + mark);
-                self.push(Token::Open, line);
+                self.take(2 + mark, Token::Open)?;
                 self.parens = 0;
                 self.action()?
             };
@@ -138,9 +136,7 @@ impl<'t> Lexer<'t> {
                 if self.parens > 0 {
                     return self.error("unclosed parenthesis");
                 }
-                let line = self.line;
-                self.skip(length);
-                self.push(Token::Close, line);
+                self.take(length, Token::Close)?;
                 return Ok(trims);
             }
             let Some(c) = self.peek() else { return self.error("unclosed action: missing }}") };

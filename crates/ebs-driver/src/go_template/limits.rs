@@ -1,4 +1,4 @@
-//! The limits of templates, far beyond what the value of a tag, with at most 256 characters, can need.
+//! The limits of templates. They far exceed the needs of a tag's value, which has at most 256 characters.
 
 use super::{Result, TemplateError};
 
@@ -35,17 +35,11 @@ impl Fuel {
 }
 
 pub(super) fn check_length(bytes: usize) -> Result<()> {
-    if bytes > TEXT {
-        return Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes")));
-    }
-    Ok(())
+    if bytes > TEXT { Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes"))) } else { Ok(()) }
 }
 
 pub(super) fn check_depth(depth: usize) -> Result<()> {
-    if depth > DEPTH {
-        return Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}")));
-    }
-    Ok(())
+    if depth > DEPTH { Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}"))) } else { Ok(()) }
 }
 
 /// Rejects templates that call each other without end.

@@ -65,10 +65,6 @@ impl Parser {
         if self.accept(token) { Ok(()) } else { self.error(format!("expected {what}")) }
     }
 
-    fn accept_keyword(&mut self, keyword: &'static str) -> bool {
-        self.accept(&Token::Keyword(keyword))
-    }
-
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         limits::check_depth(self.depth)?;
@@ -144,7 +140,7 @@ impl Parser {
     }
 
     fn otherwise(&mut self, keyword: &'static str) -> Result<Vec<Node>> {
-        if keyword != "range" && self.accept_keyword(keyword) {
+        if keyword != "range" && self.accept(&Token::Keyword(keyword)) {
             let node = if keyword == "if" { Node::If } else { Node::With };
             return self.nested(|p| p.branch(keyword)).map(|branch| vec![node(branch)]);
         }

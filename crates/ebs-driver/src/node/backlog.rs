@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};
 
-/// The reported reason when the driver has not tried to grow the file system.
 const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next NodeStageVolume call grows it";
 
 #[derive(Debug)]
@@ -62,7 +61,6 @@ impl Backlog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failed attempt to grow a file system.
     pub(super) fn record_failure(&self, volume: &VolumeId, failure: Failure) {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(failure.missing));

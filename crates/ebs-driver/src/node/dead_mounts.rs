@@ -46,8 +46,7 @@ pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &PathKind) -
 }
 
 /// Unmounts a dead file system of the device from the staging path, because the kernel reads the disk again only after
-/// the last unmount. Refuses while the volume is published or in use: a second mount would show the same dead file
-/// system.
+/// the last unmount. Refuses while the volume is in use: a second mount would show the same dead file system.
 pub(super) async fn clear_dead(
     node: &LinuxNode,
     device: &Device,
@@ -83,8 +82,8 @@ pub(super) async fn unmount_unused(
     Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// Refuses while a process holds the disk. Unused copies of the mount in other namespaces are unmounted when the
-/// staging directory is removed, but an open file on such a copy keeps the file system alive.
+/// Refuses while a process holds the disk. When the staging directory is removed, the kernel unmounts unused copies of
+/// the mount in other namespaces, but an open file on such a copy keeps the file system alive.
 async fn ensure_released(node: &LinuxNode, device: &Device, staging: &NodePath) -> Result<(), Cause> {
     let Err(held) = in_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
     if staging.remove().await.is_ok() && in_use::refuse_held(node, device.number(), true).await.is_ok() {

@@ -13,7 +13,6 @@ use ebs_mounter::{
 use super::error::NodeRefusal;
 use crate::context::VolumeOrigin;
 
-/// Whether the wanted mount is already at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounted {
     No,
@@ -158,16 +157,12 @@ pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), 
     }
 }
 
-/// What to do with a device, depending on its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// The device has a complete file system, which the driver mounts.
     Mount(Superblock),
-    /// The driver may format the device.
     Format(FormatPermit),
 }
 
-/// The facts on which the decision about a device depends.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) contents: &'a Contents,
@@ -213,7 +208,6 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, NodeRefusal> {
     }
 }
 
-/// Describes an entry of the mount table for error messages.
 pub(super) fn describe(entry: &MountEntry) -> String {
     format!("{} from {} (device {})", entry.fs_type, Path::new(&entry.source).display(), entry.device)
 }

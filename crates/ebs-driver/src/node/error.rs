@@ -18,7 +18,6 @@ pub enum NodeError {
     Work {
         rpc: Rpc,
         volume: Handle,
-        /// The path that the request names, if any.
         path: Option<NodePath>,
         #[source]
         cause: Cause,
@@ -63,14 +62,10 @@ pub enum Cause {
     #[error(transparent)]
     Refused(#[from] NodeRefusal),
     #[error("the client no longer waits, so the driver stopped before {before}")]
-    Abandoned {
-        /// The step that was not started.
-        before: &'static str,
-    },
+    Abandoned { before: &'static str },
 }
 
 impl Cause {
-    /// Returns a closure for `map_err` that adds the step to the error of a system call.
     pub(super) fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { step, source }
     }
@@ -103,27 +98,14 @@ pub enum NodeRefusal {
     MountedToo { at: String },
     /// A process or device, such as a mount, holds the disk where the mount table does not show it.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
-    HeldBeforeRaw {
-        /// The holders that this process can see.
-        by: String,
-    },
+    HeldBeforeRaw { by: String },
     /// The volume is still used elsewhere, so the driver cannot unstage it. It has unmounted nothing.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
-    Held {
-        /// The holders that this process can see.
-        by: String,
-        /// True if this call has unmounted the path.
-        unmounted: bool,
-    },
+    Held { by: String, unmounted: bool },
     #[error("the file system at {at} is unusable: {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
-    DeadFileSystem {
-        at: NodePath,
-        error: String,
-        /// Other uses of the volume, which prevent the driver from mounting it again.
-        also: String,
-    },
+    DeadFileSystem { at: NodePath, error: String, also: String },
     /// The kernel turned the file system read-only after errors, or no longer writes to it.
     #[error("the file system at {at} is read-only after errors, but the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     ReadOnlyAfterErrors { at: NodePath, also: String },
@@ -284,11 +266,10 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
     }
 }
 
-/// The advice protects data first. Its last part shows how to wipe the volume, if the reader is sure.
+/// The advice protects data first. Its last part is for readers who are sure that the volume holds no data.
 const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if it \
                          never held data, delete the claim, or wipe it with blkdiscard --zeroout on the node (not with wipefs alone)";
 
-/// Returns the next step for the user, if one is known.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Refused(NodeRefusal::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
@@ -322,11 +303,9 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
     })
 }
 
-/// The next step after the kernel has killed a tool.
 const MORE_MEMORY: &str =
     "check the kernel log; if memory ran out, raise the memory limit of the node's container, then call again";
 
-/// Returns true when signal 9 ended a tool.
 fn was_killed(cause: &Cause) -> bool {
     let tool = match cause {
         Cause::Check(CheckError::Tool(tool) | CheckError::Interrupted(tool))

@@ -19,7 +19,7 @@ use super::wanted::ensure_wanted;
 use crate::status::chain;
 
 /// Grows an ext file system before its mount, if the kernel would not permit this process to grow it later. Records a
-/// failure. Returns only damage that e2fsck does not repair by itself, or that no caller waits any more.
+/// failure. Returns an error only for damage that e2fsck does not repair by itself, or when no caller waits.
 pub(super) async fn before_mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -69,8 +69,8 @@ async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Re
     Ok(())
 }
 
-/// Grows the staged file system, if it is mounted for writing and the driver supports its type. A failure is recorded
-/// and does not fail NodeStageVolume, unless no caller waits any more.
+/// Grows the staged file system, if it is mounted for writing and the driver supports its type. Records a failure, and
+/// returns an error only when no caller waits any more.
 pub(super) async fn after_mount(
     node: &LinuxNode,
     plan: &Stage,

@@ -58,12 +58,16 @@ async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHe
     if let Some(ailment) = &ailment {
         tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is unhealthy");
     }
+    let wire = |Ailment { status, reason, message }| VolumeHealthEntry {
+        status: status.into(),
+        reason: str::to_owned(reason),
+        message,
+    };
     let health_statuses = ailment.map(wire).into_iter().collect();
     let volume_health = VolumeHealth { volume_id: plan.volume.to_string(), health_statuses };
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
 }
 
-/// Returns the problem with the mount of a volume at a path.
 pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.kind().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
@@ -82,7 +86,7 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Returns the problem of a file system that is smaller than its disk, after all more severe problems.
+/// Returns the problem of a file system that is smaller than its disk. Call this after the more severe checks.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::degraded("NotGrown", message))
@@ -151,11 +155,6 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailme
         return Some(Ailment::degraded("ReadOnlyAfterErrors", message));
     }
     None
-}
-
-fn wire(ailment: Ailment) -> VolumeHealthEntry {
-    let Ailment { status, reason, message } = ailment;
-    VolumeHealthEntry { status: status.into(), reason: reason.to_owned(), message }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::request::VolumePath;
 
 const NAMED: usize = 4;
 
-/// Refuses while the disk is bound as a raw device at another path, whose writes would corrupt a file system here.
+/// Refuses while the disk is bound as a raw device elsewhere: writes there would corrupt a file system here.
 pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));

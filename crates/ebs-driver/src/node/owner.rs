@@ -48,7 +48,6 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
     Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
 }
 
-/// Finds the owner of a mount as [`owner`] does, for any handle.
 pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Handle) -> Result<Owner, Cause> {
     match handle {
         Handle::Volume(volume) => owner(mounter, entry, volume).await,
@@ -117,8 +116,7 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     }
 }
 
-/// Finds the owner of a mount for a node-local volume, whose EC2 ID is unknown: any existing disk counts, and so
-/// does a device node.
+/// Finds the owner of a mount for a node-local volume, whose ID is unknown. Any existing disk or device node counts.
 pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());

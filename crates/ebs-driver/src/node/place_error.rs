@@ -4,8 +4,7 @@
 //! nothing of the volume is mounted at the path, and never unmounts it. EC2 would detach the volume below a staged
 //! mount, and a published one would keep NodeUnstageVolume from ever succeeding.
 //!
-//! A [`PlaceError`] therefore has a final code only if the mount table after the last step proves that no mount is
-//! left.
+//! A [`PlaceError`] has a final code only if the mount table after the last step proves that no mount is left.
 
 use ebs_mounter::{MountTable, NodePath};
 

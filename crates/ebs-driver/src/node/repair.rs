@@ -41,7 +41,6 @@ pub(super) enum Check {
 /// Cancellation: a check that has started runs to its end.
 ///
 /// # Errors
-///
 /// e2fsck does not repair the damage by itself, a signal ended the check in the middle of a repair, or the check could
 /// not run on a file system that resize2fs may have moved in part.
 pub(super) async fn check_if_needed(
@@ -194,14 +193,13 @@ pub(super) fn turned_read_only(entry: &MountEntry) -> bool {
     is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only())
 }
 
-/// Returns whether the mount table has `emergency_ro`, which Linux shows since 6.15 after errors.
+/// Returns whether errors turned the file system read-only, which Linux shows as `emergency_ro` since 6.15.
 pub(super) fn is_emergency(entry: &MountEntry) -> bool {
     entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
 /// Unmounts an unused staged file system that turned read-only after errors or has recorded errors. Returns true when
-/// the caller must start from the beginning. A file system in use stays mounted while it is writable, and is refused
-/// otherwise.
+/// the caller must start again. A file system in use stays mounted while it is writable, and is refused otherwise.
 pub(super) async fn clear_unchecked(
     node: &LinuxNode,
     plan: &Stage,

@@ -110,15 +110,8 @@ impl Stage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
-    Filesystem {
-        staging: NodePath,
-        /// The required file system, or `None` when the request does not name one.
-        fs_type: Option<FsType>,
-    },
-    Block {
-        partition: Option<Partition>,
-        size: Option<Gib>,
-    },
+    Filesystem { staging: NodePath, fs_type: Option<FsType> },
+    Block { partition: Option<Partition>, size: Option<Gib> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +191,6 @@ pub(super) struct Expand {
     pub(super) path: NodePath,
     /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify it.
     pub(super) is_block: Option<bool>,
-    /// The minimum size of the disk, or `None` when the request has no size.
     pub(super) required: Option<Bytes>,
 }
 
@@ -236,7 +228,6 @@ impl Health {
     }
 }
 
-/// Returns the file system that a mount capability names, or `None` for an empty name.
 fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
     if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
 }
@@ -265,7 +256,6 @@ fn handle(text: &str) -> Result<Handle, RequestError> {
     Handle::parse(text).map_err(RequestError::NoSuchVolume)
 }
 
-/// Returns the capability after checking it by the rules for this kind of handle.
 fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
     if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
 }

@@ -42,7 +42,6 @@ impl NodeRpcs for LinuxNode {
         let options = &node.options;
         let plan = match request::Stage::parse(&request, &options.driver, options.legacy_xfs) {
             Ok(Some(plan)) => plan,
-            // A raw block volume needs no staging.
             Ok(None) => return Ok(csi::NodeStageVolumeResponse {}),
             Err(error) => {
                 let staging = NodePath::parse(&request.staging_target_path).ok();

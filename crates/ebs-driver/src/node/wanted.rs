@@ -13,7 +13,7 @@ pub(super) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
 }
 
 /// Returns an error when no caller waits for the change. Long work, such as the proof that a slow disk is blank, would
-/// be lost between two calls of the orchestrator, so waits for the next call after it, unless another operation
+/// be lost between two calls of the orchestrator. After it, waits for the next call, unless another operation
 /// supersedes this one.
 pub(super) async fn ensure_wanted_after(waiters: &Waiters, took: Duration, before: &'static str) -> Result<(), Cause> {
     if !waiters.any() && took >= WORK_WORTH_KEEPING {

@@ -52,7 +52,7 @@ impl NodeService {
         self.implementation().backlog.reported()
     }
 
-    /// Returns the volumes that the last check found unhealthy, by ID, with their status and reason of
+    /// Returns the volumes that the last check found unhealthy, by ID, with status and reason as in
     /// NodeGetVolumeHealth.
     pub fn unhealthy_volumes(&self) -> Vec<(VolumeId, &'static str, &'static str)> {
         let unhealthy = self.implementation().unhealthy();

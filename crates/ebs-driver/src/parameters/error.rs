@@ -13,22 +13,12 @@ pub enum ParameterError {
     #[error("parameter {key} is {value:?}, but must be {wanted}")]
     Malformed { key: String, value: String, wanted: &'static str },
     #[error("parameter {key} cannot be used with {with}; remove it")]
-    Formatting {
-        key: &'static str,
-        /// The part of the capability that conflicts with the option.
-        with: String,
-    },
+    Formatting { key: &'static str, with: String },
     #[error("parameter ext4clustersize requires ext4bigalloc; set ext4bigalloc to \"true\", or remove it")]
     ClusterSizeWithoutBigalloc,
     /// mkfs rejects the value on every node.
     #[error("parameter {key} is {value:?}, but {fs_type} accepts {wanted}; correct it")]
-    FormatValue {
-        key: &'static str,
-        value: String,
-        fs_type: FsType,
-        /// The accepted values.
-        wanted: String,
-    },
+    FormatValue { key: &'static str, value: String, fs_type: FsType, wanted: String },
     #[error(
         "a block volume for several nodes (MULTI_NODE_MULTI_WRITER) must be of type io2, not {volume_type}; set parameter type to io2"
     )]

@@ -3,7 +3,6 @@ use super::{Entry, ParameterError, Sorted};
 pub(super) struct Key<T> {
     /// The key in the spelling of the documentation. The parser accepts any case.
     pub(super) name: &'static str,
-    /// Parses the value and sets it in the target.
     pub(super) set: fn(&mut T, &Entry<'_>) -> Result<(), ParameterError>,
 }
 

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use ebs_cloud::SnapshotFeatures;
 
 use super::key::{Key, keys};
-use super::lock::LockParameters;
+use super::lock::{COOL_OFF_HOURS, DAYS, LockParameters};
 use super::{ParameterError, Sorted, TagTemplate};
 use crate::go_template::Data;
 
@@ -48,9 +48,11 @@ keys! { (SnapshotParameters, LockParameters);
     "fastSnapshotRestoreAvailabilityZones" => |(p, _), e| p.features.fast_restore_zones = e.zones()?;
     "outpostArn" => |(p, _), e| p.outpost_arn = Some(e.arn()?);
     "lockMode" => |(_, lock), e| lock.set_mode(e)?;
-    "lockDuration" => |(_, lock), e| lock.set_days(e)?;
-    "lockExpirationDate" => |(_, lock), e| lock.set_expiration(e)?;
-    "lockCoolOffPeriod" => |(_, lock), e| lock.set_cool_off(e)?;
+    "lockDuration" => |(_, lock), e| lock.days = Some(e.within(&DAYS, "a whole number of days from 1 to 36500")?);
+    "lockExpirationDate" => |(_, lock), e| lock.expiration = Some(e.time()?);
+    "lockCoolOffPeriod" => |(_, lock), e| {
+        lock.cool_off_hours = Some(e.within(&COOL_OFF_HOURS, "a whole number of hours from 1 to 72")?);
+    };
     "csi.storage.k8s.io/volumesnapshot/name" => |(p, _), e| p.name = e.value.to_owned();
     "csi.storage.k8s.io/volumesnapshot/namespace" => |(p, _), e| p.namespace = e.value.to_owned();
     "csi.storage.k8s.io/volumesnapshotcontent/name" => |(p, _), e| p.content_name = e.value.to_owned();

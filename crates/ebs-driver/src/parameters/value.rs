@@ -18,7 +18,6 @@ impl Entry<'_> {
         }
     }
 
-    /// Parses a boolean that is false when it is unset.
     pub(super) fn flag(&self) -> Result<bool, ParameterError> {
         Ok(self.boolean()?.unwrap_or(false))
     }
@@ -50,7 +49,6 @@ impl Entry<'_> {
         SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
     }
 
-    /// Returns any text. Empty means unset.
     pub(super) fn text(&self) -> Option<String> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
@@ -71,7 +69,6 @@ impl Entry<'_> {
         zones.map_err(|_| self.malformed("a list of zones such as us-west-2a,us-west-2b"))
     }
 
-    /// Splits a tag at its first `=`.
     pub(super) fn tag(&self) -> Result<TagTemplate, ParameterError> {
         let (key, template) = self.value.split_once('=').ok_or_else(|| self.malformed("of the form key=value"))?;
         Ok(TagTemplate { key: key.to_owned(), template: template.to_owned() })
@@ -85,7 +82,6 @@ impl Entry<'_> {
         Err(self.malformed("an ARN, which begins with arn:"))
     }
 
-    /// Parses a time in RFC 3339 with any offset.
     pub(super) fn time(&self) -> Result<SystemTime, ParameterError> {
         rfc3339(self.value).ok_or_else(|| self.malformed("a time such as 2030-12-31T23:59:59Z"))
     }

@@ -24,11 +24,7 @@ pub enum EndpointError {
     #[error("{0:?} has no path of a socket file; use unix:///PATH")]
     NoPath(String),
     #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
-    TooLong {
-        path: PathBuf,
-        /// The length in bytes.
-        length: usize,
-    },
+    TooLong { path: PathBuf, length: usize },
     #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
     Address(String),
     #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]

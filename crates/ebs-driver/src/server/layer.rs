@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use tokio::time::Instant;
 use tonic::body::Body;
-use tower::{Layer, Service};
+use tower::Service;
 use tracing::Instrument;
 
 use crate::operation::panic_text;
@@ -28,28 +28,9 @@ pub trait RpcObserver: Send + Sync + 'static {
 
 /// Wraps every service of the server.
 #[derive(Clone)]
-pub(super) struct RpcLayer {
-    observer: Arc<dyn RpcObserver>,
-}
-
-impl RpcLayer {
-    pub(super) fn new(observer: Arc<dyn RpcObserver>) -> Self {
-        Self { observer }
-    }
-}
-
-impl<S> Layer<S> for RpcLayer {
-    type Service = RpcService<S>;
-
-    fn layer(&self, inner: S) -> RpcService<S> {
-        RpcService { inner, observer: Arc::clone(&self.observer) }
-    }
-}
-
-#[derive(Clone)]
 pub(super) struct RpcService<S> {
-    inner: S,
-    observer: Arc<dyn RpcObserver>,
+    pub(super) inner: S,
+    pub(super) observer: Arc<dyn RpcObserver>,
 }
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

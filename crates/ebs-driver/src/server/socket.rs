@@ -59,8 +59,7 @@ pub(super) enum Listener {
 
 /// Listens on the endpoint. A unix socket gets exactly the permission bits `mode`. Must be called in a Tokio runtime.
 ///
-/// Replaces a socket file without a listener. A lock file next to the socket excludes a second driver, and remains when
-/// the driver ends.
+/// Replaces a socket file without a listener. A permanent lock file next to the socket excludes a second driver.
 pub fn bind(endpoint: &Endpoint, mode: u32) -> Result<Bound, BindError> {
     let (listener, file, endpoint) = match endpoint {
         Endpoint::Unix(path) => {

@@ -49,7 +49,6 @@ pub(super) struct Window {
     gathered: Mutex<Gathered>,
     /// Notified when the window has both growth and another change, so that it closes early.
     complete: Notify,
-    /// Notified when a caller has joined or left.
     callers_changed: Arc<Notify>,
 }
 
@@ -118,13 +117,11 @@ impl Content for Gathering {
 
 impl Window {
     /// Waits until the window closes, then returns the changes whose callers still wait, in the order of their
-    /// requests. Without callers, waits like [`Window::returned`]. Returns `None` when superseded, or when no caller
-    /// has returned.
+    /// requests. Without callers, waits like [`Window::returned`]. Returns `None` when superseded or without callers.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
             () = waiters.superseded() => return None,
-            // The window closes early when it is complete, or after its length.
             _ = timeout(self.length, self.complete.notified()) => {}
         }
         if waiters.any() {

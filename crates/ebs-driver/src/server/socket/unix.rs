@@ -14,7 +14,6 @@ use crate::server::Endpoint;
 
 pub(in crate::server) type Listener = UnixListener;
 
-/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<UnixStream>> {
@@ -55,7 +54,6 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Locks the lock file next to the socket.
 fn lock(socket: &Path) -> Result<File, BindError> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");

@@ -1,5 +1,5 @@
 //! AF_UNIX sockets on Windows, which std and tokio lack and `socket2` supports in blocking mode only. A connected
-//! socket serves as a tokio TCP stream, whose reads and writes do not depend on the address family. Untested.
+//! socket serves as a tokio TCP stream, whose reads and writes do not depend on the address family. No test covers it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ use tokio_stream::{Stream, StreamExt};
 use super::{BindError, io_error};
 use crate::server::Endpoint;
 
-/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The step that fails on old versions of Windows, and on Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
