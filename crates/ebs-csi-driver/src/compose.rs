@@ -59,8 +59,7 @@ pub(crate) struct Driver {
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// Binds the socket first, so that a second driver on the same path fails before it changes anything. Then starts to
-/// serve the metrics and health pages.
+/// Binds the socket, so that a second driver on the same path changes nothing, and then serves metrics and health.
 pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener, Startup)> {
     let bound = server::bind(&settings.endpoint, settings.endpoint_mode).context("listen for CSI requests")?;
     let (controller_operations, node_operations) = (Operations::new(), Operations::new());

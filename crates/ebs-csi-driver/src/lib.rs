@@ -126,12 +126,7 @@ async fn perform(job: &Job, signals: Signals, system: System) -> anyhow::Result<
 }
 
 async fn serve(settings: &DriverSettings, signals: Signals, system: System) -> anyhow::Result<()> {
-    tracing::info!(
-        version = version::VERSION,
-        mode = %settings.mode,
-        endpoint = %settings.endpoint,
-        "starting"
-    );
+    tracing::info!(version = version::VERSION, mode = %settings.mode, endpoint = %settings.endpoint, "starting");
     let (listener, startup) = compose::open(settings).await?;
     let cloned = settings.clone();
     let building = async move { startup.build(&cloned, system).await };

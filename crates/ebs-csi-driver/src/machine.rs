@@ -21,14 +21,11 @@ pub(crate) struct Sources {
     pub(crate) cluster: Result<Cluster, String>,
 }
 
+/// Where the process runs. A process that needs only its region, which is configured, asks no source.
 pub(crate) enum Location {
-    /// The region is configured and the process needs nothing else, so it asks no source.
     Region(String),
     Instance(Arc<Machine>),
-    NotEc2 {
-        name: String,
-        what: String,
-    },
+    NotEc2 { name: String, what: String },
 }
 
 impl Location {
@@ -62,9 +59,8 @@ impl Sources {
         if let Some(region) = environment("AWS_REGION") {
             return Ok(Location::Region(region));
         }
-        let machine = self.machine().await;
-        let needed = "determine the AWS region without AWS_REGION";
-        Ok(Location::Instance(Arc::new(machine.context(needed)?)))
+        let machine = self.machine().await.context("determine the AWS region without AWS_REGION")?;
+        Ok(Location::Instance(Arc::new(machine)))
     }
 
     /// Returns this machine, for its node service.

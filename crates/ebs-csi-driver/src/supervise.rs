@@ -57,7 +57,7 @@ pub(crate) async fn run(
         }
         signal = signals.next() => {
             tracing::warn!(signal, "second signal: stopping at once");
-            running(&operations)
+            operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
         }
     };
     if let Some(node) = &node {
@@ -79,10 +79,6 @@ async fn drain(operations: &[Operations], limit: Duration) -> Vec<String> {
         drains.spawn(async move { service.drain(limit).await });
     }
     drains.join_all().await.concat().iter().map(ToString::to_string).collect()
-}
-
-fn running(operations: &[Operations]) -> Vec<String> {
-    operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
 }
 
 /// Returns an error that names the operations still running in EC2 and on the node when the process exits.

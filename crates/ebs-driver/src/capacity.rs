@@ -9,7 +9,6 @@ use crate::capability::Access;
 use crate::parameters::block_size;
 use crate::status::{IntoStatus, Meaning};
 
-/// The size of a volume when the request has no size.
 const DEFAULT_SIZE: Gib = Gib(100);
 
 /// An invalid size.

@@ -74,8 +74,7 @@ impl NodeService {
         Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
-    /// Waits, for at most `bound`, until the register of volumes is written, and returns false after a timeout. Call
-    /// this after the last operation.
+    /// Waits for the register of volumes, after the last operation. Returns false if it is not written within `bound`.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.implementation().mounter.register_written(bound).await
     }

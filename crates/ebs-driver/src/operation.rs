@@ -137,8 +137,7 @@ impl Operations {
         Self { never_takes_over: true, ..self.clone() }
     }
 
-    /// Runs `work` under `key`, or joins an operation with an equal `plan`, and waits for the result for at most
-    /// `timeout`.
+    /// Runs `work` under `key`, or joins an operation with an equal `plan`. Waits at most `timeout` for the result.
     ///
     /// If a different operation without callers holds the key, asks it to end, waits for its end, and then runs. No
     /// call can join the operation that was asked to end.
@@ -255,7 +254,6 @@ impl Operations {
     }
 }
 
-/// Finds a running operation that excludes `key`.
 fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
     // Prefer an operation with callers, then the lowest key, so that the result does not depend on the hash order.

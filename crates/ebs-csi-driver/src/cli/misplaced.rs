@@ -6,10 +6,8 @@ pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Er
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let flag = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) => flag.clone(),
-        _ => return error,
-    };
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let flag = flag.clone();
     let modes = having(command, &flag);
     if modes.is_empty() {
         error.remove(ContextKind::Suggested);

@@ -46,8 +46,7 @@ pub(crate) type Service = CsiNode<WindowsNode>;
 
 pub(crate) async fn finish(_node: &Service) {}
 
-/// Builds the node service. It adds no metrics, because Windows disks have no EBS statistics and Windows does not
-/// report damaged file systems.
+/// Builds the node service without metrics: Windows reports neither EBS statistics nor damaged file systems.
 pub(crate) async fn build(
     settings: &NodeSettings,
     parts: NodeParts,

@@ -44,9 +44,8 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
         | Rpc::GetSnapshot
         | Rpc::ControllerGetVolume
         | Rpc::ControllerListVolumeHealth
-        | Rpc::ControllerGetVolumeHealth => Some(Meaning::NotFound),
-        // These RPCs name no object in EC2.
-        Rpc::GetPluginInfo
+        | Rpc::ControllerGetVolumeHealth
+        | Rpc::GetPluginInfo
         | Rpc::GetPluginCapabilities
         | Rpc::Probe
         | Rpc::GetCapacity

@@ -13,7 +13,6 @@ pub(super) fn exists(name: &str) -> bool {
 
 type Outcome<'a> = Result<Value<'a>, String>;
 
-/// Calls a function. The error describes the invalid arguments.
 pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
     match (name, arguments) {
         ("not", [value]) => Ok(Value::Bool(!value.truth())),
@@ -134,14 +133,11 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
     let out_of_range =
         |count: usize| format!("field: index {n} is out of range: the text has {count} pieces, counted from 0");
-    let index = usize::try_from(n).ok();
-    // An empty separator splits the text into characters.
-    let mut characters = s.chars().map(String::from);
-    let mut pieces = s.split(by).map(str::to_owned);
-    let found = match index {
-        None => None,
-        Some(i) if by.is_empty() => characters.nth(i),
-        Some(i) => pieces.nth(i),
+    let found = match usize::try_from(n) {
+        Err(_) => None,
+        // An empty separator splits the text into characters.
+        Ok(i) if by.is_empty() => s.chars().nth(i).map(String::from),
+        Ok(i) => s.split(by).nth(i).map(str::to_owned),
     };
     found.ok_or_else(|| out_of_range(if by.is_empty() { s.chars().count() } else { s.split(by).count() }))
 }

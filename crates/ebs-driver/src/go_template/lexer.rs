@@ -4,7 +4,6 @@ use super::{Result, TemplateError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// Text outside of actions.
     Text(String),
     /// `{{`, with or without a trim mark.
     Open,
@@ -32,7 +31,6 @@ pub(super) enum Token {
 /// Reserved words that are not function names.
 const KEYWORDS: [&str; 10] = ["block", "break", "continue", "define", "else", "end", "if", "range", "template", "with"];
 
-/// A token and the line on which it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,

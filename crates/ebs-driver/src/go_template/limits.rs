@@ -13,7 +13,6 @@ const CALLS: usize = 256;
 /// Maximum number of steps: one for each evaluated node and one for each processed byte.
 const STEPS: usize = 1_000_000;
 
-/// The steps that a running template may still use.
 #[derive(Debug)]
 pub(super) struct Fuel(usize);
 

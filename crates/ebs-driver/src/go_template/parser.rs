@@ -196,15 +196,12 @@ impl Parser {
         self.variables = variables;
         self.ranges = ranges;
         // An empty definition does not count. A second definition with content is an error.
-        match self.defined.get(&name) {
-            Some(old) if !is_empty(old) => {
-                if !is_empty(&body) {
-                    return self.error(format!("template {name:?} is defined twice"));
-                }
-            }
-            _ => {
-                self.defined.insert(name, body);
-            }
+        let is_defined = self.defined.get(&name).is_some_and(|old| !is_empty(old));
+        if is_defined && !is_empty(&body) {
+            return self.error(format!("template {name:?} is defined twice"));
+        }
+        if !is_defined {
+            self.defined.insert(name, body);
         }
         Ok(())
     }

@@ -2,29 +2,23 @@ use std::collections::BTreeMap;
 
 use super::value::Value;
 
-/// The main template and the named templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
     pub(super) main: Vec<Node>,
     pub(super) defined: BTreeMap<String, Vec<Node>>,
 }
 
+/// A part of a template. A `{{block}}` is a definition and a call.
 #[derive(Debug)]
 pub(super) enum Node {
     Text(String),
-    /// `{{pipeline}}`.
     Action(Pipe),
     If(Branch),
     With(Branch),
     Range(Branch),
     Break,
     Continue,
-    /// `{{template "name" pipeline}}`, also for a `{{block}}`.
-    Call {
-        line: usize,
-        name: String,
-        argument: Option<Pipe>,
-    },
+    Call { line: usize, name: String, argument: Option<Pipe> },
 }
 
 #[derive(Debug)]
@@ -44,7 +38,6 @@ pub(super) struct Pipe {
     pub(super) commands: Vec<Command>,
 }
 
-/// An operand and its arguments.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) line: usize,

@@ -1,6 +1,5 @@
 use super::Data;
 
-/// A value at run time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     /// `nil`, or no value at all.

@@ -56,8 +56,8 @@ enum Writable {
 }
 
 impl Mount {
-    /// Returns the oldest writable mount, which is at the staging path: a tool that hangs keeps its mount busy, and a
-    /// pod's mount must stay free for unmounting.
+    /// Returns the oldest writable mount, at the staging path: a tool that hangs would keep a pod's mount from
+    /// unmounting.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);

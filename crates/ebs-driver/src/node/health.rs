@@ -46,14 +46,10 @@ pub(super) async fn run(
 }
 
 async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
-    let ailment = match &plan.path {
-        Some(path) => problem_at(node, &plan.volume, path).await?,
-        None => match &plan.volume {
-            Handle::Volume(volume) => problem_anywhere(node, volume).await?,
-            Handle::NodeLocal(_) => {
-                return Err(not_published("a node-local volume needs a path in the request"));
-            }
-        },
+    let ailment = match (&plan.path, &plan.volume) {
+        (Some(path), volume) => problem_at(node, volume, path).await?,
+        (None, Handle::Volume(volume)) => problem_anywhere(node, volume).await?,
+        (None, Handle::NodeLocal(_)) => return Err(not_published("a node-local volume needs a path in the request")),
     };
     if let Some(ailment) = &ailment {
         tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is unhealthy");
@@ -77,12 +73,10 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
         return Ok(Some(ailment));
     }
     let id = match volume {
-        Handle::Volume(volume) => volume.clone(),
-        Handle::NodeLocal(_) => match owner::named_by(&node.mounter, entry).await {
-            Ok(volume) => volume,
-            Err(_) => return Ok(None),
-        },
+        Handle::Volume(volume) => Ok(volume.clone()),
+        Handle::NodeLocal(_) => owner::named_by(&node.mounter, entry).await,
     };
+    let Ok(id) = id else { return Ok(None) };
     Ok(not_grown(node, &id, entry).await)
 }
 

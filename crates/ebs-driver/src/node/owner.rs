@@ -117,7 +117,7 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
 }
 
 /// Finds the owner of a mount for a node-local volume, whose ID is unknown. Any existing disk or device node counts.
-pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
+async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
         return Ok(if is_node { Owner::Volume } else { Owner::Other(describe(entry)) });

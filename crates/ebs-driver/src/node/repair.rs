@@ -17,14 +17,10 @@ use super::request::Stage;
 use super::wanted::ensure_wanted;
 use crate::status::chain;
 
+/// The result of a mount. After `Refused` and `WithErrors`, a check may repair the file system.
 enum MountAttempt {
     Mounted,
-    /// The kernel refused the mount, and a check may repair the file system.
-    Refused {
-        error: MountError,
-        suspicion: Suspicion,
-    },
-    /// The file system is mounted, but its superblock records errors that need a check.
+    Refused { error: MountError, suspicion: Suspicion },
     WithErrors,
 }
 

@@ -32,7 +32,8 @@ pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Re
 async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<String, Cause> {
     decide::check_mount_point(&inspect_staging_path(plan).await?, false)?;
     ensure_large_enough(device, plan.attachment.size).await?;
-    refuse_raw_binds(node, plan, device).await?;
+    let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
+    in_use::refuse_raw_binds(node, device.number(), &at).await?;
     let superblock = format_if_blank(node, plan, device, waiters).await?;
     node.mounter.forget_format_if_known(&plan.volume).await?;
     let check = check_and_grow(node, plan, device, &superblock, waiters).await?;
@@ -85,12 +86,6 @@ pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) 
         return Err(NodeRefusal::TooSmall { found, promised }.into());
     }
     Ok(())
-}
-
-/// Refuses to format, check, grow or mount while the device is also bound as a raw device elsewhere.
-async fn refuse_raw_binds(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
-    in_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
 /// Returns the superblock of the file system to mount. Formats the device first if it needs to and may be formatted.
@@ -150,8 +145,7 @@ async fn check_and_grow(
     if plan.options.is_read_only() || is_read_only_disk {
         return Ok(Check::Possible);
     }
-    let table = MountTable::read().await?;
-    if table.of_device(device.number()).next().is_some() {
+    if MountTable::read().await?.of_device(device.number()).next().is_some() {
         // A tool must not write to a device that is mounted elsewhere.
         return Ok(Check::Possible);
     }

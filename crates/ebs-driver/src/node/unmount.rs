@@ -110,10 +110,7 @@ async fn unmount_all(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> 
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
         let Some(entry) = table.topmost(&at) else { return Ok(taken) };
-        let owner = match &plan.volume {
-            Handle::Volume(volume) => owner::owner(&node.mounter, entry, volume).await?,
-            Handle::NodeLocal(_) => owner::of_node_local(&node.mounter, entry).await?,
-        };
+        let owner = owner::of_handle(&node.mounter, entry, &plan.volume).await?;
         if let Owner::Other(found) = owner {
             tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "leaving the mount of another volume or file system in place");
             return Err(NodeRefusal::OtherMount { found }.into());

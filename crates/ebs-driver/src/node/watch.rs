@@ -35,7 +35,8 @@ impl NodeService {
                 }
             }
         }
-        let before = std::mem::replace(&mut *node.unhealthy(), names(&found));
+        let names = found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect();
+        let before = std::mem::replace(&mut *node.unhealthy(), names);
         for (volume, (ailment, path)) in &found {
             if before.get(volume) != Some(&ailment.name()) {
                 tracing::warn!(%volume, %path, ?ailment, "volume is unhealthy");
@@ -52,16 +53,11 @@ impl NodeService {
         self.implementation().backlog.reported()
     }
 
-    /// Returns the volumes that the last check found unhealthy, by ID, with status and reason as in
-    /// NodeGetVolumeHealth.
+    /// Returns the volumes that the last check found unhealthy, with status and reason as in NodeGetVolumeHealth.
     pub fn unhealthy_volumes(&self) -> Vec<(VolumeId, &'static str, &'static str)> {
         let unhealthy = self.implementation().unhealthy();
         unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason)).collect()
     }
-}
-
-fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, (&'static str, &'static str)> {
-    found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect()
 }
 
 /// Returns the problem of a volume at a registered path, or `None` when it is no longer mounted there.

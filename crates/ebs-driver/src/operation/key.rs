@@ -8,24 +8,22 @@ use crate::volume_handle::VolumeHandle;
 /// The object that an operation uses exclusively. The kind of the object is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
+    /// CreateVolume, by CSI name.
     CreateVolume(String),
     /// DeleteVolume, ControllerExpandVolume and ControllerModifyVolume, by volume.
     Volume(VolumeId),
     /// ControllerPublishVolume and ControllerUnpublishVolume, by volume and node.
-    Attachment {
-        volume: VolumeId,
-        node: NodeId,
-    },
+    Attachment { volume: VolumeId, node: NodeId },
+    /// CreateSnapshot, by CSI name.
     CreateSnapshot(String),
+    /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
     /// NodeStageVolume and NodeUnstageVolume, by volume. They exclude publish and growth.
     NodeVolume(VolumeHandle),
+    /// NodeExpandVolume, by volume.
     NodeGrowth(VolumeHandle),
     /// NodePublishVolume and NodeUnpublishVolume, by volume and target: a volume may have several targets.
-    NodeTarget {
-        volume: VolumeHandle,
-        target: PathBuf,
-    },
+    NodeTarget { volume: VolumeHandle, target: PathBuf },
 }
 
 impl Key {

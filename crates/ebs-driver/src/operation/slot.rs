@@ -50,7 +50,6 @@ impl Slots {
         self.running.iter().filter(|(running, _)| running.excludes(key))
     }
 
-    /// Asks all operations without callers to end.
     pub(super) fn supersede_unawaited(&self) -> Vec<Successor> {
         self.running.values().filter(|r| !r.waiters.any()).map(|r| r.waiters.supersede()).collect()
     }

@@ -23,7 +23,8 @@ impl Sorted<'_> {
     /// Sets all entries except tags, in alphabetical order.
     pub(super) fn set_in<T>(&self, target: &mut T, keys: &[Key<T>]) -> Result<(), ParameterError> {
         for (lower, entry) in &self.entries {
-            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(|| entry.unknown())?;
+            let unknown = || ParameterError::Unknown { key: entry.key.to_owned() };
+            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(unknown)?;
             (key.set)(target, entry)?;
         }
         Ok(())

@@ -89,10 +89,6 @@ impl Entry<'_> {
     pub(super) fn malformed(&self, wanted: &'static str) -> ParameterError {
         ParameterError::Malformed { key: self.key.to_owned(), value: self.value.to_owned(), wanted }
     }
-
-    pub(super) fn unknown(&self) -> ParameterError {
-        ParameterError::Unknown { key: self.key.to_owned() }
-    }
 }
 
 /// Parses a time with an offset, which `humantime` cannot: it parses UTC only.

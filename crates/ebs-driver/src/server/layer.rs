@@ -26,7 +26,6 @@ pub trait RpcObserver: Send + Sync + 'static {
     fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
 }
 
-/// Wraps every service of the server.
 #[derive(Clone)]
 pub(super) struct RpcService<S> {
     pub(super) inner: S,
