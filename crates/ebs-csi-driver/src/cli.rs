@@ -32,10 +32,8 @@ const MODES: &str = "Modes:
   metadataLabeler  label Node objects with instance metadata
   pre-stop-hook    wait until the volumes of a draining node are detached";
 
-/// The mode of the process, named by the first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// A mode that serves CSI.
     Driver(Mode),
     Labeler,
     PreStopHook,
@@ -49,33 +47,23 @@ const ROLES: [Role; 5] = [
     Role::PreStopHook,
 ];
 
-/// The flags as given, before they are checked against each other.
 #[derive(Debug, Clone)]
 pub(crate) struct Flags {
     role: Role,
-    /// The field names of the flags that the command line sets.
     given: BTreeSet<String>,
     common: CommonFlags,
-    /// Set in modes that call AWS: those with a controller, and the labeler.
     aws: Option<AwsFlags>,
-    /// Set in modes with a controller.
     controller: Option<ControllerFlags>,
-    /// Set in modes with a node service.
     node: Option<NodeFlags>,
 }
 
-/// The task of the process, with settings that were checked together.
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
-    /// Modes `all`, `controller` and `node`.
     Serve(Box<DriverSettings>),
-    /// Mode `metadataLabeler`.
     LabelNodes(Settings),
-    /// Mode `pre-stop-hook`.
     AwaitDetachments(HookSettings),
 }
 
-/// The address and TLS files of the metrics and health pages.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSettings {
     pub(crate) endpoint: HttpEndpoint,
@@ -83,40 +71,27 @@ pub(crate) struct HttpSettings {
     pub(crate) tls: Option<TlsFiles>,
 }
 
-/// Settings of the labeler, and of a driver that serves CSI, which has more.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) driver: DriverName,
-    /// Settings of the metrics and health pages, if they are served.
     pub(crate) http: Option<HttpSettings>,
     /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Sources of the machine's metadata to try, in order.
     pub(crate) metadata_sources: Vec<SourceKind>,
-    /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
-    /// Whether to log requests to AWS and their replies with bodies.
     pub(crate) log_aws_bodies: bool,
-    /// How long a shutdown waits for running work.
     pub(crate) shutdown_timeout: Duration,
 }
 
-/// Settings of a driver that serves CSI.
 #[derive(Debug, Clone)]
 pub(crate) struct DriverSettings {
     pub(crate) common: Settings,
-    /// The services of the process.
     pub(crate) mode: Mode,
     pub(crate) endpoint: Endpoint,
-    /// The permission bits of the socket.
     pub(crate) endpoint_mode: u32,
-    /// Settings of the controller service. Without one, the defaults.
     pub(crate) controller: ControllerOptions,
-    /// Whether to batch describe requests to EC2.
     pub(crate) batching: bool,
-    /// Whether to also serve the EC2 metrics under the names of the in-tree cloud provider.
     pub(crate) deprecated_metrics: bool,
-    /// Settings of the node service, in modes that have one.
     pub(crate) node: Option<NodeSettings>,
 }
 
@@ -130,22 +105,18 @@ pub(crate) struct HookSettings {
 
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
-    /// How to determine the attachment limit.
     pub(crate) limits: LimitFlags,
-    /// Whether to format xfs so that old kernels can mount it.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) legacy_xfs: bool,
     /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The disk metrics also cover all volumes that are mounted below this directory. On Windows, the driver may mount
-    /// volumes there, too.
+    /// The disk metrics also cover all volumes mounted below this directory, where Windows may also mount volumes.
     pub(crate) mounts_below: Option<PathBuf>,
     /// On Windows: whether the process runs on the host, without csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) host_process: bool,
-    /// On Windows with another project's csi-proxy, which cannot prove that a disk is blank: whether to format disks
-    /// without a recognised file system.
+    /// On Windows with another project's csi-proxy: whether to format disks that are not proven blank.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) format_over_proxy: bool,
 }
@@ -205,17 +176,10 @@ impl Flags {
         })
     }
 
-    /// Returns whether the command line sets the flag with this field name, to any value.
-    fn is_given(&self, field: &str) -> bool {
-        self.given.contains(field)
-    }
-
-    /// Returns whether `--version` is given.
     pub(crate) fn asks_for_version(&self) -> bool {
         self.common.version
     }
 
-    /// Returns whether `--enable-otel-tracing` is given.
     pub(crate) fn traces(&self) -> bool {
         self.common.enable_otel_tracing
     }
@@ -231,7 +195,6 @@ impl Flags {
 }
 
 impl Role {
-    /// Returns the name of the mode, and its help.
     fn mode(self) -> (&'static str, &'static str) {
         match self {
             Self::Driver(Mode::All) => ("all", "Controller and node services in one process (the default)"),

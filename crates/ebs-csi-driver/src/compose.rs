@@ -33,7 +33,6 @@ pub(crate) struct Listener {
     pub(crate) bound: Bound,
     pub(crate) routes: Routes,
     pub(crate) observer: Arc<dyn RpcObserver>,
-    /// Receives the other services once they are built.
     pub(crate) opening: StartupGate,
     /// Makes Probe report ready once the services are available.
     pub(crate) serves: watch::Sender<bool>,
@@ -51,7 +50,6 @@ pub(crate) struct Startup {
 pub(crate) struct Driver {
     /// All services except Identity.
     pub(crate) services: Routes,
-    /// The running operations of controller and node, which shutdown waits for.
     pub(crate) operations: [Operations; 2],
     /// The node service, if the mode has one. Shutdown finishes its background work after the operations.
     pub(crate) node: Option<node::Service>,
@@ -61,11 +59,7 @@ pub(crate) struct Driver {
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// Binds the socket, so that a second driver on the same path fails before it changes anything. Then starts to serve
-/// the metrics and health pages.
-///
-/// # Errors
-/// The socket cannot be bound, or the certificate of the pages cannot be used.
+/// Binds the socket, so that a second driver on the same path changes nothing, and then serves metrics and health.
 pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener, Startup)> {
     let bound = server::bind(&settings.endpoint, settings.endpoint_mode).context("listen for CSI requests")?;
     let (controller_operations, node_operations) = (Operations::new(), Operations::new());
@@ -90,9 +84,7 @@ pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener,
 }
 
 impl Startup {
-    /// Determines where the driver runs and builds its services.
-    ///
-    /// Cancellation: safe at any time; nothing has to be undone.
+    /// Determines where the driver runs and builds its services. Cancellation: safe at any time, without cleanup.
     pub(crate) async fn build(mut self, settings: &DriverSettings, system: System) -> anyhow::Result<Driver> {
         let common = &settings.common;
         let cluster = kubernetes::connect(common.kubeconfig.as_ref()).await;
@@ -124,7 +116,6 @@ impl Startup {
         Ok(Driver { services, operations, node, background: self.background, fatal })
     }
 
-    /// Creates the EC2 client, and the cloud layer that decides which calls to make.
     async fn cloud(&self, settings: &DriverSettings, location: &Location) -> anyhow::Result<Arc<Cloud<AwsEc2>>> {
         let config = aws_config(location, settings.common.user_agent_extra.clone(), settings.common.log_aws_bodies)?;
         for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
@@ -144,7 +135,6 @@ impl Startup {
         Ok(cloud)
     }
 
-    /// Makes readiness follow the health of EC2. A driver that does not call EC2 is ready at once.
     fn follow_health(&mut self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
         match cloud {
             Some(cloud) => {
@@ -173,8 +163,7 @@ impl Startup {
     }
 }
 
-/// Loads the certificate and starts to serve metrics and health, if configured. `/readyz` reports that the driver is
-/// not ready, with the given reason.
+/// Loads the certificate and starts to serve metrics and health, if configured. `/readyz` first reports `reason`.
 pub(crate) async fn serve_pages(
     http: Option<&HttpSettings>,
     config: MetricsConfig,
@@ -196,7 +185,6 @@ pub(crate) async fn serve_pages(
     Ok(pages)
 }
 
-/// Returns the configuration of the AWS clients.
 pub(crate) fn aws_config(
     location: &Location,
     user_agent_extra: Option<String>,

@@ -1,5 +1,3 @@
-//! Statistics of this node's disks for the metrics.
-
 use std::path::PathBuf;
 use std::pin::Pin;
 

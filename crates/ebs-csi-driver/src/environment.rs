@@ -1,5 +1,3 @@
-//! Environment variables.
-
 /// Returns the value of an environment variable. An empty one counts as unset.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -1,7 +1,5 @@
-//! Handles `GODEBUG=fips140=on`, with which users request validated cryptography from the reference driver, a Go
-//! program.
+//! Handles `GODEBUG=fips140=on`, with which users request validated cryptography from Go's reference driver.
 
-/// The error that FIPS mode is requested although this program has no validated cryptography.
 const NOT_VALIDATED: &str = "GODEBUG requests FIPS mode (fips140=on or only): this build has no validated cryptographic module; remove the \
      setting (AWS_USE_FIPS_ENDPOINT=true alone selects the FIPS endpoints of AWS), or use a build with a validated module";
 

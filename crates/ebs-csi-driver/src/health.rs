@@ -1,5 +1,4 @@
-//! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on it: the kubelet
-//! restarts a driver whose Probe fails, and a restart does not end an outage.
+//! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on it.
 //!
 //! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 
@@ -16,10 +15,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 const CALM: Duration = Duration::from_secs(300);
 /// Interval while EC2 is unhealthy, and the minimum interval when other calls fail.
 const TROUBLE: Duration = Duration::from_secs(10);
-/// Timeout of one check.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Checks whether EC2 responds and accepts the driver.
 pub(crate) trait HealthCheck: Send + Sync + 'static {
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
@@ -30,9 +27,8 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
     }
 }
 
-/// Checks EC2 at once and then periodically until dropped, and publishes the results on `pages`. A notification on
-/// `in_doubt` reports that a call to EC2 failed for a reason that affects other calls, too. The next check then follows
-/// at once, but no sooner than 10 s after the previous one.
+/// Checks EC2 at once and then periodically until dropped, and publishes the results on `pages`. After `in_doubt`,
+/// checks at once, but no sooner than 10 s after the previous check.
 pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<Notify>) {
     pages.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
@@ -55,7 +51,6 @@ pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<N
     }
 }
 
-/// The result of the last check.
 type Outcome = Result<(), HealthFailure>;
 
 /// Publishes a result. Logs it when it differs from the previous one.

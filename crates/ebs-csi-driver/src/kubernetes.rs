@@ -1,5 +1,4 @@
-//! The connection to Kubernetes, configured by the environment and `--kubeconfig`, and the node's background tasks that
-//! use it.
+//! The connection to Kubernetes, and the node's background tasks that use it.
 
 use std::path::PathBuf;
 
@@ -28,9 +27,8 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Logs which cluster the driver uses, or which features are off without one. The latter is a warning only if the user
-/// gave a kubeconfig. A controller does not log a missing cluster: it uses the cluster only to find its region, and
-/// that step reports its own failure.
+/// Logs which cluster the driver uses, or which features are off without one: as a warning only if the user gave a
+/// kubeconfig. Logs no missing cluster in a controller, whose search for the region reports its own failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: not removing start-up taints, not reading Node metadata";
     match cluster {

@@ -16,16 +16,11 @@ use crate::observers::Counting;
 use crate::version::{COMMIT, VERSION};
 use crate::{compose, kubernetes};
 
-/// The part of the user agent that names the mode.
 const USER_AGENT: &str = "metadataLabeler";
 
-/// The file with the name of the host or pod.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Labels nodes while this process is the leader, until SIGTERM or SIGINT. Then it releases the lease.
-///
-/// # Errors
-/// The mode cannot work, or the process has lost its lease.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let mut background = JoinSet::new();
@@ -33,14 +28,13 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Re
     let pages =
         compose::serve_pages(settings.http.as_ref(), config, "the labeler is starting", &mut background).await?;
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
-    let built = tokio::select! {
-        built = build(settings, Arc::clone(&counting)) => Some(built?),
+    let (connections, ec2, options) = tokio::select! {
+        built = build(settings, Arc::clone(&counting)) => built?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before labeling");
-            None
+            return Ok(());
         }
     };
-    let Some((connections, ec2, options)) = built else { return Ok(()) };
     pages.readiness.set_ready();
     let stop = async {
         let signal = signals.next().await;

@@ -1,8 +1,5 @@
-//! The driver process: sets up logging, checks settings, builds the services, serves, waits for a signal and drains
-//! operations. It contains no logic of its own. The labeler and the pre-stop hook are other modes of the same program
-//! and serve no CSI.
-//!
-//! It is a library so that a test program can replace the machine below the Windows node service ([`System`]).
+//! The driver process: sets up logging, checks settings, builds the services, serves until a signal and drains
+//! operations. It is a library so that a test program can replace the machine of the Windows node service ([`System`]).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -35,7 +32,6 @@ use cli::{DriverSettings, Flags, Job, Refused};
 
 pub use node::System;
 
-/// The exit code of a failure at run time.
 const FAILED: u8 = 1;
 
 /// The exit code of invalid flags or variables.
@@ -50,12 +46,8 @@ const LAST_TRACES: Duration = Duration::from_secs(5);
 /// Runs the program to its end. The first argument is the program's name.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> ExitCode {
-    let (flags, traces) = match prepare(arguments) {
+    let (flags, job, traces) = match prepare(arguments) {
         Ok(prepared) => prepared,
-        Err(refused) => return ExitCode::from(refused.report()),
-    };
-    let job = match flags.check() {
-        Ok(job) => job,
         Err(refused) => return ExitCode::from(refused.report()),
     };
     let done = if flags.asks_for_version() { print_version() } else { run(&job, traces, system) };
@@ -70,15 +62,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> Ex
     }
 }
 
-/// Parses the flags and sets up logging. Returns the traces if they are enabled.
-fn prepare(arguments: impl IntoIterator<Item = OsString>) -> Result<(Flags, Option<Traces>), Refused> {
+fn prepare(arguments: impl IntoIterator<Item = OsString>) -> Result<(Flags, Job, Option<Traces>), Refused> {
     let flags = Flags::read(arguments)?;
     fips::check(std::env::var("GODEBUG").ok().as_deref()).map_err(Refused::new)?;
     let traces = flags.traces().then(Traces::default);
     let log = flags.log(std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty()))?;
     ebs_telemetry::init(&log, traces.as_ref()).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
     component_base::logs::log_panics();
-    Ok((flags, traces))
+    let job = flags.check()?;
+    Ok((flags, job, traces))
 }
 
 fn print_version() -> anyhow::Result<()> {
@@ -134,12 +126,7 @@ async fn perform(job: &Job, signals: Signals, system: System) -> anyhow::Result<
 }
 
 async fn serve(settings: &DriverSettings, signals: Signals, system: System) -> anyhow::Result<()> {
-    tracing::info!(
-        version = version::VERSION,
-        mode = %settings.mode,
-        endpoint = %settings.endpoint,
-        "starting"
-    );
+    tracing::info!(version = version::VERSION, mode = %settings.mode, endpoint = %settings.endpoint, "starting");
     let (listener, startup) = compose::open(settings).await?;
     let cloned = settings.clone();
     let building = async move { startup.build(&cloned, system).await };

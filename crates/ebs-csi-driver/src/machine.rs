@@ -1,5 +1,3 @@
-//! Identifies this machine from the sources of `--metadata-sources`.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +8,11 @@ use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
 
 use crate::environment::environment;
 
-/// First pause before the driver asks the metadata sources again whether this machine is an EC2 instance. Each further
-/// pause is longer.
+/// First pause before the driver asks again whether this machine is an EC2 instance. Later pauses are longer.
 const FIRST_DOUBT: Duration = Duration::from_secs(5);
 /// Longest pause between these checks.
 const LAST_DOUBT: Duration = Duration::from_mins(2);
 
-/// The sources of metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     pub(crate) kinds: Vec<SourceKind>,
@@ -25,20 +21,14 @@ pub(crate) struct Sources {
     pub(crate) cluster: Result<Cluster, String>,
 }
 
-/// The location of the process: a region, an EC2 instance, or another machine.
+/// Where the process runs. A process that needs only its region, which is configured, asks no source.
 pub(crate) enum Location {
-    /// The region is configured and the process needs nothing else, so it asks no source.
     Region(String),
     Instance(Arc<Machine>),
-    /// The machine is not an EC2 instance.
-    NotEc2 {
-        name: String,
-        what: String,
-    },
+    NotEc2 { name: String, what: String },
 }
 
 impl Location {
-    /// Returns the region, if known.
     pub(crate) fn region(&self) -> Option<String> {
         match self {
             Self::Region(region) => Some(region.clone()),
@@ -49,10 +39,7 @@ impl Location {
 }
 
 impl Sources {
-    /// Asks the sources in their order.
-    ///
-    /// # Errors
-    /// No source identifies the machine. The error has the reason of each source.
+    /// Asks the sources in their order. The error has the reason of each source.
     pub(crate) async fn machine(&self) -> Result<Machine, NoMetadata> {
         let machine = Machine::find(self.list(), environment("AWS_REGION")).await?;
         let metadata = machine.metadata();
@@ -68,22 +55,15 @@ impl Sources {
     }
 
     /// Returns the region, for a process that serves no node.
-    ///
-    /// # Errors
-    /// AWS_REGION is not set, and no source returns a region.
     pub(crate) async fn region(&self) -> anyhow::Result<Location> {
         if let Some(region) = environment("AWS_REGION") {
             return Ok(Location::Region(region));
         }
-        let machine = self.machine().await;
-        let needed = "determine the AWS region without AWS_REGION";
-        Ok(Location::Instance(Arc::new(machine.context(needed)?)))
+        let machine = self.machine().await.context("determine the AWS region without AWS_REGION")?;
+        Ok(Location::Instance(Arc::new(machine)))
     }
 
     /// Returns this machine, for its node service.
-    ///
-    /// # Errors
-    /// No source identifies the machine or shows that it is not an EC2 instance.
     pub(crate) async fn node(&self) -> anyhow::Result<Location> {
         let unknown = match self.machine().await {
             Ok(machine) => return Ok(Location::Instance(Arc::new(machine))),
@@ -102,9 +82,8 @@ impl Sources {
         Ok(Location::NotEc2 { name, what })
     }
 
-    /// Waits until a machine that was not recognised as an EC2 instance proves to be one, and returns an error then.
-    /// This happens if the cluster's provider ids do not identify the instance and the metadata service was temporarily
-    /// unavailable.
+    /// Waits until a machine that was not recognised as an EC2 instance proves to be one, for example because the
+    /// metadata service was temporarily unavailable, and returns an error then.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
         let mut pause = FIRST_DOUBT;
         loop {

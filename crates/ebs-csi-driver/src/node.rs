@@ -21,7 +21,6 @@ pub use windows::System;
 #[cfg(windows)]
 pub(crate) use windows::{Service, build, finish};
 
-/// The parts of the node service that every platform needs, other than its settings.
 pub(crate) struct NodeParts {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,

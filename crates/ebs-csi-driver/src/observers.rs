@@ -65,7 +65,6 @@ impl Observer for Counting {
     }
 }
 
-/// Returns the detachments that the cloud waits for.
 pub(crate) fn pending_detaches(cloud: &Cloud<AwsEc2>) -> Vec<PendingDetach> {
     cloud.attachments.pending_detaches().into_iter().map(detach).collect()
 }

@@ -8,11 +8,7 @@ use crate::cli::HookSettings;
 use crate::environment::environment;
 use crate::kubernetes;
 
-/// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes it
-/// returns at once.
-///
-/// # Errors
-/// The node's name is unknown, its Node object cannot be read, or SIGTERM or SIGINT ended the wait.
+/// Waits until no volume of the driver is attached to this node, if Kubernetes is draining the node.
 pub(crate) async fn run(settings: &HookSettings, mut signals: Signals) -> anyhow::Result<()> {
     let cluster = match kubernetes::connect(settings.kubeconfig.as_ref()).await {
         Ok(cluster) => cluster,

@@ -12,11 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::compose::{Driver, Listener};
 use crate::node;
 
-/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain. A
-/// second signal ends the drain at once.
-///
-/// # Errors
-/// Building or serving failed, or operations were still running at the end. The error names these operations.
+/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain, a
+/// second one ends it at once. The error names operations that were still running at the end.
 pub(crate) async fn run(
     listener: Listener,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,
@@ -60,7 +57,7 @@ pub(crate) async fn run(
         }
         signal = signals.next() => {
             tracing::warn!(signal, "second signal: stopping at once");
-            running(&operations)
+            operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
         }
     };
     if let Some(node) = &node {
@@ -82,10 +79,6 @@ async fn drain(operations: &[Operations], limit: Duration) -> Vec<String> {
         drains.spawn(async move { service.drain(limit).await });
     }
     drains.join_all().await.concat().iter().map(ToString::to_string).collect()
-}
-
-fn running(operations: &[Operations]) -> Vec<String> {
-    operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
 }
 
 /// Returns an error that names the operations still running in EC2 and on the node when the process exits.

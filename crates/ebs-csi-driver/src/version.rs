@@ -1,5 +1,3 @@
-//! Version and build information.
-
 /// The driver's version, `v1.2.3`, as in GetPluginInfo and the user agent.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
@@ -9,8 +7,7 @@ pub(crate) const COMMIT: &str = match option_env!("GIT_COMMIT") {
     None => "",
 };
 
-/// Returns the output of `--version`: JSON with the reference driver's keys in the reference driver's order, because
-/// scripts parse it. The date is `BUILD_DATE` at build time, or empty.
+/// Returns the output of `--version`: JSON with the reference driver's keys in its order, because scripts parse it.
 pub(crate) fn json() -> String {
     let go_version = concat!("rust", env!("CARGO_PKG_RUST_VERSION"));
     let platform = platform(std::env::consts::OS, std::env::consts::ARCH);
@@ -26,7 +23,6 @@ pub(crate) fn json() -> String {
     format!("{{\n{}\n}}\n", rows.join(",\n"))
 }
 
-/// Returns the platform in Go's notation.
 fn platform(os: &str, architecture: &str) -> String {
     let architecture = match architecture {
         "x86_64" => "amd64",

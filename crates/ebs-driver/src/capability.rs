@@ -10,28 +10,22 @@ use ebs_mounter::{FsType, MountOptions, OptionsError};
 /// How workloads access the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
-    /// As a raw device.
     Block,
-    /// As a file system.
     Mount {
         /// The requested file system. Empty if the request does not name one.
         fs_type: String,
     },
-    /// The request does not set an access type.
     Unset,
 }
 
-/// The file system of Windows nodes.
 const NTFS: &str = "ntfs";
-/// File systems of Linux nodes, for error messages.
 const ON_LINUX: &str = "ext4, ext3, ext2 or xfs";
 const WINDOWS: &str = "windows";
 /// File systems for which a Windows node uses NTFS, its default.
 const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
-    /// Returns the file system with which a Linux node would format the volume, or `None` for raw block volumes and
-    /// unknown names.
+    /// Returns the file system with which a Linux node would format the volume: `None` for block and unknown names.
     pub fn linux_file_system(&self) -> Option<FsType> {
         match self {
             Self::Mount { fs_type } => FsType::parse(fs_type).ok(),
@@ -57,11 +51,7 @@ pub enum CapabilityError {
         "access mode {mode} of a {access} volume is not supported; use SINGLE_NODE_WRITER, or \
              MULTI_NODE_MULTI_WRITER for a block volume"
     )]
-    Unsupported {
-        mode: String,
-        /// `mount`, `block` or `unspecified`.
-        access: &'static str,
-    },
+    Unsupported { mode: String, access: &'static str },
     #[error(
         "access mode {mode} of a node-local volume is not supported; use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
              if each node has its own device"
@@ -94,7 +84,6 @@ impl TryFrom<&VolumeCapability> for Capability {
     }
 }
 
-/// Returns the access type, with its name for messages.
 fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     match &wire.access_type {
         Some(AccessType::Block(_)) => (Access::Block, "block"),
@@ -103,18 +92,14 @@ fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     }
 }
 
-/// Returns the access mode, with its name for messages.
 fn mode(wire: &VolumeCapability) -> (Option<Mode>, String) {
     let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
     let mode = Mode::try_from(number).ok();
     (mode, mode.map_or_else(|| number.to_string(), |mode| mode.as_str_name().to_owned()))
 }
 
-/// Converts a capability for a node-local volume. Each node has its own volume for the handle. So it supports one
-/// writer on one node, or one writer on each of several nodes, with or without a file system.
-///
-/// # Errors
-/// [`CapabilityError::UnsupportedLocally`].
+/// Converts a capability for a node-local volume. Each node has its own volume for the handle, so it supports one
+/// writer on one node or on each of several nodes.
 pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
     let multi_node = match mode(wire) {
         (Some(Mode::SingleNodeWriter), _) => false,
@@ -125,9 +110,6 @@ pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityEr
 }
 
 /// Returns all capabilities of a request, or an error unless EBS supports each of them.
-///
-/// # Errors
-/// [`CapabilityError`], when the list is empty or for the first unsupported capability.
 pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, CapabilityError> {
     if wire.is_empty() {
         return Err(CapabilityError::Missing);
@@ -137,9 +119,6 @@ pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, Capabilit
 
 /// Refuses a file system or mount flags that no node can use, as far as the controller can check this. `systems` are
 /// the operating systems that the required topology permits, or `None` if it permits any.
-///
-/// # Errors
-/// [`CapabilityError::FileSystem`], [`CapabilityError::OtherSystem`], [`CapabilityError::MountFlags`].
 pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>>) -> Result<(), CapabilityError> {
     let only = |os: &str| systems.is_some_and(|systems| systems.iter().all(|system| system == os));
     for capability in wire {
@@ -153,8 +132,7 @@ pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>
             }
             continue;
         }
-        // Accept ext names for Windows: a StorageClass that names no file system requests the Linux default, and a
-        // Windows node formats such a volume as NTFS.
+        // A StorageClass that names no file system requests ext4, and a Windows node then formats the volume as NTFS.
         if only(WINDOWS) && !fs_type.is_empty() && !EXT.iter().any(|ext| fs_type.eq_ignore_ascii_case(ext)) {
             return other("Windows", NTFS);
         }
@@ -167,9 +145,6 @@ pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>
 }
 
 /// Refuses a file system that no node can mount.
-///
-/// # Errors
-/// [`CapabilityError::FileSystem`].
 pub fn check_file_system(wire: &VolumeCapability) -> Result<(), CapabilityError> {
     match &wire.access_type {
         Some(AccessType::Mount(mount))

@@ -9,7 +9,6 @@ use crate::capability::Access;
 use crate::parameters::block_size;
 use crate::status::{IntoStatus, Meaning};
 
-/// The size of a volume when the request has no size.
 const DEFAULT_SIZE: Gib = Gib(100);
 
 /// An invalid size.
@@ -35,13 +34,7 @@ pub enum CapacityError {
         "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes has at most {most}; use ext4 or xfs, or request \
              less"
     )]
-    FileSystem {
-        size: Gib,
-        fs_type: FsType,
-        /// The size of a block in bytes.
-        block: u64,
-        most: Gib,
-    },
+    FileSystem { size: Gib, fs_type: FsType, block: u64, most: Gib },
 }
 
 impl IntoStatus for CapacityError {
@@ -71,11 +64,7 @@ fn read(range: &CapacityRange) -> Result<(Option<Gib>, Option<u64>), CapacityErr
     }
 }
 
-/// Returns the size of a new volume: 100 GiB without a range, and the minimum of the volume type if the range sets only
-/// a limit.
-///
-/// # Errors
-/// [`CapacityError`] when no size fits.
+/// Returns the size of a new volume: 100 GiB without a range, and the type's minimum if the range sets only a limit.
 pub fn for_new_volume(
     range: Option<&CapacityRange>,
     volume_type: &VolumeType,
@@ -93,11 +82,7 @@ pub fn for_new_volume(
     Ok(CapacityRequest { required, fallback: least, limit: limit.map(whole_gib) })
 }
 
-/// Refuses a size that the new file system cannot have. ext2 and ext3 have 32-bit block numbers, and mke2fs rejects a
-/// device with more blocks.
-///
-/// # Errors
-/// [`CapacityError::FileSystem`].
+/// Refuses a size that mke2fs rejects, because ext2 and ext3 have 32-bit block numbers.
 pub fn check_file_systems(
     capacity: &CapacityRequest,
     accesses: &[Access],
@@ -115,16 +100,12 @@ pub fn check_file_systems(
 }
 
 /// Returns the size to which a volume must grow.
-///
-/// # Errors
-/// [`CapacityError`], also when the range is missing or has no required size.
 pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError> {
     let (required, _) = read(range.ok_or(CapacityError::Missing)?)?;
     required.ok_or(CapacityError::Empty)
 }
 
-/// Returns the number of whole GiB within a limit. If EC2 cannot express it, returns the largest size, so that the
-/// limit has no effect.
+/// Returns the number of whole GiB within a limit. A limit beyond EC2's numbers has no effect.
 fn whole_gib(limit: u64) -> Gib {
     Gib(u32::try_from(limit / ebs_ec2::GIB).unwrap_or(u32::MAX))
 }

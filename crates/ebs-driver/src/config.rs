@@ -10,15 +10,12 @@ use crate::tags::TagError;
 /// The services that a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Identity and controller.
     Controller,
-    /// Identity and node.
     Node,
     All,
 }
 
 impl Mode {
-    /// Returns true when the process serves the controller.
     pub fn has_controller(self) -> bool {
         matches!(self, Self::Controller | Self::All)
     }
@@ -48,9 +45,6 @@ pub enum ConfigError {
 }
 
 /// Parses `--endpoint-mode`: octal permission bits of the socket, such as `0600`.
-///
-/// # Errors
-/// [`ConfigError::EndpointMode`].
 pub fn endpoint_mode(text: &str) -> Result<u32, ConfigError> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     u32::from_str_radix(digits, 8)
@@ -59,11 +53,7 @@ pub fn endpoint_mode(text: &str) -> Result<u32, ConfigError> {
         .ok_or_else(|| ConfigError::EndpointMode(text.to_owned()))
 }
 
-/// Parses `--extra-tags`, and the deprecated `--extra-volume-tags`, over which they take precedence. Logs a warning if
-/// the deprecated flag has tags.
-///
-/// # Errors
-/// [`ConfigError::ExtraTag`] for the first invalid entry.
+/// Parses `--extra-tags` and the deprecated `--extra-volume-tags`. `--extra-tags` takes precedence.
 pub fn extra_tags(extra: &[String], deprecated: &[String]) -> Result<Tags, ConfigError> {
     let mut tags = parse_tags(deprecated)?;
     if !tags.is_empty() {
@@ -75,8 +65,7 @@ pub fn extra_tags(extra: &[String], deprecated: &[String]) -> Result<Tags, Confi
     Ok(tags)
 }
 
-/// Parses the values of all flags, each of the form `k=v,k=v`. Splits at commas, then at the first `=`, trims white
-/// space and skips empty entries.
+/// Parses flags of the form `k=v,k=v`. Trims white space and skips empty entries.
 fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
     let entries = flags.iter().flat_map(|flag| flag.split(',')).map(str::trim).filter(|entry| !entry.is_empty());
     entries

@@ -1,6 +1,5 @@
-//! The data that the controller sends to the node. The volume context is written when a volume is created (or by hand
-//! in a static PersistentVolume), the publish context with each attachment. Both are string maps that the orchestrator
-//! passes on. Only this module defines their keys and the format of their values.
+//! The string maps that the controller sends to the node: the volume context, once for each volume, and the publish
+//! context, with each attachment. Only this module defines their keys and formats.
 
 mod format_key;
 mod publish_context;

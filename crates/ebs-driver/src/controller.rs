@@ -1,7 +1,4 @@
 //! The Controller service: volumes, attachments and snapshots in EC2.
-//!
-//! Each RPC parses its request into a typed plan, runs mutations as an operation, and converts the result into the
-//! response. `ebs-cloud` decides which EC2 calls are made, and in which order.
 
 mod codes;
 mod create_volume;
@@ -55,7 +52,6 @@ const CAPABILITIES: [rpc::Type; 9] = [
     rpc::Type::GetSnapshot,
 ];
 
-/// The settings of the controller service, which do not change after start.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
     pub driver: DriverName,
@@ -77,7 +73,6 @@ impl Default for ControllerOptions {
     }
 }
 
-/// The CSI controller service, over one EC2 client. Clones share all state.
 pub struct ControllerService<E> {
     cloud: Arc<Cloud<E>>,
     operations: Operations,
@@ -91,20 +86,17 @@ impl<E> Clone for ControllerService<E> {
 }
 
 impl<E: Ec2> ControllerService<E> {
-    /// Creates a service over `cloud`. The caller drains `operations` at shutdown. The node service has its own
-    /// operations.
+    /// Creates a service over `cloud`. The caller drains `operations` at shutdown.
     pub fn new(cloud: Arc<Cloud<E>>, options: ControllerOptions, operations: Operations) -> Self {
         Self { cloud, operations, options: Arc::new(options) }
     }
 
-    /// Records the connection of a request before the request starts or joins an operation.
     fn record_connection<R>(&self, sidecar: Sidecar, request: &Request<R>) {
         self.cloud.record_request(sidecar, request.extensions().get().copied());
     }
 }
 
-/// Implements the service from a table. A row has an RPC, the function that implements it, and the sidecar that sends
-/// it if the choice of the leader depends on that sidecar. The table ends with the unsupported RPCs.
+/// Implements the service from a table. A row names the sidecar that sends the RPC if the leader depends on it.
 macro_rules! controller_rpcs {
     (
         supported {

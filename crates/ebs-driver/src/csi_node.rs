@@ -38,13 +38,10 @@ macro_rules! node_rpcs {
         /// The RPCs of the Node service on one kind of machine. The default implementation of each RPC refuses it.
         #[tonic::async_trait]
         pub trait NodeRpcs: Sized + Send + Sync + 'static {
-            /// The capabilities that NodeGetCapabilities returns.
             const CAPABILITIES: &'static [NodeCapability];
 
-            /// Returns the response to NodeGetInfo.
             async fn info(&self) -> csi::NodeGetInfoResponse;
 
-            /// Returns the status of an RPC that this machine does not support.
             fn unsupported(&self, rpc: Rpc) -> Status {
                 unimplemented_rpc(rpc)
             }

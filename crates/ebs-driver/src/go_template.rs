@@ -1,8 +1,5 @@
-//! The subset of Go's `text/template` language that short values need, for programs whose users know Go. The driver
-//! uses it for values of tags.
-//!
-//! A template produces one string, and its data are named strings. The text is split into tokens (`lexer`), parsed to a
-//! tree (`parser`, `tree`) and evaluated to a string (`eval`).
+//! The subset of Go's `text/template` language that short values, such as tags, need. A template produces one string
+//! from named strings. The text is split into tokens, parsed to a tree and evaluated.
 //!
 //! | of Go's language | here |
 //! |---|---|
@@ -16,9 +13,8 @@
 //! | fractions, other bases, characters in `'`, escapes of bytes (`\x41`, `\101`) | errors: no value of a template could need them |
 //! | `html js call urlquery` | errors |
 //!
-//! Rendering any template ends: its length, its nesting, its work and its output are limited, and each limit has its
-//! own error (`limits`). All text is UTF-8. Where Go would cut a character in two, this is an error, because EC2
-//! rejects invalid text.
+//! Rendering any template ends, because its size, nesting, work and output are limited (`limits`). Cutting a character
+//! in two is an error, because EC2 rejects invalid text.
 //!
 //! (The only existing crate, `gtmpl`, lacks `break`, `continue`, ranges over integers and every limit.)
 
@@ -79,17 +75,11 @@ pub enum TemplateError {
 type Result<T> = std::result::Result<T, TemplateError>;
 
 /// Renders `template` with `data`.
-///
-/// # Errors
-/// [`TemplateError`], when the template is invalid, cannot be evaluated, or exceeds a limit. Never panics.
 pub fn render(template: &str, data: &Data) -> Result<String> {
     eval::run(&read(template)?, data)
 }
 
 /// Rejects templates that cannot be rendered with any data.
-///
-/// # Errors
-/// Like [`render`], except [`TemplateError::Evaluate`].
 pub fn check(template: &str) -> Result<()> {
     read(template).map(drop)
 }

@@ -1,5 +1,3 @@
-//! The Identity service.
-
 use std::time::Duration;
 
 use csi_proto::csi::identity_server::Identity;
@@ -15,15 +13,12 @@ use tonic::{Request, Response, Status};
 
 use crate::config::Mode;
 
-/// The time for which a probe waits for the end of the start. A probe that is a moment too early would otherwise report
-/// that the driver is not ready, and a sidecar would repeat it only a second later. Sidecars wait one second for the
-/// response.
+/// How long a probe waits for the end of the start. A sidecar waits one second for the response, and repeats a failed
+/// probe only a second later.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// Reports the identity and the readiness of the driver.
-///
-/// Readiness does not depend on other systems: an orchestrator restarts a driver that is not ready for long, which does
-/// not help in an outage. Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
+/// Reports the identity and the readiness of the driver. Readiness does not depend on other systems, because a restart
+/// does not help in an outage. Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 #[derive(Debug)]
 pub struct IdentityService {
     version: String,
@@ -42,8 +37,7 @@ fn service(service: service::Type) -> PluginCapability {
     PluginCapability { r#type: Some(Type::Service(Service { r#type: service.into() })) }
 }
 
-/// Returns the plugin capabilities of a mode. A process in node mode offers no controller service. Controller and node
-/// both support growth of volumes in use.
+/// Returns the plugin capabilities of a mode. A node process offers no controller service.
 fn capabilities(mode: Mode) -> Vec<PluginCapability> {
     let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
     let mut all = Vec::new();

@@ -1,9 +1,7 @@
 //! The CSI services (identity, controller and node) and their socket.
 //!
-//! Each RPC parses its request once into a typed plan, and no later code reads string maps. A mutation runs as an
-//! operation that outlives its request ([`operation`]). One place converts its result into a gRPC status ([`status`]).
-//! `ebs-cloud` decides which EC2 calls to make, and `ebs-mounter` handles disks: this crate uses neither an SDK nor
-//! devices.
+//! Each RPC parses its request once into a typed plan. A mutation runs as an operation that outlives its request
+//! ([`operation`]). `ebs-cloud` decides which EC2 calls to make, and `ebs-mounter` handles disks.
 
 pub mod capability;
 pub mod capacity;

@@ -1,8 +1,5 @@
-//! The node service: stages, publishes, grows and inspects volumes on this machine.
-//!
-//! `request` turns a request into a typed plan. Mutations run as operations that outlive the request. The pure
-//! functions of `decide` compare existing mounts with the request, and `ebs-mounter` handles the disks. A previous call
-//! may have ended in the middle of any step, so every call must accept a partial result.
+//! The node service: stages, publishes, grows and inspects volumes on this machine. A previous call may have ended in
+//! the middle of any step, so every call must accept a partial result.
 
 mod backlog;
 mod dead_mounts;
@@ -40,7 +37,6 @@ pub use error::{Cause, NodeError, NodeRefusal};
 pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
 
-/// The settings of the node service, which do not change after start.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     /// The driver's name, from which topology keys and publish-context keys derive.
@@ -56,7 +52,6 @@ pub struct NodeOptions {
 /// The CSI node service. Clones share all state.
 pub type NodeService = CsiNode<LinuxNode>;
 
-/// The implementation of [`NodeService`].
 pub struct LinuxNode {
     options: NodeOptions,
     mounter: Mounter,
@@ -79,8 +74,7 @@ impl NodeService {
         Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
-    /// Waits, for at most `bound`, until the register of volumes is written. Returns false when the wait timed out.
-    /// Call this at the end of the process, after its operations.
+    /// Waits for the register of volumes, after the last operation. Returns false if it is not written within `bound`.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.implementation().mounter.register_written(bound).await
     }

@@ -1,4 +1,4 @@
-//! Builds the response to NodeGetInfo for each operating system: the node's ID, its topology and its attachment limit.
+//! Builds the response to NodeGetInfo for each operating system.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,7 @@ use ebs_metadata::{LimitFlags, NodeMetadata, attach_limit};
 
 use crate::topology;
 
-/// Returns the response to NodeGetInfo. `own_at_boot` is the number of this driver's disks that were attached when the
-/// machine booted. `os` is the operating system in Kubernetes' notation.
+/// Returns the response to NodeGetInfo. `own_at_boot` counts this driver's disks that were attached at boot.
 pub fn response(
     metadata: &NodeMetadata,
     driver: &DriverName,

@@ -1,9 +1,8 @@
 //! The node service of a machine that is not an EC2 instance. The node is registered, but refuses all volumes.
 //!
-//! No EBS volume can be attached to such a machine. If the driver exited, Kubernetes would restart it forever. If
-//! NodeGetInfo failed, the kubelet would report a failed registration, and the registrar would exit and be restarted
-//! forever. The node is therefore registered with an ID that names no instance, and without a topology. Each volume
-//! requires a topology, so by CSI the scheduler places no pod with such a volume here.
+//! If the driver exited or NodeGetInfo failed, Kubernetes would restart the driver or its registrar forever. The node
+//! is therefore registered with an ID that names no instance, and without a topology. Each volume requires a topology,
+//! so by CSI the scheduler places no pod with such a volume here.
 
 use csi_proto::csi::NodeGetInfoResponse;
 use tonic::Status;
@@ -15,7 +14,6 @@ use crate::status::{Meaning, status};
 /// The maximum length of the machine's name within the node ID. The kubelet accepts IDs of up to 256 bytes.
 const LONGEST_NAME: usize = 200;
 
-/// The node service of a machine that is not an EC2 instance.
 #[derive(Debug)]
 pub struct NotEc2 {
     name: String,

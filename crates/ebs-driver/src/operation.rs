@@ -1,16 +1,13 @@
 //! Operations: mutations that outlive the request that started them.
 //!
-//! A mutating RPC runs in its own task, which holds its [`Key`] until the work has ended. The request only waits for
-//! the task. When the client disconnects, or its deadline or the RPC's timeout passes, the wait ends and the work
-//! continues. The work checks [`Waiters::any`], and starts no further mutation when no caller waits. Work without
-//! mutations runs to its end, so that a client with a short deadline can join it, or find it done, with its next call.
+//! A mutating RPC runs in its own task, which holds its [`Key`] until the work has ended. When the client disconnects,
+//! or its deadline or the RPC's timeout passes, only the wait ends. The work checks [`Waiters::any`] before each
+//! mutation. Work without mutations runs to its end, so that a repeated call of an impatient client finds it done.
 //!
-//! - A request with the same key and an equal plan *joins* the operation and shares its result. [`Content`] defines
-//!   equality.
-//! - A request with the same key and another plan gets [`OperationError::Busy`] while a caller waits for the operation.
-//!   If no caller waits, [`Operations::run`] asks the operation to end ([`Waiters::superseded`]), which it does after
-//!   its current call.
-//! - The same applies to a request whose key excludes the operation's key ([`Key`]).
+//! - A request with the same key and an equal plan ([`Content`]) *joins* the operation and shares its result.
+//! - A request with another plan, or with a key that excludes the operation's key, gets [`OperationError::Busy`] while
+//!   a caller waits for the operation. Otherwise [`Operations::run`] asks the operation to end
+//!   ([`Waiters::superseded`]), which it does after its current call.
 //! - A panic frees the key. Every waiting caller gets [`OperationError::OutcomeUnknown`].
 //! - A finished result is never replayed: the next call runs again.
 //!
@@ -48,11 +45,7 @@ pub enum OperationError<E> {
     Busy(Key),
     /// The wait has timed out. The work continues, and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
-    StillRunning {
-        key: Key,
-        /// How long this caller waited.
-        waited: Duration,
-    },
+    StillRunning { key: Key, waited: Duration },
     /// The work panicked, so its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
@@ -99,14 +92,12 @@ type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
 /// Closes when the operation ends, which drops the sender. Never receives a value.
 type Ended = Shared<oneshot::Receiver<Infallible>>;
 
-/// The content of a request, as a typed value without secrets. Requests with the same key and equal content run as one
-/// operation.
+/// The content of a request, without secrets. Requests with the same key and equal content run as one operation.
 pub trait Content: Send + 'static {
     /// Returns true when the running operation also fulfils the other request.
     fn same(&self, other: &Self) -> bool;
 
-    /// Returns true when the other request may join. Content that gathers requests adds the other request if it still
-    /// can.
+    /// Returns true when the other request may join. Content that gathers requests also adds it.
     fn takes_in(&self, other: &Self) -> bool {
         self.same(other)
     }
@@ -118,7 +109,6 @@ impl<P: PartialEq + Send + 'static> Content for P {
     }
 }
 
-/// How a call enters the table of operations.
 enum Entry<T, E> {
     Wait(Receiver<T, E>, Waiter),
     /// An operation that holds this key has waiting callers.
@@ -128,9 +118,7 @@ enum Entry<T, E> {
     Closing,
 }
 
-/// All running operations of one service. The controller service and the node service each have their own.
-///
-/// Clones share the same operations.
+/// All running operations of one service. Clones share the same operations.
 #[derive(Clone, Default)]
 pub struct Operations {
     slots: Arc<Mutex<Slots>>,
@@ -144,18 +132,15 @@ impl Operations {
         Self::default()
     }
 
-    /// Returns the same operations for calls that never ask another operation to end: they are `Busy` while one holds
-    /// their key.
+    /// Returns the same operations for calls that get `Busy` while any operation holds their key.
     pub fn without_takeover(&self) -> Self {
         Self { never_takes_over: true, ..self.clone() }
     }
 
-    /// Runs `work` under `key`, or joins a running operation with an equal `plan`, and waits for the result for at most
-    /// `timeout`.
+    /// Runs `work` under `key`, or joins an operation with an equal `plan`. Waits at most `timeout` for the result.
     ///
-    /// If a different operation without callers holds the key, asks it to end, waits for its end, and then runs.
-    /// ControllerUnpublishVolume thereby takes over from a ControllerPublishVolume whose caller has left. No call can
-    /// join the operation that was asked to end.
+    /// If a different operation without callers holds the key, asks it to end, waits for its end, and then runs. No
+    /// call can join the operation that was asked to end.
     ///
     /// Polls the future of `work` to its end, even when the caller leaves. If this call joins work that is about to
     /// stop for lack of callers, runs the work again, once.
@@ -163,8 +148,8 @@ impl Operations {
     /// Cancellation: dropping the returned future only removes this caller from the operation's waiters.
     ///
     /// # Errors
-    /// [`OperationError`]. Only `Failed` comes from the work itself. `Busy`: a caller still waits for the other
-    /// operation. `StillRunning`: this operation has not returned, or the other one has not ended, within `timeout`.
+    /// Only `Failed` comes from the work itself. `StillRunning`: this operation has not returned, or the other one has
+    /// not ended, within `timeout`.
     pub async fn run<P, T, E, F, W>(
         &self,
         key: Key,
@@ -203,12 +188,14 @@ impl Operations {
 
     /// Returns the keys of the running operations, sorted.
     pub fn running(&self) -> Vec<Key> {
-        self.slots().keys()
+        let mut keys: Vec<Key> = self.slots().running.keys().cloned().collect();
+        keys.sort();
+        keys
     }
 
     /// Returns the kind of each running operation, by [`Key::kind`], and how long it has run, unsorted.
     pub fn ages(&self) -> Vec<(&'static str, Duration)> {
-        self.slots().since().map(|(key, since)| (key.kind(), since.elapsed())).collect()
+        self.slots().running.iter().map(|(key, running)| (key.kind(), running.began.elapsed())).collect()
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -225,7 +212,7 @@ impl Operations {
         W: FnOnce(Waiters) -> F + Send + 'static,
     {
         let mut slots = self.slots();
-        if let Some(running) = slots.get(key) {
+        if let Some(running) = slots.running.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
                 Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_other_in(&plan) => {
@@ -240,7 +227,7 @@ impl Operations {
         if let Some(other) = excluded(&slots, key, !self.never_takes_over) {
             return other;
         }
-        if slots.is_closing() {
+        if slots.is_closing {
             return Entry::Closing;
         }
         let waiters = Waiters::default();
@@ -249,7 +236,7 @@ impl Operations {
         let (alive, ended) = oneshot::channel();
         let outcome = outcome.shared();
         let running = Running::new(Box::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
-        slots.insert(key.clone(), running);
+        slots.running.insert(key.clone(), running);
         drop(slots);
         let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
         let future = async move { work(waiters).await };
@@ -267,7 +254,6 @@ impl Operations {
     }
 }
 
-/// Finds a running operation that excludes `key`.
 fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
     // Prefer an operation with callers, then the lowest key, so that the result does not depend on the hash order.
@@ -289,7 +275,7 @@ struct Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).running.remove(&self.key);
     }
 }
 

@@ -1,7 +1,5 @@
-//! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values.
-//!
-//! The parsers read the whole map of strings and refuse it at the first invalid entry. Keys are case-insensitive,
-//! except the prefixes of tag keys. The parsers refuse two spellings of one key.
+//! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values. A parser refuses a
+//! map with an invalid entry or two spellings of one key. Keys are case-insensitive, tag prefixes are not.
 
 mod applicable;
 mod error;
@@ -26,12 +24,9 @@ use ebs_ec2::IopsRequest;
 
 use crate::go_template::Data;
 
-/// Prefix of the keys that set a tag. It is case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
-/// Prefix of the keys that name a tag to delete. It is case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
 
-/// One parameter, with its key in the user's spelling.
 struct Entry<'a> {
     key: &'a str,
     value: &'a str,
@@ -81,7 +76,6 @@ impl<'a> Sorted<'a> {
 pub struct ClaimNames {
     pub pvc_name: String,
     pub pvc_namespace: String,
-    /// Name of the PersistentVolume.
     pub pv_name: String,
 }
 
@@ -101,9 +95,6 @@ const PVC_NAMESPACE_KEY: &str = "csi.storage.k8s.io/pvc/namespace";
 const PV_NAME_KEY: &str = "csi.storage.k8s.io/pv/name";
 
 /// Combines the two parameters that set IOPS.
-///
-/// # Errors
-/// [`ParameterError::TwoIops`], when both are set.
 pub fn iops_request(iops: Option<NonZeroU32>, per_gib: Option<NonZeroU32>) -> Result<IopsRequest, ParameterError> {
     match (iops, per_gib) {
         (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops: iops.get(), per_gib: per_gib.get() }),

@@ -1,8 +1,6 @@
 //! Summaries of requests for the log, without secrets.
 //!
-//! The `Debug` output of generated messages hides only the `secrets` field, but a user may put a secret into another
-//! field. Each request therefore has a summary that lists its safe fields one by one, and the driver logs no other
-//! field.
+//! A user may put a secret into any field, so the summary of a request lists only its safe fields one by one.
 //!
 //! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 
@@ -13,15 +11,15 @@ use csi_proto::{csi, modify};
 
 use crate::rpc::Rpc;
 
-/// The driver does not log the value of a key with one of these substrings, even in a field that is not secret, because
-/// a user may put a secret there.
+/// The driver does not log the value of a key with one of these substrings, because a user may put a secret there.
 const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "credential", "private"];
 
 /// The part of a request that may be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Summary {
-    rpc: Rpc,
-    subject: String,
+    pub(crate) rpc: Rpc,
+    /// The volume, snapshot or name that the request is about, or an empty text.
+    pub(crate) subject: String,
     fields: Vec<(&'static str, String)>,
 }
 
@@ -36,15 +34,6 @@ impl Summary {
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.fields.push((name, value.to_string()));
         self
-    }
-
-    pub fn rpc(&self) -> Rpc {
-        self.rpc
-    }
-
-    /// Returns the volume, snapshot or name that the request is about.
-    pub fn subject(&self) -> &str {
-        &self.subject
     }
 }
 

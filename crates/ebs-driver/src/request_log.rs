@@ -1,7 +1,4 @@
-//! The log lines of a request: its summary when it arrives, and one line when it fails.
-//!
-//! `server::layer` logs the failure once, from the status that the caller receives and that contains the whole chain of
-//! causes. Handlers do not log it.
+//! The log lines of a request. `server::layer` logs a failure once, from the status that the caller receives.
 
 use tonic::Request;
 use tracing::Span;
@@ -11,10 +8,9 @@ use crate::redact::Summarize;
 use crate::rpc::service_from_path;
 use crate::status::ResponseStatus;
 
-/// Creates the span of one RPC, whose fields are in every log line of the RPC. [`received`] sets `subject`.
+/// Creates the span of one RPC, whose fields are in every log line of the RPC. [`receive`] sets `subject`.
 ///
-/// Fields with a dot in their names are only for traces and follow OpenTelemetry's conventions: the name of the span,
-/// the caller's own span, and the fields that [`traced`] and [`received`] set. Log lines do not contain them.
+/// Fields with a dot in their names are only for traces and follow OpenTelemetry's conventions.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     let service = service_from_path(request.uri().path()).unwrap_or("unknown");
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -49,20 +45,15 @@ pub(crate) fn traced(answer: &ResponseStatus) {
 /// Logs the request and returns its message.
 pub fn receive<R: Summarize>(request: Request<R>) -> R {
     let request = request.into_inner();
-    received(&request);
+    let summary = request.summary();
+    let subject = summary.subject.as_str();
+    if !subject.is_empty() {
+        Span::current().record("subject", subject).record("csi.subject", subject);
+    }
+    tracing::debug!(rpc = summary.rpc.name(), subject, request = %summary, "request");
     request
 }
 
-/// Logs the summary of a decoded request, and sets its subject in the span.
-pub fn received(request: &impl Summarize) {
-    let summary = request.summary();
-    if !summary.subject().is_empty() {
-        Span::current().record("subject", summary.subject()).record("csi.subject", summary.subject());
-    }
-    tracing::debug!(rpc = summary.rpc().name(), subject = summary.subject(), request = %summary, "request");
-}
-
-/// Logs that an RPC has failed.
 pub(crate) fn failed(rpc: &str, code: &str, message: &str, definite_fault: bool) {
     if definite_fault {
         tracing::error!(rpc, code, error = message, "request failed");

@@ -34,19 +34,16 @@ rpcs! {
     GetCSIDriverModificationCapability, ModifyVolumeProperties,
 }
 
-/// The names of the services, as in request paths.
 const SERVICES: [&str; 4] = ["csi.v1.Identity", "csi.v1.Controller", "csi.v1.Node", "modify.v1.Modify"];
 
-/// Returns the service that a path such as `/csi.v1.Controller/CreateVolume` names, or `None` for a service of another
-/// protocol.
+/// Returns the service that a path such as `/csi.v1.Controller/CreateVolume` names, if it is one of CSI's.
 pub(crate) fn service_from_path(path: &str) -> Option<&'static str> {
     let (name, _) = path.strip_prefix('/')?.split_once('/')?;
     SERVICES.into_iter().find(|service| *service == name)
 }
 
 impl Rpc {
-    /// Returns the RPC that a path such as `/csi.v1.Controller/CreateVolume` names, or `None` for a method of another
-    /// protocol.
+    /// Returns the RPC that a path such as `/csi.v1.Controller/CreateVolume` names, if it is one of CSI's.
     pub fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         Self::ALL.iter().find(|rpc| rpc.name() == name).copied()

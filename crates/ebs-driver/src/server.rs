@@ -1,5 +1,4 @@
-//! Serves the socket, with a layer that all RPCs share. The layer adds a span, one log line for a failure and metrics,
-//! and isolates panics.
+//! Serves the socket, with a layer that logs, measures and isolates all RPCs.
 
 mod connection;
 mod endpoint;
@@ -18,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tower::layer::layer_fn;
 
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::RpcObserver;
@@ -25,6 +25,7 @@ pub use socket::{BindError, Bound, bind};
 pub use startup_gate::{StartupGate, startup_gate};
 
 use connection::Connection;
+use layer::RpcService;
 use socket::Listener;
 
 /// The error when serving fails.
@@ -36,8 +37,7 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// Returns the services of one process except Identity, which [`startup_gate`] adds. A process with the controller also
-/// serves the volume modifier's service.
+/// Returns the services of one process except Identity, which [`startup_gate`] adds.
 pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where
     C: Controller + Modify + Clone,
@@ -57,13 +57,9 @@ where
 /// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
 /// most `limit`. Finally removes the socket file, if it still belongs to this process.
 ///
-/// Does not wait for operations that outlive their requests. Drain them ([`crate::operation::Operations::drain`]) at
-/// the same time, so that requests that wait for them can end.
+/// Drain the operations ([`crate::operation::Operations::drain`]) at the same time, so that their requests can end.
 ///
 /// Cancellation: dropping the future stops listening at once. Connections remain until the runtime ends.
-///
-/// # Errors
-/// [`ServeError`], when accepting connections fails permanently.
 pub async fn serve(
     bound: Bound,
     routes: Routes,
@@ -77,7 +73,8 @@ pub async fn serve(
         shutdown.await;
         drop(stopping);
     };
-    let router = Server::builder().layer(layer::RpcLayer::new(observer)).add_routes(routes);
+    let layer = layer_fn(move |inner| RpcService { inner, observer: Arc::clone(&observer) });
+    let router = Server::builder().layer(layer).add_routes(routes);
     let serving = async move {
         match listener {
             Listener::Unix(unix) => {

@@ -18,11 +18,11 @@ const MAX_HEAD: usize = 1_500;
 const MAX_TAIL: usize = 500;
 
 macro_rules! meanings {
-    ($($(#[$doc:meta])+ $meaning:ident => $code:ident,)+) => {
+    ($($(#[$doc:meta])* $meaning:ident => $code:ident,)+) => {
         /// The meaning of an error for the caller. Each error type of this crate returns one through [`IntoStatus`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Meaning {
-            $($(#[$doc])+ $meaning,)+
+            $($(#[$doc])* $meaning,)+
         }
 
         impl Meaning {
@@ -40,11 +40,8 @@ macro_rules! meanings {
 meanings! {
     /// The request is invalid, and repeating it cannot succeed.
     InvalidArgument => InvalidArgument,
-    /// A number is outside the valid range.
     OutOfRange => OutOfRange,
-    /// The named object does not exist.
     NotFound => NotFound,
-    /// An object with this name exists and is different.
     AlreadyExists => AlreadyExists,
     /// A quota, a limit or the zone's capacity is exhausted.
     ResourceExhausted => ResourceExhausted,
@@ -56,9 +53,7 @@ meanings! {
     BadPageToken => Aborted,
     /// EC2, the disk or the driver is unavailable now. Repeat the request.
     Unavailable => Unavailable,
-    /// Credentials are missing or wrong.
     Unauthenticated => Unauthenticated,
-    /// The credentials do not permit the action.
     PermissionDenied => PermissionDenied,
     /// This version of the driver does not support the RPC.
     Unimplemented => Unimplemented,
@@ -66,7 +61,6 @@ meanings! {
     Internal => Internal,
 }
 
-/// An error of an RPC.
 pub trait IntoStatus: Error {
     /// Returns the meaning, which depends on the type of the error and never on its text.
     fn meaning(&self) -> Meaning;
@@ -108,9 +102,8 @@ pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
     Status::new(meaning.code(), sendable(message.as_ref()))
 }
 
-/// Makes a message safe to send and to show, because a request may contain any text of any length. Escapes control
-/// characters. Shortens the middle of a long message, because gRPC sends the message in a header, whose size clients
-/// limit.
+/// Makes any text safe to send: escapes control characters, and shortens the middle of a long message, because gRPC
+/// sends it in a header, whose size clients limit.
 fn sendable(message: &str) -> String {
     let mut escaped: Vec<char> = Vec::with_capacity(message.len());
     for c in message.chars() {
@@ -145,8 +138,7 @@ pub fn broken_off(cause: &str) -> Status {
     )
 }
 
-/// Returns the text of an error and all its causes, outermost first. Skips a cause whose text the message already
-/// contains.
+/// Returns the text of an error and its causes, outermost first, without causes that the text already contains.
 pub fn chain(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
@@ -162,16 +154,12 @@ pub fn chain(error: &dyn Error) -> String {
 
 /// The outcome of an RPC, as far as the response headers show it.
 pub(crate) struct ResponseStatus {
-    /// The name of the gRPC code, as Go spells it.
     pub(crate) code: &'static str,
-    /// The number of the gRPC code.
     pub(crate) number: i32,
-    /// The message, if the RPC failed.
     pub(crate) failure: Option<String>,
     /// True if the driver or its environment has a fault that a retry does not fix. False if the request is at fault.
     pub(crate) definite_fault: bool,
-    /// True if a server trace counts the outcome as an error. By OpenTelemetry's conventions, the client's mistakes do
-    /// not count.
+    /// True if a server trace counts the outcome as an error, by OpenTelemetry's conventions.
     pub(crate) server_fault: bool,
 }
 

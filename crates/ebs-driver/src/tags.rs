@@ -1,8 +1,5 @@
-//! Tags of volumes and snapshots: their sources, their precedence and the reserved keys.
-//!
-//! Later sources override earlier ones: the driver's own tags, the cluster's tags, `tagSpecification*` of the
-//! StorageClass (or snapshot class), the tags of the VolumeAttributesClass, `--extra-tags`. The order is the same for
-//! volumes and snapshots.
+//! Tags of volumes and snapshots, and their precedence. Later sources override earlier ones: the driver's own tags, the
+//! cluster's tags, `tagSpecification*` of the class, the tags of the VolumeAttributesClass, `--extra-tags`.
 //!
 //! Decision: `docs/decisions/0014-apply-tags-in-one-order.md`.
 
@@ -29,8 +26,7 @@ pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
     ["kubernetes.io".to_owned(), format!("{driver}/")]
 }
 
-/// An invalid tag, with its key. Always InvalidArgument. With an invalid tag in `--extra-tags`, the driver does not
-/// start.
+/// An invalid tag, with its key. With an invalid tag in `--extra-tags`, the driver does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     #[error(
@@ -47,18 +43,13 @@ pub enum TagError {
     #[error("tag key {key:?} is not valid: EC2 accepts keys of 1 to {MAX_KEY} characters that do not start with aws:")]
     Key { key: String },
     #[error("the value of tag {key:?} has {length} characters, but EC2 accepts at most {MAX_VALUE}")]
-    Value {
-        key: String,
-        /// The number of characters of the value.
-        length: usize,
-    },
+    Value { key: String, length: usize },
     #[error(
         "the volume or snapshot would have {count} tags, including the driver's own, but EC2 accepts at most {MAX_TAGS}"
     )]
     TooMany { count: usize },
 }
 
-/// The tag options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TagPolicy {
     pub driver: DriverName,
@@ -72,9 +63,6 @@ pub struct TagPolicy {
 
 impl TagPolicy {
     /// Refuses extra tags that the driver could never set.
-    ///
-    /// # Errors
-    /// [`TagError`] for the first invalid tag.
     pub fn check_extra(&self) -> Result<(), TagError> {
         for (key, value) in &self.extra {
             self.check_user_key(key)?;
@@ -88,9 +76,6 @@ impl TagPolicy {
     }
 
     /// Returns all tags of a new volume.
-    ///
-    /// # Errors
-    /// [`TagError`], unless the policy drops invalid tags of a class.
     pub fn of_volume(
         &self,
         name: &str,
@@ -104,8 +89,7 @@ impl TagPolicy {
         if let Some(id) = &self.cluster_id {
             tags.insert("KubernetesCluster".to_owned(), id.clone());
         }
-        let claim = &parameters.claim;
-        let values = claim.template_data();
+        let values = parameters.claim.template_data();
         self.add_user_tags(&mut tags, &parameters.tags, &values)?;
         for key in &mutable.deletions {
             self.check_user_key(key)?;
@@ -119,11 +103,7 @@ impl TagPolicy {
     }
 
     /// Returns the tags that a modification sets, and the keys of the tags that it deletes. Always refuses invalid
-    /// tags. Extra tags take precedence, as they do at creation, so a modification neither sets nor deletes a tag with
-    /// the key of an extra tag.
-    ///
-    /// # Errors
-    /// [`TagError`].
+    /// tags. A modification neither sets nor deletes a tag with the key of an extra tag, which takes precedence.
     pub fn of_modification(&self, mutable: &MutableParameters) -> Result<(Tags, BTreeSet<String>), TagError> {
         let mut tags = Tags::new();
         let values = mutable.claim.template_data();
@@ -143,9 +123,6 @@ impl TagPolicy {
     }
 
     /// Returns all tags of a new snapshot. Uses the values of extra tags literally, not as templates.
-    ///
-    /// # Errors
-    /// The errors of [`TagPolicy::of_volume`].
     pub fn of_snapshot(&self, name: &str, parameters: &SnapshotParameters) -> Result<Tags, TagError> {
         let mut tags = self.own(DriverName::SNAPSHOT_NAME_TAG, name);
         self.add_cluster_tags(&mut tags, name);

@@ -1,18 +1,13 @@
-//! The time limits of the services.
-//!
-//! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! The time limits of the services. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::time::Duration;
 
 use crate::rpc::Rpc;
 
 impl Rpc {
-    /// Returns how long one request waits at most for the operation that it has started or joined, unless its own
-    /// deadline is earlier. The time includes the wait for a previous operation to end. Zero means that the RPC starts
-    /// no operation.
-    ///
-    /// The end of a wait never ends the work: no deadline kills mkfs, fsck or resize. The sidecars of the official
-    /// chart wait 60 s (attacher: 6 min), and the kubelet 2 min. They call again and join the running operation.
+    /// Returns how long one request waits at most for the operation that it has started or joined, including the wait
+    /// for a previous operation. Zero means that the RPC starts no operation. The end of a wait never ends the work:
+    /// sidecars (60 s; attacher 6 min) and the kubelet (2 min) call again and join the running operation.
     pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             // A volume from a snapshot, or in a busy zone, can take minutes to become available.
@@ -20,11 +15,9 @@ impl Rpc {
             Self::DeleteVolume => 120,
             // The attacher waits as long.
             Self::ControllerPublishVolume | Self::ControllerUnpublishVolume => 360,
-            // EC2 may take minutes until a modification leaves the state `modifying`. The window for merging requests
-            // is much shorter.
+            // EC2 may take minutes until a modification leaves the state `modifying`.
             Self::ControllerExpandVolume | Self::ControllerModifyVolume | Self::ModifyVolumeProperties => 300,
-            // EC2 accepts no second snapshot of a volume within 15 s, and describing the first one may take as long
-            // again.
+            // EC2 accepts no second snapshot of a volume within 15 s, and describing the first one may take as long.
             Self::CreateSnapshot | Self::DeleteSnapshot => 120,
             // fsck and mkfs of a large disk take a long time. A repeated call joins them.
             Self::NodeStageVolume => 600,
@@ -38,32 +31,25 @@ impl Rpc {
 /// How long a call waits at most for the services to start. This is longer than all metadata sources take together.
 pub const STARTUP: Duration = Duration::from_secs(60);
 
-/// How often a shutdown checks for operations without callers.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the driver gathers changes of one volume before it applies them.
 pub const MODIFICATION_WINDOW: Duration = Duration::from_secs(2);
-/// How long the driver keeps a closed window without callers. Otherwise, a client whose deadline is shorter than a
-/// window would open a new window with each attempt. It is longer than the pauses of sidecars, which grow to half an
-/// hour.
+/// How long the driver keeps a closed window without callers, so that a client whose deadline is shorter than a window
+/// does not open a new one each time. It exceeds the pauses of sidecars, which grow to half an hour.
 pub const MODIFICATION_RETURN: Duration = Duration::from_secs(3600);
 
-/// After node work that took at least this long, the driver waits for the next call. Shorter work is repeated by the
-/// next call.
+/// After node work that took at least this long, the driver waits for the next call, which would repeat shorter work.
 pub const WORK_WORTH_KEEPING: Duration = Duration::from_secs(15);
 /// How long the driver waits for that next call. The kubelet's longest pause between two calls is 2 min 2 s.
 pub const NEXT_NODE_CALL: Duration = Duration::from_secs(150);
 
-/// The interval between two health checks of all volumes on the node.
 pub const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a file system may be smaller than its disk before the driver reports it without a failed growth. Until
-/// then, a process may be about to grow it.
+/// How long a file system may be smaller than its disk before the driver reports it: a process may be about to grow it.
 pub const GROWTH_DUE: Duration = Duration::from_secs(300);
-/// If a growth before the mount took longer than this and failed, the driver does not repeat it soon, because each
-/// attempt delays the pods.
+/// The driver does not soon repeat a failed growth before the mount that took longer, because it delays the pods.
 pub const LONG_GROWTH: Duration = Duration::from_secs(60);
-/// How long the driver waits before it repeats such a growth.
 pub const LONG_GROWTH_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]

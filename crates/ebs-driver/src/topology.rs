@@ -1,6 +1,5 @@
-//! Where a volume may be created, and where an existing volume is.
-//!
-//! Decision: `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
+//! Where a volume may be created, and where it is. Decision:
+//! `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +13,6 @@ pub enum TopologyError {
     #[error("accessibility_requirements have an invalid value for {key}")]
     Zone {
         key: String,
-        /// Why the value is invalid.
         #[source]
         cause: IdError,
     },
@@ -40,14 +38,11 @@ pub enum TopologyError {
     Contradiction { key: String, value: String, arn: String },
 }
 
-/// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and the driver never combines two
-/// terms. It ignores the zone ID of a term with a zone name, and drops repeated terms and terms without a place.
+/// Parses the requirement. The driver never combines two terms. It ignores the zone ID of a term with a zone name, and
+/// drops repeated terms and terms without a place.
 ///
 /// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so an unknown
 /// key in a required term is an error. Preferred terms are optional, so their unknown keys are ignored.
-///
-/// # Errors
-/// [`TopologyError`].
 pub fn parse(requirement: Option<&TopologyRequirement>, driver: &DriverName) -> Result<Topology, TopologyError> {
     let Some(requirement) = requirement else { return Ok(Topology::default()) };
     for term in &requirement.requisite {
@@ -60,8 +55,7 @@ pub fn parse(requirement: Option<&TopologyRequirement>, driver: &DriverName) -> 
     })
 }
 
-/// Returns the operating systems of the nodes from which the volume must be accessible, or `None` when the requirement
-/// permits any.
+/// Returns the operating systems that the required terms permit, or `None` when they permit any.
 pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BTreeSet<String>> {
     let terms = &requirement?.requisite;
     if terms.is_empty() {
@@ -107,8 +101,7 @@ fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
     }
 }
 
-/// Returns the requirement with sorted terms, so that two requests that differ only in the order of terms are the same
-/// request.
+/// Returns the requirement with sorted terms, because their order does not distinguish two requests.
 pub fn in_one_order(topology: &Topology) -> Topology {
     let mut sorted = topology.clone();
     sorted.preferred.sort();
@@ -116,11 +109,7 @@ pub fn in_one_order(topology: &Topology) -> Topology {
     sorted
 }
 
-/// Returns the accessible topology of a volume: its zone and, if it is on an Outpost, its Outpost. Returns `None` when
-/// EC2's description of the volume has no zone.
-///
-/// # Errors
-/// [`IdError`], when EC2 returns an invalid ARN for the Outpost.
+/// Returns the zone and Outpost of a volume, or `None` when EC2's description of the volume has no zone.
 pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm>, IdError> {
     let Some(zone) = &volume.zone else { return Ok(None) };
     let mut segments = HashMap::from([(DriverName::ZONE_KEY.to_owned(), zone.to_string())]);

@@ -1,11 +1,8 @@
-//! Volume handles.
-
 use std::fmt;
 
 use ebs_ec2::{IdError, VolumeId};
 
-/// Prefix of the handles of node-local volumes, which another program attaches. The device name follows:
-/// `local-ebs://dev/xvdbz`.
+/// Prefix of the handles of node-local volumes. The device name follows: `local-ebs://dev/xvdbz`.
 pub(crate) const NODE_LOCAL: &str = "local-ebs://";
 
 /// The volume that a handle names.
@@ -18,9 +15,6 @@ pub enum VolumeHandle {
 
 impl VolumeHandle {
     /// Parses a handle that is not empty.
-    ///
-    /// # Errors
-    /// [`IdError`] for a handle that is neither node-local nor the ID of a volume.
     pub fn parse(handle: &str) -> Result<Self, IdError> {
         if handle.starts_with(NODE_LOCAL) {
             return Ok(Self::NodeLocal(handle.to_owned()));
@@ -35,11 +29,5 @@ impl fmt::Display for VolumeHandle {
             Self::Volume(volume) => volume.fmt(f),
             Self::NodeLocal(handle) => f.write_str(handle),
         }
-    }
-}
-
-impl From<VolumeId> for VolumeHandle {
-    fn from(volume: VolumeId) -> Self {
-        Self::Volume(volume)
     }
 }

@@ -97,8 +97,7 @@ fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
     Ok(Some(HttpSettings { endpoint, tls }))
 }
 
-/// Rejects incomplete TLS settings instead of serving in clear text: certificate and key need each other and an HTTP
-/// endpoint.
+/// Rejects incomplete TLS settings instead of serving in clear text.
 fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     let file = |path: &str| Some(path).filter(|path| !path.is_empty()).map(PathBuf::from);
     let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
@@ -113,8 +112,7 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     }
 }
 
-/// Parses the lists. Lists without entries give an empty list, which is an error only later, in a process that needs a
-/// source.
+/// Parses the lists. Only a process that needs a source rejects an empty result.
 fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     if lists.iter().all(String::is_empty) {
         return Ok(Vec::new());
@@ -177,8 +175,8 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     if let Role::Driver(_) = flags.role {
         let is_tcp = matches!(Endpoint::parse(&common.endpoint), Ok(Endpoint::Tcp(_)));
         let has_no_mode = "--endpoint-mode has no effect: --endpoint is not a unix socket";
-        given.push((is_tcp && flags.is_given("endpoint_mode"), has_no_mode));
-        let is_inherited = platform == Platform::Windows && !is_tcp && flags.is_given("endpoint_mode");
+        given.push((is_tcp && flags.given.contains("endpoint_mode"), has_no_mode));
+        let is_inherited = platform == Platform::Windows && !is_tcp && flags.given.contains("endpoint_mode");
         given.push((
             is_inherited,
             "--endpoint-mode has no effect: on Windows the socket inherits the access rights of its directory",
@@ -210,6 +208,6 @@ fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
             "in mode pre-stop-hook, which serves nothing and calls only the Kubernetes API",
         ),
     };
-    let given = idle.iter().filter(|flag| flags.is_given(flag));
+    let given = idle.iter().filter(|flag| flags.given.contains(**flag));
     given.map(move |flag| format!("--{} has no effect {reason}", flag.replace('_', "-")))
 }

@@ -1,5 +1,3 @@
-//! The error about a flag that only other modes have.
-
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -8,10 +6,8 @@ pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Er
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let flag = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) => flag.clone(),
-        _ => return error,
-    };
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let flag = flag.clone();
     let modes = having(command, &flag);
     if modes.is_empty() {
         error.remove(ContextKind::Suggested);
@@ -24,7 +20,6 @@ pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Er
     )
 }
 
-/// Returns the modes that have a flag with this name.
 fn having(command: &Command, flag: &str) -> Vec<String> {
     let Some(name) = flag.strip_prefix("--") else { return Vec::new() };
     let has = |mode: &&Command| mode.get_arguments().any(|argument| argument.get_long() == Some(name));

@@ -4,7 +4,6 @@ use ebs_driver::config::Mode;
 
 use super::Role;
 
-/// A platform that the driver is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Platform {
     Linux,
@@ -12,10 +11,8 @@ pub(super) enum Platform {
 }
 
 impl Platform {
-    /// The platform that this program was built for.
     pub(super) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Linux };
 
-    /// Returns the reason why the platform does not support the mode, if it does not.
     pub(super) fn refuses(self, role: Role) -> Option<&'static str> {
         match (self, role) {
             (Self::Linux, _) | (Self::Windows, Role::Driver(Mode::Node) | Role::PreStopHook) => None,

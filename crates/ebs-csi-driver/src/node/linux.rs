@@ -1,5 +1,3 @@
-//! The node service over this machine's disks and mounts.
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,11 +31,9 @@ impl System {
 
 pub(crate) type Service = NodeService;
 
-/// How long shutdown waits, after the drain, for the register of volumes to be written. If an entry is not written in
-/// time, the volume's next NodeStageVolume call restores it.
+/// How long shutdown waits for the register of volumes to be written. The next NodeStageVolume restores a lost entry.
 const LAST_NOTES: Duration = Duration::from_secs(2);
 
-/// Waits for background work of the node service, at most [`LAST_NOTES`].
 pub(crate) async fn finish(node: &Service) {
     if !node.register_written(LAST_NOTES).await {
         tracing::warn!("register of volumes not written: the state directory does not respond");
@@ -45,9 +41,6 @@ pub(crate) async fn finish(node: &Service) {
 }
 
 /// Builds the node service and starts to watch its volumes.
-///
-/// # Errors
-/// This machine lacks something that the node service needs.
 pub(crate) async fn build(
     settings: &NodeSettings,
     parts: NodeParts,
@@ -91,7 +84,6 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     })
 }
 
-/// Exports unhealthy volumes, and volumes whose file system has not grown, as metrics.
 fn show_volumes(node: &NodeService, metrics: &Metrics) {
     let (unhealthy, not_grown) = (node.clone(), node.clone());
     let ill =

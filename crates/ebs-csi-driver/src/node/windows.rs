@@ -1,5 +1,4 @@
-//! The node service over a Windows machine's storage. A host process uses the storage directly, a process in a
-//! container uses it over csi-proxy.
+//! The node service over a Windows machine's storage, which a process in a container reaches over csi-proxy.
 
 use std::sync::Arc;
 
@@ -36,8 +35,7 @@ impl System {
         Self { host: || Ok(Arc::new(windows_host(true))), own: || Ok(Arc::new(Win32)) }
     }
 
-    /// Returns a test program's machine. `host` makes the machine for a host process. `own` makes the part that a
-    /// container sees in addition to csi-proxy.
+    /// Returns a test program's machine. `host` is for a host process, `own` for a container beside csi-proxy.
     #[must_use]
     pub const fn made_by(host: Made<dyn Host>, own: Made<dyn SpaceHost>) -> Self {
         Self { host, own }
@@ -46,14 +44,9 @@ impl System {
 
 pub(crate) type Service = CsiNode<WindowsNode>;
 
-/// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
 
-/// Builds the node service. It adds no metrics, because Windows disks have no EBS statistics and Windows does not
-/// report damaged file systems.
-///
-/// # Errors
-/// The machine's storage cannot be reached.
+/// Builds the node service without metrics: Windows reports neither EBS statistics nor damaged file systems.
 pub(crate) async fn build(
     settings: &NodeSettings,
     parts: NodeParts,

@@ -1,5 +1,3 @@
-//! The mkfs options of a StorageClass, and the file systems that support them.
-
 use std::fmt;
 
 use ebs_mounter::{FormatOptions, FsType, SizeWord};
@@ -8,7 +6,6 @@ const EXT: &[FsType] = &[FsType::Ext2, FsType::Ext3, FsType::Ext4];
 const EXT_AND_XFS: &[FsType] = &[FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs];
 const EXT4: &[FsType] = &[FsType::Ext4];
 
-/// An mkfs option, by its key in the volume context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormatKey {
     /// The size of a block in bytes.
@@ -17,11 +14,9 @@ pub enum FormatKey {
     InodeSize,
     BytesPerInode,
     NumberOfInodes,
-    /// Makes ext4 allocate clusters of blocks.
     Bigalloc,
     /// The size of a cluster in bytes.
     ClusterSize,
-    /// Makes ext4 support encryption.
     Encryption,
 }
 
@@ -50,7 +45,6 @@ impl FormatKey {
         }
     }
 
-    /// Returns the file systems that support the option.
     pub fn file_systems(self) -> &'static [FsType] {
         match self {
             Self::BlockSize | Self::InodeSize => EXT_AND_XFS,

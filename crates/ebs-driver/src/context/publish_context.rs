@@ -1,5 +1,3 @@
-//! The publish context.
-
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -19,17 +17,15 @@ const TRUE: &str = "true";
 /// What a volume was created from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeOrigin {
-    /// Nothing: all blocks of the volume were zero when it was created.
     Blank,
     Snapshot,
-    /// Another volume.
     Clone,
     /// A source that this version does not know, but a later version of the controller may.
     Other(String),
 }
 
 /// The controller's description of an attachment. An older controller and the reference driver send only the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PublishContext {
     /// The device name in EC2's block-device mapping, or `None` when the controller did not know the name.
     pub device: Option<PathBuf>,
@@ -65,8 +61,7 @@ impl fmt::Display for VolumeOrigin {
 }
 
 impl PublishContext {
-    /// Converts the context into a map with the keys of `driver`. Unknown values are absent, except for the device,
-    /// which is then empty.
+    /// Converts the context into a map with the keys of `driver`. An unknown device becomes an empty value.
     pub fn to_map(&self, driver: &DriverName) -> Context {
         let device = self.device.as_ref().map_or_else(String::new, |path| path.display().to_string());
         let mut context = Context::from([(DriverName::DEVICE_PATH_KEY.to_owned(), device)]);
@@ -83,9 +78,6 @@ impl PublishContext {
     }
 
     /// Parses the map of a request.
-    ///
-    /// # Errors
-    /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for an invalid size or time.
     pub fn parse(context: &Context, driver: &DriverName) -> Result<Self, ContextError> {
         let device = Self::device(context).ok_or(ContextError::Missing { key: DriverName::DEVICE_PATH_KEY })?;
         let size = read(context, driver.size_key(), "a number of GiB", |text| text.parse().map(Gib).ok())?;
@@ -97,16 +89,12 @@ impl PublishContext {
         Ok(Self { device, local_volume, origin, size, attach_time: time })
     }
 
-    /// Parses only the device name. The outer `None` means that the key is absent, the inner `None` that the name is
-    /// empty.
+    /// Parses the device name. `None` means that the key is absent, `Some(None)` that the name is empty.
     pub fn device(context: &Context) -> Option<Option<PathBuf>> {
         context.get(DriverName::DEVICE_PATH_KEY).map(|path| (!path.is_empty()).then(|| PathBuf::from(path)))
     }
 
     /// Parses only the volume behind a node-local handle.
-    ///
-    /// # Errors
-    /// [`ContextError::PublishValue`] for a text that is not a volume ID.
     pub fn local_volume(context: &Context) -> Result<Option<VolumeId>, ContextError> {
         let text = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
         text.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
@@ -120,8 +108,7 @@ impl PublishContext {
         context.insert(driver.read_only_key(), TRUE.to_owned());
     }
 
-    /// Returns true when ControllerPublishVolume requested a read-only volume. EBS cannot attach a volume read-only, so
-    /// the node enforces it.
+    /// Returns true when the node must enforce read-only access, which EBS attachments do not support.
     pub fn is_read_only(context: &Context, driver: &DriverName) -> bool {
         context.get(&driver.read_only_key()).is_some_and(|value| value == TRUE)
     }

@@ -1,5 +1,3 @@
-//! The volume context.
-
 use std::collections::HashMap;
 
 use ebs_mounter::{FormatOptions, FsType, Partition, SizeWord};
@@ -8,8 +6,7 @@ use super::{ContextError, FormatKey};
 
 type Context = HashMap<String, String>;
 
-/// The partition of the volume to use. Administrators set it by hand in the PersistentVolume of a disk with partitions;
-/// the driver never does.
+/// The partition of the volume to use. Administrators set it by hand in the PersistentVolume; the driver never does.
 pub(super) const PARTITION: &str = "partition";
 const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
 const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
@@ -26,7 +23,6 @@ pub struct VolumeContext {
 }
 
 impl VolumeContext {
-    /// Converts the context into a map. Unset values are absent.
     pub fn to_map(&self) -> Context {
         let options = FormatKey::ALL.into_iter().filter_map(|key| Some((key.as_str(), key.value(&self.format)?)));
         let flags = [
@@ -38,10 +34,6 @@ impl VolumeContext {
     }
 
     /// Parses the map for a volume that will have `fs_type`.
-    ///
-    /// # Errors
-    /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot accept
-    /// or that the file system does not support.
     pub fn parse(context: &Context, fs_type: FsType) -> Result<Self, ContextError> {
         let word = |key: FormatKey| {
             let Some(value) = context.get(key.as_str()) else { return Ok(None) };
@@ -84,9 +76,6 @@ impl VolumeContext {
     }
 
     /// Returns the partition, or `None` for 0 and the empty text.
-    ///
-    /// # Errors
-    /// [`ContextError::Partition`].
     pub fn partition(context: &Context) -> Result<Option<Partition>, ContextError> {
         let named = context.get(PARTITION).filter(|text| !text.is_empty());
         let partition = named.map(|text| Partition::parse(text)).transpose()?;

@@ -1,5 +1,4 @@
-//! Maps each outcome of `ebs-cloud` to its meaning for the caller of each RPC. Neither match has a wildcard, so that a
-//! new outcome or RPC does not compile until it has a row.
+//! Maps each outcome of `ebs-cloud` to its meaning. No match has a wildcard, so a new outcome or RPC needs a row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 
@@ -7,8 +6,7 @@ use super::ControllerError;
 use crate::rpc::Rpc;
 use crate::status::Meaning;
 
-/// Returns the meaning of an outcome, or `None` when the request is already fulfilled and the response is OK. No row
-/// gives a final code to an outcome that is not proven.
+/// Returns the meaning of an outcome, or `None` when the request is fulfilled. A final code requires a proven outcome.
 pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     Some(match kind {
         CloudErrorKind::NotFound(_) => return of_missing(rpc),
@@ -27,7 +25,6 @@ pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning when the object that the request names does not exist.
 fn of_missing(rpc: Rpc) -> Option<Meaning> {
     match rpc {
         // EC2 accepted the volume, which then disappeared. It may appear again, so the next call must look for it.
@@ -47,9 +44,8 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
         | Rpc::GetSnapshot
         | Rpc::ControllerGetVolume
         | Rpc::ControllerListVolumeHealth
-        | Rpc::ControllerGetVolumeHealth => Some(Meaning::NotFound),
-        // These RPCs name no object in EC2.
-        Rpc::GetPluginInfo
+        | Rpc::ControllerGetVolumeHealth
+        | Rpc::GetPluginInfo
         | Rpc::GetPluginCapabilities
         | Rpc::Probe
         | Rpc::GetCapacity

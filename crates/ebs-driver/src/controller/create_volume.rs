@@ -1,5 +1,3 @@
-//! CreateVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type as SourceType;
@@ -17,7 +15,6 @@ use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, che
 use crate::rpc::Rpc;
 use crate::{capacity, topology};
 
-/// The parsed request.
 struct Plan {
     spec: VolumeSpec,
     context: VolumeContext,
@@ -146,9 +143,8 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
     }
 }
 
-/// Returns true when the request asks for encryption. A key asks for encryption, even if `encrypted` is `false`.
-/// `false` alone asks for nothing: EC2 still encrypts the volume if the account's setting requires it or the source is
-/// encrypted.
+/// Returns whether the request asks for encryption. A key alone also asks for it. `false` asks for nothing: EC2 still
+/// encrypts the volume if the account's setting or the source requires it.
 fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
         tracing::warn!("encrypting the volume with kmsKeyId, although parameter encrypted is false");

@@ -1,5 +1,3 @@
-//! DeleteVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
@@ -12,9 +10,6 @@ use super::codes::settled;
 use super::handle::{is_node_local, require};
 use crate::operation::Key;
 use crate::rpc::Rpc;
-
-#[derive(Clone, PartialEq)]
-struct Delete;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
@@ -32,6 +27,6 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteVolume, cloud.volumes.delete(&id, &waiters).await) };
-    service.operations.run(key, Delete, Rpc::DeleteVolume.timeout(), work).await?;
+    service.operations.run(key, (), Rpc::DeleteVolume.timeout(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -1,5 +1,3 @@
-//! Errors of the controller RPCs.
-
 use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::IdError;
 
@@ -16,19 +14,11 @@ use crate::topology::TopologyError;
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
     #[error("the request has no {field}")]
-    Missing {
-        /// The name of the field in the protocol.
-        field: &'static str,
-    },
+    Missing { field: &'static str },
     #[error("{kind} {id:?} does not exist: this is not a valid EC2 id")]
-    NoSuchId {
-        /// `volume`, `snapshot` or `node`.
-        kind: &'static str,
-        id: String,
-    },
+    NoSuchId { kind: &'static str, id: String },
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
-    /// The volume is node-local: another program attaches and detaches it, and the driver only mounts it.
     #[error(
         "{handle} is a node-local volume: the driver publishes it on its node, but cannot expand, modify, snapshot or clone it"
     )]
@@ -47,12 +37,7 @@ pub enum ControllerError {
     )]
     EmptySource,
     #[error("volume {volume} was not created for several nodes (multi-attach); {why}")]
-    NotMultiAttach {
-        volume: String,
-        why: &'static str,
-        /// The volume is already attached to this node, so the request contradicts an earlier one.
-        published: bool,
-    },
+    NotMultiAttach { volume: String, why: &'static str, published: bool },
     #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
     #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
@@ -76,7 +61,6 @@ pub enum ControllerError {
     Capacity(#[from] CapacityError),
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// A call of `ebs-cloud` failed.
     #[error("{error}")]
     Cloud {
         rpc: Rpc,
@@ -86,7 +70,6 @@ pub enum ControllerError {
 }
 
 impl ControllerError {
-    /// Returns a closure for `map_err` that adds the RPC to an error of `ebs-cloud`.
     pub(super) fn during(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
         move |error| Self::Cloud { rpc, error }
     }

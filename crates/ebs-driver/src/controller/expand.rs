@@ -1,9 +1,6 @@
-//! ControllerExpandVolume.
-
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use ebs_cloud::{Ec2, ModifySpec};
-use ebs_ec2::{Gib, VolumeId};
 use tonic::Status;
 
 use super::handle::{not_node_local, require};
@@ -16,7 +13,10 @@ pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, Status> {
-    let (volume, size) = plan(&request)?;
+    require(&request.volume_id, "volume_id")?;
+    not_node_local(&request.volume_id)?;
+    let size = capacity::for_expansion(request.capacity_range.as_ref()).map_err(ControllerError::from)?;
+    let volume = handle::volume(&request.volume_id)?;
     let change = Change { rpc: Rpc::ControllerExpandVolume, spec: ModifySpec::size(size) };
     let size = modification::run(service, volume, change).await?;
     let access = request.volume_capability.and_then(|c| c.access_type);
@@ -24,11 +24,4 @@ pub(super) async fn run<E: Ec2>(
         capacity_bytes: size.bytes().to_wire(),
         node_expansion_required: !matches!(access, Some(AccessType::Block(_))),
     })
-}
-
-fn plan(request: &ControllerExpandVolumeRequest) -> Result<(VolumeId, Gib), ControllerError> {
-    require(&request.volume_id, "volume_id")?;
-    not_node_local(&request.volume_id)?;
-    let size = capacity::for_expansion(request.capacity_range.as_ref())?;
-    Ok((handle::volume(&request.volume_id)?, size))
 }

@@ -1,5 +1,3 @@
-//! Parses the IDs in requests.
-
 use ebs_ec2::{DeviceName, NodeId, SnapshotId, VolumeId};
 
 use super::{ControllerError, ControllerOptions};
@@ -9,12 +7,10 @@ pub(super) fn is_node_local(handle: &str) -> bool {
     handle.starts_with(NODE_LOCAL)
 }
 
-/// Refuses an empty field.
 pub(super) fn require(value: &str, field: &'static str) -> Result<(), ControllerError> {
     if value.is_empty() { Err(ControllerError::Missing { field }) } else { Ok(()) }
 }
 
-/// Refuses the handle of a node-local volume.
 pub(super) fn not_node_local(handle: &str) -> Result<(), ControllerError> {
     if is_node_local(handle) {
         return Err(ControllerError::NodeLocal { handle: handle.to_owned() });
@@ -22,7 +18,6 @@ pub(super) fn not_node_local(handle: &str) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// Returns the device of a node-local volume, or `None` for the handle of any other volume.
 pub(super) fn node_local_device(
     handle: &str,
     options: &ControllerOptions,

@@ -1,5 +1,3 @@
-//! ListVolumes: the volumes that carry the driver's tag.
-
 use std::collections::HashMap;
 
 use csi_proto::csi::list_volumes_response::Entry;
@@ -29,7 +27,6 @@ pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
     u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
 }
 
-/// Converts a volume to an entry, without topology when that is unknown.
 fn entry(volume: &Volume, driver: &DriverName) -> Entry {
     Entry {
         volume: Some(csi::Volume {

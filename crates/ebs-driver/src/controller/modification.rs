@@ -1,13 +1,11 @@
-//! Merges requests that change one volume at about the same time into one ModifyVolume. EC2 accepts the next
+//! Merges requests that change one volume at about the same time into one ModifyVolume, because EC2 accepts the next
 //! modification only after the previous one has completed, which can take hours.
 //!
-//! The first request opens a window and holds the volume's key from then on. Later requests join the window, unless
-//! they contradict its changes. When the window closes, the operation carries out all changes, and each request gets
-//! its own result. From then on, new changes get Aborted: no second window opens while a modification runs.
+//! The first request opens a window and holds the volume's key. Later requests join the window unless they contradict
+//! its changes. When it closes, the operation carries out all changes, and new ones get Aborted until it ends.
 //!
-//! A repeated request joins its own change, while the window is open and after it has closed. The operation does not
-//! begin a change whose caller has left. When all callers have left, the operation waits. It then continues with the
-//! changes whose callers return, and drops the others.
+//! A repeated request joins its own change, even after the window has closed. When all callers have left, the operation
+//! waits, continues with the changes whose callers return, and drops the others.
 //!
 //! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 
@@ -26,7 +24,6 @@ use crate::rpc::Rpc;
 
 use gathering::{Caller, Gathering};
 
-/// The change that one request asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub(super) rpc: Rpc,
@@ -39,8 +36,7 @@ impl Change {
     }
 }
 
-/// Carries out the change, merged with other changes of the volume that arrive within the window. Returns the volume's
-/// new size.
+/// Carries out the change together with others that arrive within the window. Returns the volume's new size.
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     volume: VolumeId,

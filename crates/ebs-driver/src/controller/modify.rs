@@ -1,5 +1,3 @@
-//! ControllerModifyVolume, and the older service of the volume modifier.
-
 use std::collections::HashMap;
 
 use csi_proto::csi::{ControllerModifyVolumeRequest, ControllerModifyVolumeResponse};

@@ -1,9 +1,8 @@
-//! ControllerPublishVolume of a node-local volume. The driver attaches nothing: it only describes the volume that is
-//! already attached at the device. It therefore starts no operation.
+//! ControllerPublishVolume of a node-local volume only describes the volume at the device, so it starts no operation.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;
-use ebs_ec2::{DeviceName, InstanceId, NodeId, VolumeId};
+use ebs_ec2::{DeviceName, InstanceId, NodeId};
 
 use super::handle::require;
 use super::{ControllerError, ControllerService, handle};
@@ -19,11 +18,13 @@ pub(super) async fn publish<E: Ec2>(
     let node = node(request)?;
     let found = service.cloud.attachments.volume_at(&node, &device).await;
     let volume = found.map_err(ControllerError::during(Rpc::ControllerPublishVolume))?;
-    let mut context = publish_context(&device, volume).to_map(&service.options.driver);
+    let device = Some(device.as_str().into());
+    let context = PublishContext { device, local_volume: Some(volume), ..PublishContext::default() };
+    let mut publish_context = context.to_map(&service.options.driver);
     if request.readonly {
-        PublishContext::set_read_only(&mut context, &service.options.driver);
+        PublishContext::set_read_only(&mut publish_context, &service.options.driver);
     }
-    Ok(ControllerPublishVolumeResponse { publish_context: context })
+    Ok(ControllerPublishVolumeResponse { publish_context })
 }
 
 fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
@@ -48,15 +49,5 @@ pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
             volume = request.volume_id,
             "attaching a read-only volume for writing: the node mounts it read-only"
         );
-    }
-}
-
-fn publish_context(device: &DeviceName, volume: VolumeId) -> PublishContext {
-    PublishContext {
-        device: Some(device.as_str().into()),
-        local_volume: Some(volume),
-        origin: None,
-        size: None,
-        attach_time: None,
     }
 }

@@ -1,5 +1,3 @@
-//! ControllerPublishVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
@@ -14,7 +12,6 @@ use crate::context::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::Key;
 use crate::rpc::Rpc;
 
-/// The parsed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Publish {
     volume: VolumeId,

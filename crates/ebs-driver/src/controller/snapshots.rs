@@ -1,5 +1,3 @@
-//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
-
 use std::sync::Arc;
 
 use csi_proto::csi::list_snapshots_response::Entry;
@@ -19,9 +17,6 @@ use crate::operation::Key;
 use crate::parameters::SnapshotParameters;
 use crate::rpc::Rpc;
 
-#[derive(Clone, PartialEq)]
-struct Delete;
-
 pub(super) async fn create<E: Ec2>(
     service: &ControllerService<E>,
     request: CreateSnapshotRequest,
@@ -37,7 +32,6 @@ pub(super) async fn create<E: Ec2>(
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
-/// The parsed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
     spec: SnapshotSpec,
@@ -68,7 +62,7 @@ pub(super) async fn delete<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Snapshot(id.clone());
     let work = move |waiters| async move { settled(Rpc::DeleteSnapshot, cloud.snapshots.delete(&id, &waiters).await) };
-    service.operations.run(key, Delete, Rpc::DeleteSnapshot.timeout(), work).await?;
+    service.operations.run(key, (), Rpc::DeleteSnapshot.timeout(), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
 
@@ -97,8 +91,7 @@ pub(super) async fn list<E: Ec2>(
     })
 }
 
-/// Returns a page with the snapshot of this ID, or an empty page. If the request names a source volume, the snapshot
-/// must be of that volume.
+/// Returns a page with the snapshot of this ID, or an empty page if it is of another volume than the request names.
 async fn list_one<E: Ec2>(
     service: &ControllerService<E>,
     request: &ListSnapshotsRequest,

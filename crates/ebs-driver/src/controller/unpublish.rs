@@ -1,5 +1,3 @@
-//! ControllerUnpublishVolume.
-
 use std::sync::Arc;
 
 use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse};
@@ -12,9 +10,6 @@ use super::handle::{is_node_local, require};
 use super::{ControllerError, ControllerService, handle};
 use crate::operation::Key;
 use crate::rpc::Rpc;
-
-#[derive(Clone, PartialEq)]
-struct Unpublish;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
@@ -34,12 +29,11 @@ pub(super) async fn run<E: Ec2>(
         settled(Rpc::ControllerUnpublishVolume, cloud.attachments.detach(&volume, &node, &waiters).await)
     };
     let bound = Rpc::ControllerUnpublishVolume.timeout();
-    service.operations.run(key, Unpublish, bound, work).await?;
+    service.operations.run(key, (), bound, work).await?;
     Ok(ControllerUnpublishVolumeResponse {})
 }
 
-/// Returns the attachment to remove. Returns `None` when the volume or node cannot exist, because nothing can then be
-/// attached.
+/// Returns the attachment to remove, or `None` for an impossible volume or node ID, because nothing can be attached.
 fn attachment(request: &ControllerUnpublishVolumeRequest) -> Result<Option<(VolumeId, NodeId)>, ControllerError> {
     require(&request.volume_id, "volume_id")?;
     require(&request.node_id, "node_id (detaching from all nodes is not supported)")?;

@@ -1,5 +1,3 @@
-//! ValidateVolumeCapabilities.
-
 use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
 use csi_proto::csi::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
 use ebs_cloud::Ec2;
@@ -21,8 +19,7 @@ pub(super) async fn run<E: Ec2>(
     let wanted = &request.volume_capabilities;
     let mountable = capability::check_mounts(wanted, None);
     let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
-        // Each node has its own volume for the handle, and the request names no node, so only the capabilities can be
-        // checked.
+        // The request names no node, and each node has its own volume, so only the capabilities can be checked.
         wanted.iter().try_for_each(|wanted| capability::of_node_local(wanted).map(drop))
     } else {
         let volume = handle::volume(&request.volume_id)?;

@@ -1,5 +1,3 @@
-//! Comparisons of values of the same kind.
-
 use std::cmp::Ordering;
 
 use super::value::Value;
@@ -29,7 +27,6 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
     }
 }
 
-/// Compares two numbers or two strings.
 pub(super) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, String> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),

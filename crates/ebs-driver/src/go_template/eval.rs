@@ -1,19 +1,15 @@
-//! Evaluates a tree.
-
 use super::functions;
 use super::limits::{self, Fuel};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
 use super::{Data, Result, TemplateError};
 
-/// Evaluates the main template and returns its text.
 pub(super) fn run(templates: &Templates, data: &Data) -> Result<String> {
     let mut run = Run { templates, fuel: Fuel::new(), out: String::new(), variables: Vec::new(), depth: 0 };
     run.template(&templates.main, Value::Data(data))?;
     Ok(run.out)
 }
 
-/// Where execution continues after a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -27,7 +23,6 @@ struct Run<'a> {
     out: String,
     /// The variables in scope, innermost last, without the variables of a calling template.
     variables: Vec<(&'a str, Value<'a>)>,
-    /// Current nesting depth.
     depth: usize,
 }
 
@@ -178,9 +173,8 @@ impl<'a> Run<'a> {
     }
 
     fn command(&mut self, command: &'a Command, dot: &Value<'a>, piped: Option<Value<'a>>) -> Result<Value<'a>> {
-        let (first, arguments) = match command.operands.split_first() {
-            Some(parts) => parts,
-            None => return error(command.line, "empty command"),
+        let Some((first, arguments)) = command.operands.split_first() else {
+            return error(command.line, "empty command");
         };
         let at = At { line: command.line, dot };
         if let Operand::Function(name) = first {
@@ -205,10 +199,7 @@ impl<'a> Run<'a> {
         if matches!(name, "and" | "or") {
             return self.shortcut(at, name == "or", operands, piped);
         }
-        let mut arguments = Vec::with_capacity(operands.len() + 1);
-        for operand in operands {
-            arguments.push(self.operand(at, operand)?);
-        }
+        let mut arguments: Vec<_> = operands.iter().map(|operand| self.operand(at, operand)).collect::<Result<_>>()?;
         arguments.extend(piped);
         for argument in &arguments {
             self.fuel.spend(argument.cost())?;
@@ -220,8 +211,7 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
-    /// Evaluates `and` or `or`: returns the first decisive argument, or the last one, and does not evaluate later
-    /// arguments.
+    /// Evaluates `and` or `or`: returns the first decisive or the last argument, and does not evaluate later ones.
     fn shortcut(
         &mut self,
         at: At<'_, 'a>,
@@ -263,10 +253,7 @@ impl<'a> Run<'a> {
             },
             Operand::Function(name) => self.function(at, name, &[], None),
             Operand::Pipe(pipe) => self.nested(|run| run.pipe(pipe, dot)),
-            Operand::Fields(inner, path) => {
-                let value = self.operand(at, inner)?;
-                fields(line, value, path)
-            }
+            Operand::Fields(inner, path) => fields(line, self.operand(at, inner)?, path),
         }
     }
 }

@@ -7,14 +7,12 @@ use super::value::Value;
 const NAMES: &str = "and or not eq ne lt le gt ge len print printf println slice index lastIndex toUpper toLower contains \
                      field substring html js call urlquery";
 
-/// Returns whether a function has this name.
 pub(super) fn exists(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name)
 }
 
 type Outcome<'a> = Result<Value<'a>, String>;
 
-/// Calls a function. The error describes the invalid arguments.
 pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
     match (name, arguments) {
         ("not", [value]) => Ok(Value::Bool(!value.truth())),
@@ -75,7 +73,6 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// Returns the value as an integer argument.
 fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),
@@ -127,28 +124,20 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
     }
     let at = |i: usize| match indexes.get(i) {
         None => Ok(None),
-        Some(Value::Int(n)) => {
-            let n = usize::try_from(*n).map_err(|_| format!("slice: index {n} is out of range"))?;
-            Ok(Some(n))
-        }
+        Some(Value::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| format!("slice: index {n} is out of range")),
         Some(other) => Err(format!("slice requires integer indices, got {}", other.type_name())),
     };
-    let start = at(0)?.unwrap_or(0);
-    let end = at(1)?.unwrap_or(s.len());
-    cut("slice", s, start, end)
+    cut("slice", s, at(0)?.unwrap_or(0), at(1)?.unwrap_or(s.len()))
 }
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
     let out_of_range =
         |count: usize| format!("field: index {n} is out of range: the text has {count} pieces, counted from 0");
-    let index = usize::try_from(n).ok();
-    // An empty separator splits the text into characters.
-    let mut characters = s.chars().map(String::from);
-    let mut pieces = s.split(by).map(str::to_owned);
-    let found = match index {
-        None => None,
-        Some(i) if by.is_empty() => characters.nth(i),
-        Some(i) => pieces.nth(i),
+    let found = match usize::try_from(n) {
+        Err(_) => None,
+        // An empty separator splits the text into characters.
+        Ok(i) if by.is_empty() => s.chars().nth(i).map(String::from),
+        Ok(i) => s.split(by).nth(i).map(str::to_owned),
     };
     found.ok_or_else(|| out_of_range(if by.is_empty() { s.chars().count() } else { s.split(by).count() }))
 }

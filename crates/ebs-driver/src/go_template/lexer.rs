@@ -1,19 +1,14 @@
-//! Splits text into tokens.
-
 use super::literals;
 use super::value::Value;
 use super::{Result, TemplateError};
 
-/// A token of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// Text outside of actions.
     Text(String),
     /// `{{`, with or without a trim mark.
     Open,
     /// `}}`, with or without a trim mark.
     Close,
-    /// Separates the words of a command.
     Space,
     Pipe,
     LeftParen,
@@ -36,14 +31,12 @@ pub(super) enum Token {
 /// Reserved words that are not function names.
 const KEYWORDS: [&str; 10] = ["block", "break", "continue", "define", "else", "end", "if", "range", "template", "with"];
 
-/// A token and the line on which it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,
     pub(super) line: usize,
 }
 
-/// The characters that count as white space in templates.
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>> {
@@ -79,7 +72,6 @@ impl<'t> Lexer<'t> {
         self.out.push(PlacedToken { token, line });
     }
 
-    /// Consumes the next `bytes` of the text as a token.
     fn take(&mut self, bytes: usize, token: Token) -> Result<()> {
         let line = self.line;
         self.skip(bytes);
@@ -116,9 +108,7 @@ impl<'t> Lexer<'t> {
             trim_left = if self.rest()[2 + mark..].starts_with("/*") {
                 self.comment(2 + mark)?
             } else {
-                let line = self.line;
-                self.skip(2 + mark);
-                self.push(Token::Open, line);
+                self.take(2 + mark, Token::Open)?;
                 self.parens = 0;
                 self.action()?
             };
@@ -144,9 +134,7 @@ impl<'t> Lexer<'t> {
                 if self.parens > 0 {
                     return self.error("unclosed parenthesis");
                 }
-                let line = self.line;
-                self.skip(length);
-                self.push(Token::Close, line);
+                self.take(length, Token::Close)?;
                 return Ok(trims);
             }
             let Some(c) = self.peek() else { return self.error("unclosed action: missing }}") };
@@ -216,7 +204,6 @@ impl<'t> Lexer<'t> {
         &rest[..end]
     }
 
-    /// Returns whether a name may end before the next character.
     fn at_terminator(&self) -> bool {
         self.rest().starts_with("}}")
             || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))

@@ -1,22 +1,18 @@
-//! The limits of templates. A tag value has at most 256 characters, so each limit is far beyond what a working template
-//! needs.
+//! The limits of templates. They far exceed the needs of a tag's value, which has at most 256 characters.
 
 use super::{Result, TemplateError};
 
 /// Maximum size in bytes of a template, of its output, and of any intermediate string.
 pub(super) const TEXT: usize = 16 * 1024;
 
-/// Maximum depth of nested actions and parentheses in the text.
 const DEPTH: usize = 64;
 
-/// Maximum depth of evaluation: bodies, parentheses, and templates that call each other. It exceeds the maximum depth
-/// of the text and fits any stack.
+/// Maximum depth of evaluation. It exceeds the maximum depth of the text and fits any stack.
 const CALLS: usize = 256;
 
 /// Maximum number of steps: one for each evaluated node and one for each processed byte.
 const STEPS: usize = 1_000_000;
 
-/// The steps that a running template may still use.
 #[derive(Debug)]
 pub(super) struct Fuel(usize);
 
@@ -38,18 +34,11 @@ impl Fuel {
 }
 
 pub(super) fn check_length(bytes: usize) -> Result<()> {
-    if bytes > TEXT {
-        return Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes")));
-    }
-    Ok(())
+    if bytes > TEXT { Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes"))) } else { Ok(()) }
 }
 
-/// Rejects a text that is nested too deeply.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
-    if depth > DEPTH {
-        return Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}")));
-    }
-    Ok(())
+    if depth > DEPTH { Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}"))) } else { Ok(()) }
 }
 
 /// Rejects templates that call each other without end.

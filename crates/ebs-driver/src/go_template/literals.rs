@@ -1,6 +1,3 @@
-//! Constants: decimal integers, and strings with escapes.
-
-/// Parses a decimal integer.
 pub(super) fn integer(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -11,7 +8,6 @@ pub(super) fn integer(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| format!("number {text} exceeds 64 bits"))
 }
 
-/// Returns the text between double quotes with its escapes resolved.
 pub(super) fn unescape(body: &str) -> Result<String, String> {
     let mut out = String::with_capacity(body.len());
     let mut rest = body.chars();
@@ -46,7 +42,6 @@ fn character(rest: &mut std::str::Chars<'_>, digits: usize) -> Result<char, Stri
     code.and_then(char::from_u32).ok_or_else(|| format!("\\u{text} is not a character"))
 }
 
-/// Returns the text in double quotes, with escapes.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

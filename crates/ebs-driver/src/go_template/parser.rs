@@ -1,5 +1,3 @@
-//! Parses tokens into a tree.
-
 use std::collections::BTreeMap;
 
 use super::lexer::{PlacedToken, Token};
@@ -18,7 +16,6 @@ pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     }
 }
 
-/// The token that ended a list of nodes.
 enum Ends {
     Text,
     End,
@@ -30,7 +27,6 @@ struct Parser {
     at: usize,
     /// Variables in scope. An inner variable may have the same name as an outer one.
     variables: Vec<String>,
-    /// Number of enclosing ranges.
     ranges: usize,
     depth: usize,
     defined: BTreeMap<String, Vec<Node>>,
@@ -67,10 +63,6 @@ impl Parser {
 
     fn expect(&mut self, token: &Token, what: &str) -> Result<()> {
         if self.accept(token) { Ok(()) } else { self.error(format!("expected {what}")) }
-    }
-
-    fn accept_keyword(&mut self, keyword: &'static str) -> bool {
-        self.accept(&Token::Keyword(keyword))
     }
 
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -148,7 +140,7 @@ impl Parser {
     }
 
     fn otherwise(&mut self, keyword: &'static str) -> Result<Vec<Node>> {
-        if keyword != "range" && self.accept_keyword(keyword) {
+        if keyword != "range" && self.accept(&Token::Keyword(keyword)) {
             let node = if keyword == "if" { Node::If } else { Node::With };
             return self.nested(|p| p.branch(keyword)).map(|branch| vec![node(branch)]);
         }
@@ -204,15 +196,12 @@ impl Parser {
         self.variables = variables;
         self.ranges = ranges;
         // An empty definition does not count. A second definition with content is an error.
-        match self.defined.get(&name) {
-            Some(old) if !is_empty(old) => {
-                if !is_empty(&body) {
-                    return self.error(format!("template {name:?} is defined twice"));
-                }
-            }
-            _ => {
-                self.defined.insert(name, body);
-            }
+        let is_defined = self.defined.get(&name).is_some_and(|old| !is_empty(old));
+        if is_defined && !is_empty(&body) {
+            return self.error(format!("template {name:?} is defined twice"));
+        }
+        if !is_defined {
+            self.defined.insert(name, body);
         }
         Ok(())
     }
@@ -340,7 +329,6 @@ fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(command.operands.first(), Some(Operand::Dot | Operand::Constant(_)))
 }
 
-/// Returns whether a body contains only white space.
 fn is_empty(body: &[Node]) -> bool {
     body.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }

@@ -1,7 +1,5 @@
-//! `printf`, with the verbs that short values need: `%s`, `%v`, `%q`, `%d`, `%t` and `%%`.
-//!
-//! Go reports a mistake within the text (`%!d(string=x)`, `%!(EXTRA …)`) and continues. Here a mistake is an error,
-//! because such a text is useless as a value.
+//! `printf`, with the verbs that short values need. Where Go writes a mistake into the text (`%!d(string=x)`), this
+//! returns an error, because such a text is useless as a value.
 
 use super::limits;
 use super::literals::quote;
@@ -10,13 +8,11 @@ use super::value::Value;
 const SUPPORTED: &str = "supported are %s, %v, %q, %d, %t and %%, with the flags - and 0, a width, and a precision for \
                          %s, %v and %q";
 
-/// The format of one value.
 struct Verb {
     letter: char,
     left: bool,
     zeros: bool,
     width: usize,
-    /// Maximum number of characters of a string.
     precision: Option<usize>,
 }
 
@@ -116,7 +112,7 @@ impl Verb {
     }
 }
 
-/// Parses a width or precision at the start of the text, or returns 0 if there is no number. Also returns the rest.
+/// Parses the number at the start of the text, or returns 0 without one. Also returns the rest.
 fn number(text: &str) -> Result<(usize, &str), String> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

@@ -1,36 +1,26 @@
-//! The tree of a template.
-
 use std::collections::BTreeMap;
 
 use super::value::Value;
 
-/// The main template and the named templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
     pub(super) main: Vec<Node>,
     pub(super) defined: BTreeMap<String, Vec<Node>>,
 }
 
-/// A piece of a template.
+/// A part of a template. A `{{block}}` is a definition and a call.
 #[derive(Debug)]
 pub(super) enum Node {
     Text(String),
-    /// `{{pipeline}}`.
     Action(Pipe),
     If(Branch),
     With(Branch),
     Range(Branch),
     Break,
     Continue,
-    /// `{{template "name" pipeline}}`, also for a `{{block}}`.
-    Call {
-        line: usize,
-        name: String,
-        argument: Option<Pipe>,
-    },
+    Call { line: usize, name: String, argument: Option<Pipe> },
 }
 
-/// A condition or range with its body and its else part.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) pipe: Pipe,
@@ -38,8 +28,7 @@ pub(super) struct Branch {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each of which receives the result of the previous one as its last argument. The final result may be
-/// assigned to variables.
+/// Commands, each of which receives the previous result as its last argument, with the variables to assign.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) line: usize,
@@ -49,14 +38,12 @@ pub(super) struct Pipe {
     pub(super) commands: Vec<Command>,
 }
 
-/// An operand and its arguments.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) line: usize,
     pub(super) operands: Vec<Operand>,
 }
 
-/// A single word of a command.
 #[derive(Debug)]
 pub(super) enum Operand {
     Dot,

@@ -1,8 +1,5 @@
-//! The values of pipelines.
-
 use super::Data;
 
-/// A value at run time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     /// `nil`, or no value at all.
@@ -14,7 +11,6 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns Go's name of the type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -36,7 +32,6 @@ impl Value<'_> {
         }
     }
 
-    /// Formats the value as `print` does.
     pub(super) fn printed(&self) -> String {
         match self {
             Self::Nil => "<nil>".to_owned(),

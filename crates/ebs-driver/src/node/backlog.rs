@@ -9,20 +9,16 @@ use tokio::time::Instant;
 
 use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};
 
-/// The reported reason when the driver has not tried to grow the file system.
 const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next NodeStageVolume call grows it";
 
-/// A failed attempt to grow a file system.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Bytes of the disk that the file system does not use.
     pub(super) missing: u64,
     pub(super) message: String,
     /// True if an earlier message about the volume explains the failure better.
     pub(super) explains_less: bool,
 }
 
-/// A volume whose file system is smaller than its disk.
 #[derive(Debug)]
 struct Behind {
     missing: u64,
@@ -65,7 +61,6 @@ impl Backlog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failed attempt to grow a file system.
     pub(super) fn record_failure(&self, volume: &VolumeId, failure: Failure) {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(failure.missing));
@@ -83,7 +78,6 @@ impl Backlog {
         behind.why().map(str::to_owned)
     }
 
-    /// Records that a file system is as large as its disk.
     pub(super) fn record_grown(&self, volume: &VolumeId) {
         let mut volumes = self.volumes();
         volumes.behind.remove(volume);
@@ -102,8 +96,7 @@ impl Backlog {
         reported.map(|(volume, behind)| (volume.clone(), behind.missing)).collect()
     }
 
-    /// Records a failed attempt before the mount, which began at `start`. `sizes` are the size before it and the wanted
-    /// size, in bytes.
+    /// Records a failed attempt before the mount, which began at `start`. `sizes` are the old and the wanted bytes.
     pub(super) fn record_attempt(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
         let ended = Instant::now();
         let attempt = Attempt { sizes, ended, took: ended - start };

@@ -1,7 +1,5 @@
-//! Dead mounts: mounts whose disk has vanished, or whose file system was shut down and only returns errors.
-//!
-//! The driver unmounts a dead mount when it is proven that no process loses data. A device that hangs or cannot be
-//! identified does not count as vanished.
+//! Dead mounts: mounts whose disk has vanished, or whose file system was shut down. The driver unmounts them when no
+//! process can lose data. A device that hangs or cannot be identified does not count as vanished.
 
 use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{Device, MountEntry, NodePath, PathKind, UnmountError};
@@ -13,8 +11,7 @@ use super::owner::{self, Owner};
 use super::unmount::MAX_DEPTH;
 use super::wanted::ensure_wanted;
 
-/// Unmounts the mounts at a path whose disk has vanished, from the top down. Stops at the first other mount, about
-/// which the caller decides.
+/// Unmounts the mounts at a path whose disk has vanished, from the top down. Stops at the first other mount.
 pub(super) async fn clear_vanished(
     node: &LinuxNode,
     volume: &VolumeId,
@@ -43,16 +40,13 @@ pub(super) fn evidence_of_death(entry: &MountEntry, found: &PathKind) -> Option<
     }
 }
 
-/// Refuses to publish from a dead file system.
 pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &PathKind) -> Result<(), NodeRefusal> {
     let Some(error) = evidence_of_death(entry, found) else { return Ok(()) };
     Err(NodeRefusal::DeadFileSystem { at: at.clone(), error, also: String::new() })
 }
 
-/// Unmounts a dead file system of the device from the staging path, so that it can be mounted again. The kernel reads
-/// the disk again only after the last unmount.
-///
-/// Refuses while the volume is published or in use, because a second mount would show the same dead file system.
+/// Unmounts a dead file system of the device from the staging path, because the kernel reads the disk again only after
+/// the last unmount. Refuses while the volume is in use: a second mount would show the same dead file system.
 pub(super) async fn clear_dead(
     node: &LinuxNode,
     device: &Device,
@@ -69,8 +63,8 @@ pub(super) async fn clear_dead(
     unmount_unused(node, device, staging, waiters).await
 }
 
-/// Unmounts all mounts of the device from the staging path, and makes sure that the kernel has released the file
-/// system. The caller must have checked that the device is not used anywhere else.
+/// Unmounts the device from the staging path, and makes sure that the kernel has released the file system. The caller
+/// must have checked that the device is not used anywhere else.
 pub(super) async fn unmount_unused(
     node: &LinuxNode,
     device: &Device,
@@ -88,9 +82,8 @@ pub(super) async fn unmount_unused(
     Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// Refuses while a process holds the disk. Other mount namespaces may have unused copies of the mount, which the kernel
-/// unmounts when the staging directory is removed. A process that has a file open on such a copy keeps the file system
-/// alive.
+/// Refuses while a process holds the disk. When the staging directory is removed, the kernel unmounts unused copies of
+/// the mount in other namespaces, but an open file on such a copy keeps the file system alive.
 async fn ensure_released(node: &LinuxNode, device: &Device, staging: &NodePath) -> Result<(), Cause> {
     let Err(held) = in_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
     if staging.remove().await.is_ok() && in_use::refuse_held(node, device.number(), true).await.is_ok() {

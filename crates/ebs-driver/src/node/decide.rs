@@ -1,4 +1,4 @@
-//! Pure functions that compare the disk and its mounts with the request. Nothing here does I/O.
+//! Pure functions that compare the disk and its mounts with the request, without I/O.
 //!
 //! Decision: `docs/decisions/0016-compare-every-mount-with-the-request.md`.
 
@@ -13,15 +13,13 @@ use ebs_mounter::{
 use super::error::NodeRefusal;
 use crate::context::VolumeOrigin;
 
-/// Whether the wanted mount is already at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounted {
     No,
     AsWanted,
 }
 
-/// Compares the topmost mount at the staging path with the device, which is proven to be the volume, and with the
-/// request.
+/// Compares the topmost mount at the staging path with the request and the device, which is proven to be the volume.
 pub(super) fn staged(
     entry: Option<&MountEntry>,
     device: DeviceNumber,
@@ -45,12 +43,11 @@ pub(super) fn staged(
     compare_words(entry, options).map(|()| Mounted::AsWanted)
 }
 
-/// Compares file system options that data or secrecy depend on and that the mount table shows with the given value. The
-/// table shows a label exactly when one is set. Where the kernel ignores labels, `options` contains none.
+/// Compares the options that data or secrecy depend on with the mount table, which shows a label exactly when one is
+/// set. Where the kernel ignores labels, `options` contains none.
 fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeRefusal> {
     const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
-    // Each option with the default that applies when the table does not list it. `None` means that the default is
-    // unknown.
+    // Each option with the default that applies when the table does not list it. `None` means an unknown default.
     const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
     let find = |words: &[String], key: &str| {
         let mut values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
@@ -77,8 +74,7 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeR
     Ok(())
 }
 
-/// Splits a label into the part before its categories, and the categories. The kernel may show the categories in
-/// another order and as ranges.
+/// Splits a label from its categories, which the kernel may show in another order and as ranges.
 fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let number = |text: &str| text.strip_prefix('c')?.parse::<u32>().ok();
     let range = |text: &str| match text.split_once('.') {
@@ -114,8 +110,7 @@ pub(super) fn published(
     compare_attributes(entry, &wants, entry.root == staged.root)
 }
 
-/// Compares the mount at the target with a raw device. `leads_to` is the device number of the node that is mounted
-/// there.
+/// Compares the mount at the target with a raw device. `leads_to` is the number of the device node mounted there.
 pub(super) fn published_block(
     entry: Option<&MountEntry>,
     leads_to: Option<DeviceNumber>,
@@ -151,8 +146,7 @@ fn compare_attributes(
     })
 }
 
-/// Accepts a path at which to mount a volume if the path is missing or empty. The caller has checked that nothing is
-/// mounted there.
+/// Accepts a path for a mount if it is missing or empty. The caller has checked that nothing is mounted there.
 pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), NodeRefusal> {
     match found {
         PathKind::Symlink => Err(NodeRefusal::Symlink),
@@ -163,20 +157,15 @@ pub(super) fn check_mount_point(found: &PathKind, for_file: bool) -> Result<(), 
     }
 }
 
-/// What to do with a device, depending on its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// The device has a complete file system, which the driver mounts.
     Mount(Superblock),
-    /// The driver may format the device.
     Format(FormatPermit),
 }
 
-/// The facts on which the decision about a device depends.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) contents: &'a Contents,
-    /// The partitions that the kernel knows on the device.
     pub(super) partitions: &'a [u8],
     /// The file system that the request asks for, or `None` when it accepts any.
     pub(super) asked: Option<FsType>,
@@ -188,12 +177,11 @@ pub(super) struct Evidence<'a> {
     pub(super) restored_from: Option<&'a VolumeOrigin>,
     /// The request allows the driver to format a blank restored volume.
     pub(super) may_format_restored: bool,
-    /// The driver must not write to the device.
     pub(super) read_only: bool,
 }
 
-/// Decides what to do with the device. Mounts a complete file system of the right family. Formats a device that is
-/// proven blank, or that this driver began to format. Refuses all other contents.
+/// Decides what to do with the device: mounts a complete file system of the right family, formats a device that is
+/// proven blank or that this driver began to format, and refuses all other contents.
 pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, NodeRefusal> {
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(NodeRefusal::BlankReadOnly),
@@ -220,7 +208,6 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, NodeRefusal> {
     }
 }
 
-/// Describes an entry of the mount table for error messages.
 pub(super) fn describe(entry: &MountEntry) -> String {
     format!("{} from {} (device {})", entry.fs_type, Path::new(&entry.source).display(), entry.device)
 }

@@ -1,5 +1,3 @@
-//! Errors of the node RPCs, and the meaning of each error for the caller.
-
 use ebs_ec2::{Bytes, Gib};
 use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
@@ -20,7 +18,6 @@ pub enum NodeError {
     Work {
         rpc: Rpc,
         volume: Handle,
-        /// The path that the request names, if any.
         path: Option<NodePath>,
         #[source]
         cause: Cause,
@@ -65,14 +62,10 @@ pub enum Cause {
     #[error(transparent)]
     Refused(#[from] NodeRefusal),
     #[error("the client no longer waits, so the driver stopped before {before}")]
-    Abandoned {
-        /// The step that was not started.
-        before: &'static str,
-    },
+    Abandoned { before: &'static str },
 }
 
 impl Cause {
-    /// Returns a closure for `map_err` that adds the step to the error of a system call.
     pub(super) fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { step, source }
     }
@@ -84,11 +77,7 @@ pub enum NodeRefusal {
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
     #[error("the volume is already mounted there with {found}, but the request asks for {wanted}")]
-    MountedDifferently {
-        found: String,
-        /// The options that the request asks for.
-        wanted: String,
-    },
+    MountedDifferently { found: String, wanted: String },
     #[error("the device has {found}, less than the volume, which has {promised}")]
     TooSmall { found: Bytes, promised: Gib },
     #[error(
@@ -96,16 +85,9 @@ pub enum NodeRefusal {
     )]
     OtherFileSystem { found: FsType, asked: FsType },
     #[error("the device is not blank: it holds {contents}, so the driver does not format it")]
-    NotBlank {
-        contents: String,
-        /// The partition numbers that the kernel knows on the device.
-        partitions: Vec<u8>,
-    },
+    NotBlank { contents: String, partitions: Vec<u8> },
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
-    BlankRestore {
-        /// `snapshot` or `clone`.
-        origin: VolumeOrigin,
-    },
+    BlankRestore { origin: VolumeOrigin },
     #[error("the device is blank, but the mount is read-only, so the driver does not format it")]
     BlankReadOnly,
     #[error("mkfs reported success, but the device holds {contents} instead of {asked}")]
@@ -114,37 +96,19 @@ pub enum NodeRefusal {
     BoundRaw { at: String },
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
-    /// A process or device holds the disk where the mount table does not show it, possibly because a file system of the
-    /// disk is mounted there.
+    /// A process or device, such as a mount, holds the disk where the mount table does not show it.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
-    HeldBeforeRaw {
-        /// The holders that this process can see.
-        by: String,
-    },
+    HeldBeforeRaw { by: String },
     /// The volume is still used elsewhere, so the driver cannot unstage it. It has unmounted nothing.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
-    Held {
-        /// The holders that this process can see.
-        by: String,
-        /// True if this call has unmounted the path.
-        unmounted: bool,
-    },
+    Held { by: String, unmounted: bool },
     #[error("the file system at {at} is unusable: {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
-    DeadFileSystem {
-        at: NodePath,
-        error: String,
-        /// Other uses of the volume, which prevent the driver from mounting it again.
-        also: String,
-    },
+    DeadFileSystem { at: NodePath, error: String, also: String },
     /// The kernel turned the file system read-only after errors, or no longer writes to it.
     #[error("the file system at {at} is read-only after errors, but the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
-    ReadOnlyAfterErrors {
-        at: NodePath,
-        /// Other uses of the volume, which prevent the driver from checking it.
-        also: String,
-    },
+    ReadOnlyAfterErrors { at: NodePath, also: String },
     #[error("the file system is damaged, but the mount is read-only, so the driver does not repair it: {why}")]
     DamagedReadOnly { why: String },
     #[error("the path is taken: it is {found}")]
@@ -156,27 +120,14 @@ pub enum NodeRefusal {
     #[error("the path is not a mount of this volume: {found}")]
     NotPublished { found: String },
     #[error("grow the mounted file system {growth}: the driver does not have the capability CAP_SYS_RESOURCE")]
-    GrowthNeedsPrivilege {
-        growth: Growth,
-        /// The file system has clusters (bigalloc), so it cannot be grown while unmounted either.
-        has_clusters: bool,
-    },
+    GrowthNeedsPrivilege { growth: Growth, has_clusters: bool },
     #[error("the file system uses {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
-    AtItsLimit {
-        /// Bytes of the file system.
-        size: u64,
-        /// Bytes of its disk.
-        device: u64,
-        limit: GrowthLimit,
-    },
+    AtItsLimit { size: u64, device: u64, limit: GrowthLimit },
     #[error("the file system cannot grow: {}", match errors {
         Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
         None => "it is read-only, although it was mounted for writing, probably after errors".to_owned(),
     })]
-    CannotGrowReadOnly {
-        /// The errors that the kernel has counted.
-        errors: Option<String>,
-    },
+    CannotGrowReadOnly { errors: Option<String> },
     /// EC2 has made the disk larger, but the kernel does not show the new size yet.
     #[error("the kernel shows a disk of {found}, less than the requested {wanted}")]
     NotYetLarge { found: Bytes, wanted: Bytes },
@@ -224,8 +175,7 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         | Cause::Table(_)
         | Cause::Implausible(_) => Meaning::Internal,
         Cause::Grow(error) => match error {
-            // NodeExpandVolume returns these errors. FailedPrecondition is the only code after which the kubelet still
-            // starts the pod, and the file system is usable at its present size.
+            // FailedPrecondition is the only code of NodeExpandVolume after which the kubelet still starts the pod.
             GrowError::Check(_)
             | GrowError::NoSuperblock { .. }
             | GrowError::Clusters
@@ -316,12 +266,10 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
     }
 }
 
-/// The advice protects data first. Its last part shows how to wipe the volume, for readers who are sure that it holds
-/// no data.
+/// The advice protects data first. Its last part is for readers who are sure that the volume holds no data.
 const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if it \
                          never held data, delete the claim, or wipe it with blkdiscard --zeroout on the node (not with wipefs alone)";
 
-/// Returns the next step for the user, if one is known.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Refused(NodeRefusal::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
@@ -355,11 +303,9 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
     })
 }
 
-/// The next step after the kernel has killed a tool.
 const MORE_MEMORY: &str =
     "check the kernel log; if memory ran out, raise the memory limit of the node's container, then call again";
 
-/// Returns true when signal 9 ended a tool.
 fn was_killed(cause: &Cause) -> bool {
     let tool = match cause {
         Cause::Check(CheckError::Tool(tool) | CheckError::Interrupted(tool))

@@ -1,5 +1,4 @@
-//! NodeExpandVolume: grows the mounted file system at a path to the size of its device. The response OK means that the
-//! kernel shows the requested size and that the file system has grown to it.
+//! NodeExpandVolume: grows the mounted file system at a path. OK means that it fills the requested size of the device.
 
 use std::path::PathBuf;
 
@@ -13,7 +12,6 @@ use super::owner::{self, not_published};
 use super::repair;
 use super::request::Expand;
 
-/// Grows the file system and returns the size of the device in bytes.
 pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     match plan.path.kind().await.map_err(Cause::io("examine the volume path"))? {
         PathKind::BlockDevice => return raw(node, volume, plan, waiters).await,
@@ -43,16 +41,13 @@ pub(super) async fn run(node: &LinuxNode, volume: &VolumeId, plan: &Expand, wait
     Ok(size)
 }
 
-/// The mount of the volume at the path of the request.
 struct Mount {
     table: MountTable,
     entry: MountEntry,
     fs_type: FsType,
 }
 
-/// Whether a file system can grow, and through which mount.
 enum Writable {
-    /// The file system can grow through the mount at this path.
     At(PathBuf),
     /// All mounts were requested as read-only.
     NotAskedFor,
@@ -61,9 +56,8 @@ enum Writable {
 }
 
 impl Mount {
-    /// Returns the oldest writable mount, which is the mount at the staging path. A tool that hangs keeps its mount
-    /// busy, and a pod's mount must stay free for unmounting. The file system cannot grow through the mount at the path
-    /// of the request if that is a pod's read-only mount.
+    /// Returns the oldest writable mount, at the staging path: a tool that hangs would keep a pod's mount from
+    /// unmounting.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);
@@ -87,10 +81,8 @@ async fn mounted(node: &LinuxNode, volume: &VolumeId, plan: &Expand) -> Result<M
     Ok(Mount { table, entry, fs_type })
 }
 
-/// Waits until the kernel shows the requested size, and returns the size of the device. Does not wait for a partition,
-/// which does not grow with its disk.
-///
-/// Cancellation: the wait ends early if no caller waits and another operation needs the volume.
+/// Waits until the kernel shows the requested size. Does not wait for a partition, which does not grow with its disk.
+/// The wait ends early if no caller waits and another operation needs the volume.
 async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
     let size = tokio::select! {
@@ -101,8 +93,7 @@ async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters:
     if size < least { Err(NodeRefusal::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
-/// Returns the size of a raw device, after proving that the device is this volume. A raw device grows with its volume,
-/// so nothing has to be done.
+/// Returns the size of a raw device that is proven to be this volume. A raw device grows with its volume.
 async fn raw(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;

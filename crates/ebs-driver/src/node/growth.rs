@@ -1,7 +1,5 @@
-//! Grows file systems to the size of their disks.
-//!
-//! A failed growth never makes a volume unusable: NodeStageVolume mounts the file system at its present size. The
-//! driver logs a warning, reports the volume as degraded, and exports a metric. NodeExpandVolume returns the error.
+//! Grows file systems to the size of their disks. A failed growth never makes a volume unusable: NodeStageVolume mounts
+//! the file system as it is, and the driver reports the volume as degraded. NodeExpandVolume returns the error.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
@@ -20,11 +18,8 @@ use super::request::Stage;
 use super::wanted::ensure_wanted;
 use crate::status::chain;
 
-/// Grows an ext file system before its mount, if the kernel would not permit this process to grow it later. After a
-/// failure, records it and lets NodeStageVolume mount the file system as it is.
-///
-/// # Errors
-/// The file system has damage that e2fsck does not repair by itself, or no caller waits for NodeStageVolume any more.
+/// Grows an ext file system before its mount, if the kernel would not permit this process to grow it later. Records a
+/// failure. Returns an error only for damage that e2fsck does not repair by itself, or when no caller waits.
 pub(super) async fn before_mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -74,11 +69,8 @@ async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Re
     Ok(())
 }
 
-/// Grows the staged file system, if it is mounted for writing and the driver supports its type. Records a failure,
-/// which does not fail NodeStageVolume.
-///
-/// # Errors
-/// No caller waits for NodeStageVolume any more.
+/// Grows the staged file system, if it is mounted for writing and the driver supports its type. Records a failure, and
+/// returns an error only when no caller waits any more.
 pub(super) async fn after_mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -97,9 +89,6 @@ pub(super) async fn after_mount(
 }
 
 /// Grows a mounted file system, and records if it is still smaller than its disk. `at` must be a writable mount.
-///
-/// # Errors
-/// The reason why the file system is not as large as its disk.
 pub(super) async fn in_place(
     node: &LinuxNode,
     device: &Device,
@@ -147,9 +136,8 @@ async fn grow_mounted(
     }
 }
 
-/// Refuses to grow a file system that accepts no writes now, such as a frozen one. The driver could not end the tool,
-/// and the growth would block the volume until the file system is thawed. Ignores other errors, which the tool reports
-/// better.
+/// Refuses to grow a file system that accepts no writes, such as a frozen one: the tool would block the volume until
+/// the thaw, and the driver could not end it. Ignores other errors, which the tool reports better.
 async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -169,8 +157,7 @@ fn failed(node: &LinuxNode, volume: &VolumeId, headroom: Option<&Headroom>, caus
     node.backlog.record_failure(volume, Failure { missing, message, explains_less });
 }
 
-/// Returns a message for the volume's health if the file system is smaller than its disk. Returns `None` if the disk
-/// cannot be read, which other checks report.
+/// Returns a message for the volume's health if the file system is smaller than its disk.
 pub(super) async fn shortfall(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
     if entry.device.major == 0 || entry.is_read_only() || entry.is_file_system_read_only() {
         return None;

@@ -1,5 +1,3 @@
-//! NodeGetVolumeHealth: examines the device and file system of a volume's mounts.
-
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
 use ebs_ec2::VolumeId;
@@ -14,7 +12,6 @@ use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
-/// A problem of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ailment {
     /// `Inaccessible` when the data cannot be reached, `Degraded` when it can be read, but writes may fail.
@@ -32,7 +29,6 @@ impl Ailment {
         Self { status: VolumeHealthErrorType::Degraded, reason, message }
     }
 
-    /// Returns the status and the reason, each as one word.
     pub(super) fn name(&self) -> (&'static str, &'static str) {
         let degraded = self.status == VolumeHealthErrorType::Degraded;
         (if degraded { "Degraded" } else { "Inaccessible" }, self.reason)
@@ -50,24 +46,24 @@ pub(super) async fn run(
 }
 
 async fn find_problem(node: &LinuxNode, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
-    let ailment = match &plan.path {
-        Some(path) => problem_at(node, &plan.volume, path).await?,
-        None => match &plan.volume {
-            Handle::Volume(volume) => problem_anywhere(node, volume).await?,
-            Handle::NodeLocal(_) => {
-                return Err(not_published("a node-local volume needs a path in the request"));
-            }
-        },
+    let ailment = match (&plan.path, &plan.volume) {
+        (Some(path), volume) => problem_at(node, volume, path).await?,
+        (None, Handle::Volume(volume)) => problem_anywhere(node, volume).await?,
+        (None, Handle::NodeLocal(_)) => return Err(not_published("a node-local volume needs a path in the request")),
     };
     if let Some(ailment) = &ailment {
         tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is unhealthy");
     }
+    let wire = |Ailment { status, reason, message }| VolumeHealthEntry {
+        status: status.into(),
+        reason: str::to_owned(reason),
+        message,
+    };
     let health_statuses = ailment.map(wire).into_iter().collect();
     let volume_health = VolumeHealth { volume_id: plan.volume.to_string(), health_statuses };
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
 }
 
-/// Returns the problem with the mount of a volume at a path.
 pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.kind().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
@@ -77,24 +73,21 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
         return Ok(Some(ailment));
     }
     let id = match volume {
-        Handle::Volume(volume) => volume.clone(),
-        Handle::NodeLocal(_) => match owner::named_by(&node.mounter, entry).await {
-            Ok(volume) => volume,
-            Err(_) => return Ok(None),
-        },
+        Handle::Volume(volume) => Ok(volume.clone()),
+        Handle::NodeLocal(_) => owner::named_by(&node.mounter, entry).await,
     };
+    let Ok(id) = id else { return Ok(None) };
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Returns the problem of a file system that is smaller than its disk. Call this last, because all data of such a
-/// volume can still be used.
+/// Returns the problem of a file system that is smaller than its disk. Call this after the more severe checks.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::degraded("NotGrown", message))
 }
 
-/// Examines the mount first, then the metadata errors that the kernel has recorded and that only a check clears. Some
-/// kernels stop writing after such an error without showing it in the mount table.
+/// Examines the mount first, then the metadata errors that the kernel has recorded, because some kernels stop writing
+/// after such an error without showing it in the mount table.
 async fn examine(
     node: &LinuxNode,
     entry: &MountEntry,
@@ -114,14 +107,12 @@ async fn examine(
     }))
 }
 
-/// Examines every mount of the volume, for a request without a path. A raw block volume has no such mount and is
-/// healthy when its device exists.
+/// Examines every mount of the volume. A raw block volume has no such mount and is healthy when its device exists.
 async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
-        // A disk that does not identify itself is not this driver's volume here. If the volume has no mount, its device
-        // is searched for below.
+        // A disk that does not identify itself is not this driver's volume here.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.kind().await.map_err(Cause::io("examine a mount of the volume"))?;
@@ -158,11 +149,6 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailme
         return Some(Ailment::degraded("ReadOnlyAfterErrors", message));
     }
     None
-}
-
-fn wire(ailment: Ailment) -> VolumeHealthEntry {
-    let Ailment { status, reason, message } = ailment;
-    VolumeHealthEntry { status: status.into(), reason: reason.to_owned(), message }
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Finds other uses of a volume's disk. The driver does not write to the disk, publish it as a raw device or unstage it
-//! while that would damage data.
+//! Finds other uses of a volume's disk. Writing to the disk, publishing or unstaging it would then damage data.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
@@ -12,11 +11,9 @@ use super::decide::describe;
 use super::error::{Cause, NodeRefusal};
 use super::request::VolumePath;
 
-/// The maximum number of uses that an error names.
 const NAMED: usize = 4;
 
-/// Refuses while the disk is bound as a raw device at another path. Writes through such a bind would corrupt a file
-/// system that the driver makes, checks, grows or mounts here.
+/// Refuses while the disk is bound as a raw device elsewhere: writes there would corrupt a file system here.
 pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
@@ -24,8 +21,7 @@ pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here:
 }
 
 /// Refuses to publish a raw disk while one of its file systems is mounted, or while a bind remains of a detached disk
-/// that had the same number. A process that uses either would write to this disk. Permits a bind of this same disk,
-/// because it is the same volume, published to another pod.
+/// with the same number. Permits a bind of this same disk: the same volume, published to another pod.
 pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
@@ -41,9 +37,8 @@ pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> R
     if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
 }
 
-/// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or opened by a
-/// tool. Accepts a device that the kernel built on the disk, such as an automatically activated LVM volume group,
-/// because it belongs to the pod.
+/// Refuses while another mount namespace or a tool holds the disk. Accepts a device that the kernel built on the disk,
+/// such as an automatically activated LVM volume group, because it belongs to the pod.
 async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let hold = node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("open the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
@@ -61,8 +56,7 @@ pub(super) async fn refuse_other_uses(node: &LinuxNode, disk: DeviceNumber, stag
     if at.is_empty() { Ok(()) } else { Err(NodeRefusal::InUse { at }.into()) }
 }
 
-/// Describes the uses of the volume that would remain after everything at the staging path is unmounted. Returns an
-/// empty string if none would remain.
+/// Describes the uses that would remain after everything at the staging path is unmounted, or returns an empty text.
 pub(super) async fn other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
     let uses = uses(node, disk).await?;
     Ok(names(left_over(&uses, staging)))
@@ -79,8 +73,7 @@ fn left_over<'a>(uses: &'a DiskMounts, staging: &'a Path) -> impl Iterator<Item 
 }
 
 /// Refuses to report a volume as unstaged while something holds its disk where the mount table does not show it. First
-/// thaws a frozen file system without any mount, which also holds the disk. On success, all unsynced writes are on the
-/// disk.
+/// thaws a frozen file system without mounts. On success, all unsynced writes are on the disk.
 pub(super) async fn ensure_released(
     node: &LinuxNode,
     disk: DeviceNumber,
@@ -99,8 +92,7 @@ pub(super) async fn ensure_released(
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while a process or device holds the disk where the mount table does not show it. If the disk is free, its
-/// exclusive open also flushes it.
+/// Refuses while something outside the mount table holds the disk. If the disk is free, its exclusive open flushes it.
 pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),

@@ -11,9 +11,7 @@ use super::request::Handle;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The mount belongs to the volume.
     Volume,
-    /// The device of the mount no longer exists.
     Vanished,
     /// The disk does not identify itself (Xen).
     Silent,
@@ -32,19 +30,16 @@ impl Owner {
     }
 }
 
-/// Returns the refusal of a path that is not a mount of the volume.
 pub(super) fn not_published(found: impl Into<String>) -> Cause {
     Cause::Refused(NodeRefusal::NotPublished { found: found.into() })
 }
 
-/// Returns the mount table, and the path as the table writes it.
 pub(super) async fn topmost(path: &NodePath) -> Result<(MountTable, PathBuf), Cause> {
     let at = path.in_table().await.map_err(Cause::io("resolve the path"))?;
     Ok((MountTable::read().await?, at))
 }
 
-/// Finds the owner of a mount by the identity of its disk. On Xen only, a disk that does not identify itself counts as
-/// the volume.
+/// Finds the owner of a mount by the identity of its disk. On Xen, a disk without an identity counts as the volume.
 pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         return of_bound_node(mounter, entry, volume).await;
@@ -53,7 +48,6 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
     Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
 }
 
-/// Finds the owner of a mount as [`owner`] does, for any handle.
 pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Handle) -> Result<Owner, Cause> {
     match handle {
         Handle::Volume(volume) => owner(mounter, entry, volume).await,
@@ -61,8 +55,7 @@ pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Ha
     }
 }
 
-/// Returns the volume that a handle names. For a node-local handle, this is the volume that is mounted or bound at the
-/// path.
+/// Returns the volume that a handle names. For a node-local handle, this is the volume mounted or bound at the path.
 pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -> Result<VolumeId, Cause> {
     if let Handle::Volume(volume) = handle {
         return Ok(volume.clone());
@@ -108,8 +101,8 @@ fn owner_by_identity(
     }
 }
 
-/// Finds the owner of a raw block volume, a device node that is bound to a file. The disk behind the node decides. If
-/// the node's disk was detached, the owner is [`Owner::Vanished`], even if another disk has reused the number.
+/// Finds the owner of a device node that is bound to a file, by the disk behind the node. If that disk was detached,
+/// the owner is [`Owner::Vanished`], even if another disk has reused the number.
 async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     let Ok(Some(number)) = mounter.block_device_at(&entry.target).await else {
         return Ok(Owner::Other(describe(entry)));
@@ -123,9 +116,8 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     }
 }
 
-/// Finds the owner of a mount for a node-local volume, whose EC2 ID the node does not know. A mount counts as the
-/// volume if its disk exists, or if it is a device node.
-pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
+/// Finds the owner of a mount for a node-local volume, whose ID is unknown. Any existing disk or device node counts.
+async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
         return Ok(if is_node { Owner::Volume } else { Owner::Other(describe(entry)) });
@@ -134,8 +126,7 @@ pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Resu
     Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
-/// Returns the mount at the staging path if it belongs to this volume. On Xen, the device name that EC2 reports
-/// decides.
+/// Returns the mount at the staging path if it belongs to this volume. On Xen, EC2's device name decides.
 pub(super) async fn staged(
     mounter: &Mounter,
     staging: &NodePath,

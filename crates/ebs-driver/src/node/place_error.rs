@@ -1,12 +1,10 @@
 //! Errors of NodeStageVolume and NodePublishVolume, and the codes that they may have.
 //!
-//! The kubelet treats most codes of these calls as final (`isFinalError` in its `csi_client.go`). After a final code,
-//! it records that nothing of the volume is mounted at the path, and never unmounts it. If NodeStageVolume left a
-//! mount, EC2 then detaches the volume below the mount. If NodePublishVolume left a mount, the mount keeps the volume
-//! in use, so that NodeUnstageVolume never succeeds.
+//! The kubelet treats most codes of these calls as final (`isFinalError` in its `csi_client.go`). It then records that
+//! nothing of the volume is mounted at the path, and never unmounts it. EC2 would detach the volume below a staged
+//! mount, and a published one would keep NodeUnstageVolume from ever succeeding.
 //!
-//! A [`PlaceError`] may therefore have a final code only with a proof that no such mount is left. Only the mount table
-//! after the last step gives this proof. The steps themselves need not consider it.
+//! A [`PlaceError`] has a final code only if the mount table after the last step proves that no mount is left.
 
 use ebs_mounter::{MountTable, NodePath};
 
@@ -22,13 +20,12 @@ use crate::status::{IntoStatus, Meaning, into_status};
 pub struct PlaceError {
     #[source]
     error: NodeError,
-    /// The call that removes the mount that may remain at the path. `None` with the proof that the kubelet may record
-    /// that nothing of the volume is mounted there, so that the error keeps its code.
+    /// The call that removes the mount that may remain at the path. `None` with the proof that nothing of the volume is
+    /// mounted there, so that the error keeps its code.
     undo: Option<&'static str>,
 }
 
-/// Returns true when the mount table, hidden mounts included, proves that nothing is mounted at the path. A request
-/// without a valid path names no place for a mount.
+/// Returns true when the mount table, hidden mounts included, proves that nothing is mounted at the path.
 async fn is_free(path: Option<&NodePath>) -> bool {
     let Some(path) = path else { return true };
     let (Ok(at), Ok(table)) = (path.in_table().await, MountTable::read().await) else { return false };
@@ -48,15 +45,14 @@ async fn is_foreign(node: &LinuxNode, volume: Option<&Handle>, target: Option<&N
 }
 
 impl PlaceError {
-    /// Reads the mounts at the staging path and decides which code the error of NodeStageVolume may have. The operation
-    /// must not mount anything afterwards.
+    /// Decides which code the error of NodeStageVolume may have. The operation must not mount anything afterwards.
     pub(super) async fn of_stage(error: NodeError, staging: Option<&NodePath>) -> Self {
         let undo = (!is_free(staging).await).then_some("unstage the volume");
         Self { error, undo }
     }
 
-    /// Reads the mounts at the target path and decides which code the error of NodePublishVolume may have.
-    /// AlreadyExists keeps its code, because the mount belongs to another request, which the kubelet has recorded.
+    /// Decides which code the error of NodePublishVolume may have. AlreadyExists keeps its code, because the mount
+    /// belongs to another request, which the kubelet has recorded.
     pub(super) async fn of_publish(
         node: &LinuxNode,
         error: NodeError,

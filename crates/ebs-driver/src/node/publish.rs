@@ -60,9 +60,8 @@ async fn file_system(
     finish(plan, found, bound).await
 }
 
-/// Thaws a file system that no pod uses, because a pod that writes to a frozen file system hangs. The program that
-/// froze it either ended with the last pod or works at the staging path. A file system that a pod uses stays frozen,
-/// because a running backup may have frozen it.
+/// Thaws a file system that no pod uses, because a pod that writes to a frozen file system hangs. A file system that a
+/// pod uses stays frozen, because a running backup may have frozen it.
 async fn thaw_unused(node: &LinuxNode, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
         tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before NodePublishVolume");

@@ -1,6 +1,5 @@
-//! Repairs file systems when they are staged. Repairs damage for which the kernel refuses a mount, errors that the
-//! mount finds, and errors that the kernel recorded, or for which it turned the file system read-only, while no pod
-//! used the volume. e2fsck makes only repairs that no person has to decide.
+//! Repairs file systems when they are staged: damage for which the kernel refuses a mount, and errors that a mount
+//! finds or that the kernel recorded. e2fsck makes only repairs that no person has to decide.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
@@ -18,18 +17,13 @@ use super::request::Stage;
 use super::wanted::ensure_wanted;
 use crate::status::chain;
 
+/// The result of a mount. After `Refused` and `WithErrors`, a check may repair the file system.
 enum MountAttempt {
     Mounted,
-    /// The kernel refused the mount, and a check may repair the file system.
-    Refused {
-        error: MountError,
-        suspicion: Suspicion,
-    },
-    /// The file system is mounted, but its superblock records errors that need a check.
+    Refused { error: MountError, suspicion: Suspicion },
     WithErrors,
 }
 
-/// Whether e2fsck can check a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Possible,
@@ -37,17 +31,14 @@ pub(super) enum Check {
     Impossible,
 }
 
-/// Checks an ext file system that is not mounted here, if its superblock or journal demands it. If e2fsck cannot run,
-/// the kernel decides whether it mounts the file system. The superblock then stays marked: the volume's health reports
-/// it, and the next NodeStageVolume call tries again.
+/// Checks an unmounted ext file system, if its superblock or journal demands it. If e2fsck cannot run, the kernel
+/// decides whether it mounts the file system, and the superblock stays marked for the next call.
 ///
 /// Cancellation: a check that has started runs to its end.
 ///
 /// # Errors
-/// - e2fsck does not repair the damage by itself.
-/// - A signal ended the check: e2fsck may have written a part of a repair, and the kernel would mount the result.
-/// - The check could not run, and an interrupted growth may have set the mark: the kernel would mount a file system
-///   that resize2fs has moved in part.
+/// e2fsck does not repair the damage by itself, a signal ended the check in the middle of a repair, or the check could
+/// not run on a file system that resize2fs may have moved in part.
 pub(super) async fn check_if_needed(
     node: &LinuxNode,
     plan: &Stage,
@@ -79,13 +70,11 @@ fn warn_unchecked(plan: &Stage, why: &str) {
 
 /// Mounts the device's file system at the staging path.
 ///
-/// If the kernel refuses the mount because of damage, or finds errors during the mount, checks an ext file system that
-/// is not mounted elsewhere, and mounts it again. If the mount succeeded but e2fsck cannot run, the mount stays.
+/// If the kernel refuses the mount because of damage, or finds errors, checks an ext file system that is not mounted
+/// elsewhere, and mounts it again. If the mount succeeded but e2fsck cannot run, the mount stays. After an error,
+/// nothing is mounted, unless the unmount failed.
 ///
-/// Cancellation: a check that has started runs to its end. The caller's operation outlives its request.
-///
-/// # Errors
-/// The mount or the check failed. Nothing is mounted then, unless the unmount failed.
+/// Cancellation: a check that has started runs to its end.
 pub(super) async fn mount(
     node: &LinuxNode,
     plan: &Stage,
@@ -156,8 +145,7 @@ async fn attempt(node: &LinuxNode, plan: &Stage, device: &Device, fs_type: FsTyp
     Ok(MountAttempt::Refused { error, suspicion })
 }
 
-/// Returns true when the superblock has recorded errors. Returns false when the superblock is unreadable, because that
-/// does not justify an unmount.
+/// Returns whether the superblock has recorded errors. An unreadable superblock does not justify an unmount.
 async fn shows_errors(node: &LinuxNode, device: &Device) -> bool {
     node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
         tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "failed to read the superblock of the mounted file system");
@@ -170,7 +158,7 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
 }
 
 /// Refuses a new mount whose file system is already dead or read-only after errors, and unmounts it. Another mount
-/// namespace still uses this file system, and every further mount would show the same state.
+/// namespace still uses it, and every further mount would show the same state.
 async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
@@ -187,7 +175,6 @@ async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) 
     Err(refused.into())
 }
 
-/// Unmounts the mount that this call made.
 async fn unmount(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let (table, at) = owner::topmost(&plan.staging).await?;
     match table.topmost(&at).filter(|entry| entry.device == device.number()) {
@@ -196,23 +183,19 @@ async fn unmount(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), 
     }
 }
 
-/// Returns true when the kernel turned a file system read-only that was mounted for writing: the file system's options
-/// contain `ro`, and the mount's options `rw`. Since Linux 6.15, the kernel shows `emergency_ro` instead.
+/// Returns whether the kernel turned a file system read-only that was mounted for writing (`ro` beside the mount's
+/// `rw`). Since Linux 6.15, the kernel shows `emergency_ro` instead.
 pub(super) fn turned_read_only(entry: &MountEntry) -> bool {
     is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only())
 }
 
-/// Returns true when the mount table has `emergency_ro`: errors turned the file system read-only. Linux shows this
-/// option since 6.15.
+/// Returns whether errors turned the file system read-only, which Linux shows as `emergency_ro` since 6.15.
 pub(super) fn is_emergency(entry: &MountEntry) -> bool {
     entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
-/// Unmounts an unused staged file system that needs a check, because it turned read-only after errors or because the
-/// kernel has recorded errors. Returns true when nothing is mounted any more, and the caller must start from the
-/// beginning.
-///
-/// If the file system is in use, it stays mounted while it is writable, and is refused otherwise.
+/// Unmounts an unused staged file system that turned read-only after errors or has recorded errors. Returns true when
+/// the caller must start again. A file system in use stays mounted while it is writable, and is refused otherwise.
 pub(super) async fn clear_unchecked(
     node: &LinuxNode,
     plan: &Stage,

@@ -1,5 +1,4 @@
-//! Requests as typed plans. Each `parse` does all validation, in the order of the reference driver, so that later code
-//! reads no string maps. It never reads secrets.
+//! Requests as typed plans. Each `parse` validates in the order of the reference driver, and never reads secrets.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,7 +27,6 @@ pub enum RequestError {
         DriverName::LOCAL_VOLUME_KEY
     )]
     NoLocalVolume { handle: String },
-    /// The ID is not an EC2 volume ID.
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     #[error("{field}")]
@@ -65,18 +63,15 @@ impl IntoStatus for RequestError {
     }
 }
 
-/// A NodeStageVolume request for a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) handle: Handle,
-    /// The volume that the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) staging: NodePath,
     pub(super) options: MountOptions,
     pub(super) partition: Option<Partition>,
     /// The requested file system, or `None` when the request accepts any.
     pub(super) fs_type: Option<FsType>,
-    /// How to format a blank disk.
     pub(super) format: FormatSpec,
     pub(super) may_format_restored: bool,
     pub(super) attachment: PublishContext,
@@ -113,27 +108,15 @@ impl Stage {
     }
 }
 
-/// What NodePublishVolume mounts at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
-    /// The staged file system.
-    Filesystem {
-        staging: NodePath,
-        /// The required file system, or `None` when the request does not name one.
-        fs_type: Option<FsType>,
-    },
-    /// The raw device.
-    Block {
-        partition: Option<Partition>,
-        /// The minimum size of the volume, if known.
-        size: Option<Gib>,
-    },
+    Filesystem { staging: NodePath, fs_type: Option<FsType> },
+    Block { partition: Option<Partition>, size: Option<Gib> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Publish {
     pub(super) handle: Handle,
-    /// The volume that the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) target: NodePath,
     pub(super) what: PublishWhat,
@@ -161,8 +144,7 @@ impl Publish {
             }
             Access::Mount { fs_type } => {
                 let (fs_type, options) = (asked_for(&fs_type)?, mount_options(wire)?);
-                // A bind mount does not need the device name. On Xen, it names the disk that must be mounted at the
-                // staging path.
+                // A bind mount needs no device name, but on Xen it names the disk that must be staged.
                 let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
@@ -209,7 +191,6 @@ pub(super) struct Expand {
     pub(super) path: NodePath,
     /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify it.
     pub(super) is_block: Option<bool>,
-    /// The minimum size of the disk, or `None` when the request has no size.
     pub(super) required: Option<Bytes>,
 }
 
@@ -247,7 +228,6 @@ impl Health {
     }
 }
 
-/// Returns the file system that a mount capability names, or `None` for an empty name.
 fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
     if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
 }
@@ -276,13 +256,11 @@ fn handle(text: &str) -> Result<Handle, RequestError> {
     Handle::parse(text).map_err(RequestError::NoSuchVolume)
 }
 
-/// Returns the capability after checking it by the rules for this kind of handle.
 fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
     if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
 }
 
-/// Returns the volume that a handle names on this node. For a node-local handle, the controller's publish context names
-/// it.
+/// Returns the volume that a handle names on this node. The controller's publish context resolves a node-local handle.
 fn volume(handle: &Handle, publish_context: &HashMap<String, String>) -> Result<VolumeId, RequestError> {
     match handle {
         Handle::Volume(volume) => Ok(volume.clone()),

@@ -27,16 +27,14 @@ impl NodeRpcs for LinuxNode {
         NodeCapability::GetVolumeHealth,
     ];
 
-    /// Returns the node's metadata. Never fails: when the metadata source does not answer, returns the last known
-    /// metadata.
+    /// Returns the node's metadata, or the last known metadata when the source does not answer.
     async fn info(&self) -> csi::NodeGetInfoResponse {
         let (metadata, options) = (self.options.machine.refreshed().await, &self.options);
         let own = self.mounter.own_volumes_at_boot();
         node_info::response(&metadata, &options.driver, &options.limits, own, std::env::consts::OS)
     }
 
-    /// Stages a volume. [`PlaceError`] ensures that no error has a final code while something is mounted at the staging
-    /// path.
+    /// Stages a volume. [`PlaceError`] ensures that no error has a final code while something is mounted there.
     async fn stage(
         node: &Arc<Self>,
         request: csi::NodeStageVolumeRequest,
@@ -44,7 +42,6 @@ impl NodeRpcs for LinuxNode {
         let options = &node.options;
         let plan = match request::Stage::parse(&request, &options.driver, options.legacy_xfs) {
             Ok(Some(plan)) => plan,
-            // A raw block volume needs no staging.
             Ok(None) => return Ok(csi::NodeStageVolumeResponse {}),
             Err(error) => {
                 let staging = NodePath::parse(&request.staging_target_path).ok();
@@ -84,16 +81,15 @@ impl NodeRpcs for LinuxNode {
         let (start, timeout) = (Instant::now(), Rpc::NodeUnstageVolume.timeout());
         let in_the_way = [Key::NodeGrowth(plan.volume.clone()), key.clone()];
         if node.operations.running().iter().any(|held| in_the_way.contains(held)) {
-            // Thaw first: an operation that is blocked in the kernel by a frozen file system would never release the
-            // key. A thaw that exceeds the timeout continues in the background.
+            // Thaw first: an operation that a frozen file system blocks in the kernel would never release the key. A
+            // thaw that exceeds the timeout continues in the background.
             let _elapsed = tokio::time::timeout(timeout, unmount::thaw_unused(node, &plan)).await;
         }
         node.operations.run(key, plan, timeout.saturating_sub(start.elapsed()), work).await?;
         Ok(csi::NodeUnstageVolumeResponse {})
     }
 
-    /// Publishes a volume. [`PlaceError`] ensures that no error has a final code while the volume is mounted at the
-    /// target path.
+    /// Publishes a volume. [`PlaceError`] ensures that no error has a final code while the volume is mounted there.
     async fn publish(
         node: &Arc<Self>,
         request: csi::NodePublishVolumeRequest,
@@ -181,8 +177,7 @@ fn register(node: &LinuxNode, (handle, volume): (&Handle, &VolumeId), at: &NodeP
     node.mounter.register(volume, attacher, at, device);
 }
 
-/// Returns the key of publish and unpublish. It contains the target because a volume may be published at several
-/// targets at once.
+/// Returns the key of publish and unpublish, with the target, because a volume may be published at several targets.
 fn target_key(volume: &Handle, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
 }

@@ -1,5 +1,4 @@
-//! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
-//! grows the file system to its device if possible.
+//! NodeStageVolume: finds the device, formats it only when that is proven right, mounts it, and grows the file system.
 
 use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
@@ -33,7 +32,8 @@ pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Re
 async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<String, Cause> {
     decide::check_mount_point(&inspect_staging_path(plan).await?, false)?;
     ensure_large_enough(device, plan.attachment.size).await?;
-    refuse_raw_binds(node, plan, device).await?;
+    let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
+    in_use::refuse_raw_binds(node, device.number(), &at).await?;
     let superblock = format_if_blank(node, plan, device, waiters).await?;
     node.mounter.forget_format_if_known(&plan.volume).await?;
     let check = check_and_grow(node, plan, device, &superblock, waiters).await?;
@@ -46,8 +46,7 @@ async fn mount(node: &LinuxNode, plan: &Stage, device: &Device, waiters: &Waiter
     Ok(fs_type.to_string())
 }
 
-/// Returns what is at the staging path. Refuses a symbolic link. Other obstacles matter only when nothing is mounted
-/// there.
+/// Refuses a symbolic link at the staging path. Other obstacles matter only when nothing is mounted there.
 async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     if found == PathKind::Symlink {
@@ -56,8 +55,7 @@ async fn inspect_staging_path(plan: &Stage) -> Result<PathKind, Cause> {
     Ok(found)
 }
 
-/// Returns the file system's type if the volume is already staged as requested. Unmounts a file system that is dead or
-/// needs a check, and then returns `None`.
+/// Returns the file system's type if the volume is staged as requested. Unmounts a dead or unchecked file system.
 async fn already_staged(
     node: &LinuxNode,
     plan: &Stage,
@@ -80,8 +78,7 @@ async fn already_staged(
     Ok(entry.map(|entry| entry.fs_type.clone()))
 }
 
-/// Refuses a device that is smaller than the volume was when EC2 attached it, because it cannot be the whole volume. A
-/// larger device is normal after an expansion.
+/// Refuses a device that is smaller than the volume was at its attachment: it cannot be the whole volume.
 pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("get the size of the device"))?;
@@ -89,12 +86,6 @@ pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) 
         return Err(NodeRefusal::TooSmall { found, promised }.into());
     }
     Ok(())
-}
-
-/// Refuses to format, check, grow or mount while the device is also bound as a raw device elsewhere.
-async fn refuse_raw_binds(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
-    in_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
 /// Returns the superblock of the file system to mount. Formats the device first if it needs to and may be formatted.
@@ -142,8 +133,7 @@ async fn record(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<Forma
     record.map_err(Cause::io("identify this attachment"))
 }
 
-/// Checks a file system before its mount, and grows it if the kernel would not permit that later. Returns whether
-/// e2fsck can check the file system.
+/// Checks a file system before its mount, and grows it if the kernel would not permit that later.
 async fn check_and_grow(
     node: &LinuxNode,
     plan: &Stage,
@@ -155,8 +145,7 @@ async fn check_and_grow(
     if plan.options.is_read_only() || is_read_only_disk {
         return Ok(Check::Possible);
     }
-    let table = MountTable::read().await?;
-    if table.of_device(device.number()).next().is_some() {
+    if MountTable::read().await?.of_device(device.number()).next().is_some() {
         // A tool must not write to a device that is mounted elsewhere.
         return Ok(Check::Possible);
     }

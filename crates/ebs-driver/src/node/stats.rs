@@ -1,5 +1,3 @@
-//! NodeGetVolumeStats.
-
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use ebs_ec2::Bytes;
@@ -31,8 +29,7 @@ async fn measure(node: &LinuxNode, plan: &VolumePath) -> Result<NodeGetVolumeSta
     if found == PathKind::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
         let (number, size) = sized.map_err(Cause::io("get the size of the device"))?;
-        // The mount may have changed since the first check. Prove again that the device whose size was read is the
-        // volume.
+        // Prove again that the device whose size was read is the volume, because the mount may have changed.
         if let Handle::Volume(volume) = &plan.volume
             && let Owner::Other(other) = owner::of_device(&node.mounter, number, volume).await?
         {

@@ -1,10 +1,8 @@
 //! NodeUnstageVolume and NodeUnpublishVolume: unmount everything at the path and remove the path.
 //!
-//! A volume is unstaged only if nothing holds its disk, because EC2 detaches it next. Before any change, the driver
-//! refuses to unstage while its own mount table shows other uses. Only an exclusive open of the disk detects mounts in
-//! other namespaces, and only after the driver's own unmount, so its error reports that the path is already unmounted.
-//! The driver opens the disk after it has removed the directory: the kernel then unmounts every idle copy of the mount
-//! in other namespaces, and only copies in use still hold the disk.
+//! A volume is unstaged only if nothing holds its disk, because EC2 detaches it next. The driver first refuses uses
+//! that its own mount table shows. Only an exclusive open of the disk detects mounts in other namespaces. The driver
+//! opens it after it has removed the directory, because the kernel then unmounts every idle copy of the mount there.
 
 use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};
@@ -19,8 +17,7 @@ use super::wanted::ensure_wanted;
 /// The maximum number of mounts on top of each other. More must be the mistake of a person or program.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Unmounts the staging path and removes it, unless it is a directory with files where nothing was mounted. Also
-/// deletes the record of an interrupted format.
+/// Unmounts the staging path and removes it, unless it is a directory with files where nothing was mounted.
 pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<(), Cause> {
     let found = inspect(plan).await?;
     let disk = match &plan.volume {
@@ -45,9 +42,8 @@ pub(super) async fn unstage(node: &LinuxNode, plan: &VolumePath, waiters: &Waite
     Ok(())
 }
 
-/// Thaws the volume that is to be unstaged, if only the staging path uses it. A tool that grows a frozen file system
-/// sleeps in the kernel, and blocks the operation that NodeUnstageVolume waits for. Ignores errors, which unstaging
-/// itself reports.
+/// Thaws the volume that is to be unstaged, if only the staging path uses it: a tool that grows a frozen file system
+/// sleeps in the kernel, and blocks the operation that NodeUnstageVolume waits for.
 ///
 /// Cancellation: a thaw that has begun continues.
 pub(super) async fn thaw_unused(node: &LinuxNode, plan: &VolumePath) {
@@ -75,9 +71,8 @@ async fn inspect(plan: &VolumePath) -> Result<PathKind, Cause> {
     }
 }
 
-/// Returns the disk that must be free when the volume is unstaged: the disk that is mounted at the path or, if nothing
-/// is mounted (a raw block volume, or a repeated call), the disk of the volume. Returns `None` when this machine no
-/// longer has the disk.
+/// Returns the disk that must be free when the volume is unstaged: the disk that is mounted at the path, or else the
+/// volume's disk. Returns `None` when this machine no longer has the disk.
 async fn disk_to_release(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
     let (table, at) = owner::topmost(path).await?;
     if let Some(entry) = table.topmost(&at) {
@@ -110,16 +105,12 @@ async fn number_of(node: &LinuxNode, entry: &MountEntry) -> Result<DeviceNumber,
     number.ok_or_else(|| NodeRefusal::NotPublished { found: "no longer a block device".to_owned() }.into())
 }
 
-/// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each mount first,
-/// and stops at a mount of another owner.
+/// Unmounts all mounts at the path from the top down, and returns their number. Stops at a mount of another owner.
 async fn unmount_all(node: &LinuxNode, plan: &VolumePath, waiters: &Waiters) -> Result<usize, Cause> {
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
         let Some(entry) = table.topmost(&at) else { return Ok(taken) };
-        let owner = match &plan.volume {
-            Handle::Volume(volume) => owner::owner(&node.mounter, entry, volume).await?,
-            Handle::NodeLocal(_) => owner::of_node_local(&node.mounter, entry).await?,
-        };
+        let owner = owner::of_handle(&node.mounter, entry, &plan.volume).await?;
         if let Owner::Other(found) = owner {
             tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "leaving the mount of another volume or file system in place");
             return Err(NodeRefusal::OtherMount { found }.into());

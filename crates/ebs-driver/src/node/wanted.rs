@@ -8,19 +8,13 @@ use super::error::Cause;
 use crate::timeouts::{NEXT_NODE_CALL, WORK_WORTH_KEEPING};
 
 /// Returns an error when no caller waits for the change.
-///
-/// # Errors
-/// `Cause::Abandoned`.
 pub(super) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// Returns an error when no caller waits for the change, after long work at the end of a grace time. Long work, such as
-/// the proof that a slow disk is blank, would be lost if the operation ended while the orchestrator pauses between two
-/// calls. After such work, waits for the next call, unless another operation supersedes this one.
-///
-/// # Errors
-/// `Cause::Abandoned`, when no caller waits.
+/// Returns an error when no caller waits for the change. Long work, such as the proof that a slow disk is blank, would
+/// be lost between two calls of the orchestrator. After it, waits for the next call, unless another operation
+/// supersedes this one.
 pub(super) async fn ensure_wanted_after(waiters: &Waiters, took: Duration, before: &'static str) -> Result<(), Cause> {
     if !waiters.any() && took >= WORK_WORTH_KEEPING {
         tokio::select! {

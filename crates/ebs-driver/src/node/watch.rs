@@ -1,5 +1,4 @@
-//! Checks the health of this node's volumes periodically, because older kubelets do not request it. The log and the
-//! metrics show the results.
+//! Checks the health of this node's volumes periodically, because older kubelets do not request it.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,8 @@ impl NodeService {
                 }
             }
         }
-        let before = std::mem::replace(&mut *node.unhealthy(), names(&found));
+        let names = found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect();
+        let before = std::mem::replace(&mut *node.unhealthy(), names);
         for (volume, (ailment, path)) in &found {
             if before.get(volume) != Some(&ailment.name()) {
                 tracing::warn!(%volume, %path, ?ailment, "volume is unhealthy");
@@ -47,24 +47,17 @@ impl NodeService {
         }
     }
 
-    /// Returns the volumes whose file systems are smaller than their disks, by ID: those whose growth failed, and those
-    /// that a check found more than five minutes ago. With each volume: the bytes of its disk that the file system does not
-    /// use.
+    /// Returns the volumes, by ID, whose growth failed, and those that a check found too small for more than five
+    /// minutes. With each volume: the bytes of its disk that the file system does not use.
     pub fn volumes_not_grown(&self) -> Vec<(VolumeId, u64)> {
         self.implementation().backlog.reported()
     }
 
-    /// Returns the volumes that the last check found unhealthy, by ID. The status is `Inaccessible` or `Degraded`, as in
-    /// NodeGetVolumeHealth. The reason is one of `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`,
-    /// `ReadOnlyAfterErrors`, `FileSystemErrors` and `NotGrown`.
+    /// Returns the volumes that the last check found unhealthy, with status and reason as in NodeGetVolumeHealth.
     pub fn unhealthy_volumes(&self) -> Vec<(VolumeId, &'static str, &'static str)> {
         let unhealthy = self.implementation().unhealthy();
         unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason)).collect()
     }
-}
-
-fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, (&'static str, &'static str)> {
-    found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect()
 }
 
 /// Returns the problem of a volume at a registered path, or `None` when it is no longer mounted there.
@@ -81,8 +74,7 @@ async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> O
     }
 }
 
-/// Registers volumes that a previous driver process mounted: they are in the kubelet's directories for CSI volumes, but
-/// not in the register. Which driver attached them is unknown.
+/// Registers volumes in the kubelet's directories that a previous driver process mounted. Their driver is unknown.
 async fn adopt(node: &LinuxNode) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();
@@ -91,8 +83,7 @@ async fn adopt(node: &LinuxNode) {
         if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
             continue;
         }
-        // A raw volume is a device node of devtmpfs. Other mounts without a disk belong to other drivers, and reading
-        // them could hang.
+        // Mounts without a disk, except raw volumes (devtmpfs), are not the driver's, and reading them could hang.
         if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
             continue;
         }

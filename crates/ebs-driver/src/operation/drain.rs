@@ -1,5 +1,4 @@
-//! Ends all operations when the process ends. `supervise.rs` of the binary calls this and reports the operations that
-//! still run.
+//! Ends all operations when the process ends.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ impl Operations {
     /// Refuses new operations from now on, and waits until the running ones have ended, for at most `limit`. Asks
     /// operations without callers to end. Returns the keys of the operations that still run.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
-        self.slots().close();
+        self.slots().is_closing = true;
         self.tasks.close();
         let ended = async {
             loop {

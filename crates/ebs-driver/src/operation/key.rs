@@ -1,5 +1,3 @@
-//! The key that an operation holds while it runs.
-
 use std::fmt;
 use std::path::PathBuf;
 
@@ -7,21 +5,16 @@ use ebs_ec2::{NodeId, SnapshotId, VolumeId};
 
 use crate::volume_handle::VolumeHandle;
 
-/// The object that an operation uses exclusively. Keys are typed, so that objects of different kinds with the same name
-/// have different keys.
+/// The object that an operation uses exclusively. The kind of the object is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A CreateVolume request, by its CSI name.
+    /// CreateVolume, by CSI name.
     CreateVolume(String),
     /// DeleteVolume, ControllerExpandVolume and ControllerModifyVolume, by volume.
     Volume(VolumeId),
     /// ControllerPublishVolume and ControllerUnpublishVolume, by volume and node.
-    Attachment {
-        volume: VolumeId,
-        /// The node to which the volume is or will be attached.
-        node: NodeId,
-    },
-    /// A CreateSnapshot request, by its CSI name.
+    Attachment { volume: VolumeId, node: NodeId },
+    /// CreateSnapshot, by CSI name.
     CreateSnapshot(String),
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
@@ -29,8 +22,7 @@ pub enum Key {
     NodeVolume(VolumeHandle),
     /// NodeExpandVolume, by volume.
     NodeGrowth(VolumeHandle),
-    /// NodePublishVolume and NodeUnpublishVolume, by volume and target. A volume may be published at several targets at
-    /// once.
+    /// NodePublishVolume and NodeUnpublishVolume, by volume and target: a volume may have several targets.
     NodeTarget { volume: VolumeHandle, target: PathBuf },
 }
 
@@ -49,9 +41,8 @@ impl Key {
         }
     }
 
-    /// Returns true if operations under both keys must not run at the same time. NodeStageVolume and NodeUnstageVolume
-    /// need the whole volume, so they exclude publish, unpublish and growth. Returns false for equal keys, which
-    /// exclude each other anyway.
+    /// Returns true if different keys exclude each other: NodeStageVolume and NodeUnstageVolume need the whole volume,
+    /// so they exclude publish, unpublish and growth.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         let whole = |key: &Self, part: &Self| match (key, part) {
             (Self::NodeVolume(whole), Self::NodeGrowth(part) | Self::NodeTarget { volume: part, .. }) => whole == part,

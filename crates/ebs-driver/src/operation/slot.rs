@@ -1,5 +1,3 @@
-//! The table of running operations: one slot for each key.
-
 use std::any::Any;
 use std::collections::HashMap;
 
@@ -31,7 +29,7 @@ pub(super) struct Running {
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
     pub(super) ended: Ended,
-    began: Instant,
+    pub(super) began: Instant,
 }
 
 impl Running {
@@ -40,52 +38,19 @@ impl Running {
     }
 }
 
-/// The running operations of one service, by key.
 #[derive(Default)]
 pub(super) struct Slots {
-    running: HashMap<Key, Running>,
-    closing: bool,
+    pub(super) running: HashMap<Key, Running>,
+    pub(super) is_closing: bool,
 }
 
 impl Slots {
-    pub(super) fn get(&self, key: &Key) -> Option<&Running> {
-        self.running.get(key)
-    }
-
     /// Returns, unsorted, the running operations that must not run at the same time as one with this key.
     pub(super) fn excluded_by<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Running)> {
         self.running.iter().filter(|(running, _)| running.excludes(key))
     }
 
-    pub(super) fn insert(&mut self, key: Key, running: Running) {
-        self.running.insert(key, running);
-    }
-
-    pub(super) fn remove(&mut self, key: &Key) {
-        self.running.remove(key);
-    }
-
-    pub(super) fn keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.running.keys().cloned().collect();
-        keys.sort();
-        keys
-    }
-
-    /// Returns each key and the time since when it has been held, unsorted.
-    pub(super) fn since(&self) -> impl Iterator<Item = (&Key, Instant)> {
-        self.running.iter().map(|(key, running)| (key, running.began))
-    }
-
-    /// Asks all operations without callers to end.
     pub(super) fn supersede_unawaited(&self) -> Vec<Successor> {
         self.running.values().filter(|r| !r.waiters.any()).map(|r| r.waiters.supersede()).collect()
-    }
-
-    pub(super) fn close(&mut self) {
-        self.closing = true;
-    }
-
-    pub(super) fn is_closing(&self) -> bool {
-        self.closing
     }
 }

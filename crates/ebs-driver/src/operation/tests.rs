@@ -22,7 +22,7 @@ impl IntoStatus for Fire {
 impl Operations {
     /// Returns true while a request waits for the operation under `key`.
     fn is_awaited(&self, key: &Key) -> bool {
-        self.slots().get(key).is_some_and(|running| running.waiters.any())
+        self.slots().running.get(key).is_some_and(|running| running.waiters.any())
     }
 }
 

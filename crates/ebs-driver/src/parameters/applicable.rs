@@ -1,8 +1,6 @@
-//! Drops parameters of a StorageClass that do not apply to a request.
-//!
-//! One class may serve empty volumes, restores and clones, file systems and raw block volumes. The driver leaves out a
-//! parameter that has no meaning for the requested volume, and logs one line. It still refuses a class that contradicts
-//! itself, and a VolumeAttributesClass that asks for properties that the type does not have.
+//! Drops parameters of a StorageClass that do not apply to a request, because one class may serve restores and blank
+//! volumes, file systems and raw block. The driver still refuses a class that contradicts itself, and a
+//! VolumeAttributesClass that asks for properties that the type does not have.
 
 use std::num::NonZeroU32;
 
@@ -14,10 +12,8 @@ use crate::capability::Access;
 use crate::context::FormatKey;
 
 impl VolumeParameters {
-    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. `attributes` have already
-    /// overridden the class. They are the claim's own request, so none of them is left out, and EC2 decides about them.
-    ///
-    /// `is_restored` is true for a volume from a snapshot. `accesses` are the requested access types.
+    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. Keeps `attributes`, which
+    /// the claim requested itself and EC2 decides about. `is_restored` is true for a volume from a snapshot.
     pub fn keep_applicable(
         &mut self,
         name: &str,

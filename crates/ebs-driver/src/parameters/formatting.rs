@@ -11,12 +11,7 @@ use crate::context::FormatKey;
 /// The default size of a block in bytes.
 const DEFAULT_BLOCK: u64 = 4096;
 
-/// Refuses options that a capability excludes, and values that mkfs rejects on every node. The options apply only to
-/// capabilities with a mount, because a raw block volume has no file system.
-///
-/// # Errors
-/// [`ParameterError::Formatting`] for the first option that does not fit, then
-/// [`ParameterError::ClusterSizeWithoutBigalloc`], then [`ParameterError::FormatValue`].
+/// Refuses options that a capability excludes, and values that mkfs rejects. Ignores capabilities for raw block.
 pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Result<(), ParameterError> {
     for key in FormatKey::ALL.into_iter().filter(|key| key.is_set(options)) {
         for access in accesses {
@@ -37,8 +32,7 @@ pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Res
     Ok(())
 }
 
-/// Returns true if a node could format a volume with this file system and option. Accepts an unknown file system, which
-/// another check refuses with a list of the valid names. Refuses ntfs.
+/// Returns whether a node could format a volume with this option. Another check refuses unknown file systems.
 fn fits(key: FormatKey, fs_type: &str) -> bool {
     match FsType::parse(fs_type) {
         Ok(fs_type) => key.file_systems().contains(&fs_type),
@@ -46,7 +40,6 @@ fn fits(key: FormatKey, fs_type: &str) -> bool {
     }
 }
 
-/// The values that mkfs accepts for an option.
 struct Rule {
     key: FormatKey,
     range: RangeInclusive<u64>,
@@ -55,8 +48,7 @@ struct Rule {
     has_units: bool,
 }
 
-/// Returns the rules of mke2fs in e2fsprogs 1.47 and of mkfs.xfs in xfsprogs 6.1 (with checksums). Later versions have
-/// the same rules.
+/// Returns the rules of mke2fs in e2fsprogs 1.47 and mkfs.xfs in xfsprogs 6.1 (with checksums), and of later versions.
 fn rules(fs_type: FsType, block: u64) -> Vec<Rule> {
     let rule = |key, range, is_power_of_2, has_units| Rule { key, range, is_power_of_2, has_units };
     if fs_type == FsType::Xfs {
@@ -84,8 +76,7 @@ fn check_values(options: &FormatOptions, fs_type: FsType) -> Result<(), Paramete
     Ok(())
 }
 
-/// Returns true if mkfs accepts the value. Also accepts units that only one of the tools supports, and leaves their
-/// check to that tool.
+/// Returns whether mkfs accepts the value. Leaves units that only one of the tools supports to that tool.
 fn is_taken(value: &str, rule: &Rule) -> bool {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let Ok(number) = digits.parse::<u64>() else { return false };

@@ -1,16 +1,11 @@
-//! The keys of a class, each with its setter.
-
 use super::{Entry, ParameterError, Sorted};
 
-/// A key of a class, and how it is parsed into `T`.
 pub(super) struct Key<T> {
     /// The key in the spelling of the documentation. The parser accepts any case.
     pub(super) name: &'static str,
-    /// Parses the value and sets it in the target.
     pub(super) set: fn(&mut T, &Entry<'_>) -> Result<(), ParameterError>,
 }
 
-/// Declares the keys of a class, and how the parser sets them.
 macro_rules! keys {
     ($class:ty; $($name:expr => |$target:pat_param, $entry:pat_param| $set:expr;)+) => {
         const KEYS: &[Key<$class>] = &[$(Key {
@@ -28,7 +23,8 @@ impl Sorted<'_> {
     /// Sets all entries except tags, in alphabetical order.
     pub(super) fn set_in<T>(&self, target: &mut T, keys: &[Key<T>]) -> Result<(), ParameterError> {
         for (lower, entry) in &self.entries {
-            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(|| entry.unknown())?;
+            let unknown = || ParameterError::Unknown { key: entry.key.to_owned() };
+            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(unknown)?;
             (key.set)(target, entry)?;
         }
         Ok(())

@@ -1,5 +1,4 @@
-//! The snapshot lock, which has four parameters. The driver checks them before it creates the snapshot, because a
-//! missing or wrong lock cannot always be corrected later.
+//! The snapshot lock. The driver checks it before it creates the snapshot, because not all locks can be changed later.
 
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
@@ -9,9 +8,9 @@ use ebs_cloud::{Lock, LockEnd, LockMode};
 use super::{Entry, ParameterError};
 
 /// The valid duration of a lock in days (EC2 API reference, LockSnapshot).
-const DAYS: RangeInclusive<u32> = 1..=36_500;
+pub(super) const DAYS: RangeInclusive<u32> = 1..=36_500;
 /// The valid cooling-off period in hours.
-const COOL_OFF_HOURS: RangeInclusive<u32> = 1..=72;
+pub(super) const COOL_OFF_HOURS: RangeInclusive<u32> = 1..=72;
 
 #[derive(Debug, Clone, Copy)]
 enum Mode {
@@ -22,9 +21,9 @@ enum Mode {
 #[derive(Debug, Clone, Default)]
 pub(super) struct LockParameters {
     mode: Option<Mode>,
-    days: Option<u32>,
-    expiration: Option<SystemTime>,
-    cool_off_hours: Option<u32>,
+    pub(super) days: Option<u32>,
+    pub(super) expiration: Option<SystemTime>,
+    pub(super) cool_off_hours: Option<u32>,
 }
 
 impl LockParameters {
@@ -39,22 +38,6 @@ impl LockParameters {
         Ok(())
     }
 
-    pub(super) fn set_days(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
-        self.days = Some(entry.within(&DAYS, "a whole number of days from 1 to 36500")?);
-        Ok(())
-    }
-
-    pub(super) fn set_expiration(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
-        self.expiration = Some(entry.time()?);
-        Ok(())
-    }
-
-    pub(super) fn set_cool_off(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
-        self.cool_off_hours = Some(entry.within(&COOL_OFF_HOURS, "a whole number of hours from 1 to 72")?);
-        Ok(())
-    }
-
-    /// Combines the parameters into the lock, or returns `None` when no parameter is set.
     pub(super) fn lock(self) -> Result<Option<Lock>, ParameterError> {
         let refused = |rule| Err(ParameterError::Lock { rule });
         let Self { mode, days, expiration, cool_off_hours } = self;

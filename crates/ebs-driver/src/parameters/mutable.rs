@@ -1,5 +1,3 @@
-//! Parameters of a VolumeAttributesClass, at creation and at modification.
-
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -12,8 +10,8 @@ use super::{
     iops_request,
 };
 
-/// The parameters of a VolumeAttributesClass. The outer `Option` is `Some` when the key is present. A key without a
-/// value unsets the value of the StorageClass, but does not change an existing volume.
+/// The parameters of a VolumeAttributesClass. `Some(None)` is a key without a value, which unsets the value of the
+/// StorageClass but does not change an existing volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
@@ -21,8 +19,7 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Names of the volume's Kubernetes objects, for templates. Empty at creation, when the provisioner adds them to
-    /// the parameters of the StorageClass.
+    /// Names for templates. Empty at creation, when the provisioner adds them to the parameters of the StorageClass.
     pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
     /// The keys of tags to delete.
@@ -30,11 +27,7 @@ pub struct MutableParameters {
 }
 
 impl MutableParameters {
-    /// Parses the `mutable_parameters` of CreateVolume or ControllerModifyVolume, or the parameters of the volume
-    /// modifier's service, which have the same keys.
-    ///
-    /// # Errors
-    /// [`ParameterError`] for the first invalid key in alphabetical order.
+    /// Parses the `mutable_parameters` of CreateVolume or ControllerModifyVolume, or the volume modifier's parameters.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let mut sorted = Sorted::parse(map)?;
         let mut read = Self {
@@ -66,9 +59,6 @@ impl MutableParameters {
     }
 
     /// Returns the changes to an existing volume, without tags.
-    ///
-    /// # Errors
-    /// [`ParameterError::TwoIops`].
     pub fn properties(&self) -> Result<ModifySpec, ParameterError> {
         Ok(ModifySpec {
             volume_type: self.volume_type.clone().flatten(),

@@ -1,11 +1,9 @@
-//! Parameters of CreateSnapshot.
-
 use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
 
 use super::key::{Key, keys};
-use super::lock::LockParameters;
+use super::lock::{COOL_OFF_HOURS, DAYS, LockParameters};
 use super::{ParameterError, Sorted, TagTemplate};
 use crate::go_template::Data;
 
@@ -15,7 +13,6 @@ pub struct SnapshotParameters {
     name: String,
     namespace: String,
     content_name: String,
-    /// The fast restores and the lock.
     pub features: SnapshotFeatures,
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
@@ -23,9 +20,6 @@ pub struct SnapshotParameters {
 
 impl SnapshotParameters {
     /// Parses the `parameters` of CreateSnapshot.
-    ///
-    /// # Errors
-    /// [`ParameterError`] for the first invalid key in alphabetical order, then for an invalid lock.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let mut sorted = Sorted::parse(map)?.without_deletions()?;
         let mut read = (Self { tags: std::mem::take(&mut sorted.tags), ..Self::default() }, LockParameters::default());
@@ -54,9 +48,11 @@ keys! { (SnapshotParameters, LockParameters);
     "fastSnapshotRestoreAvailabilityZones" => |(p, _), e| p.features.fast_restore_zones = e.zones()?;
     "outpostArn" => |(p, _), e| p.outpost_arn = Some(e.arn()?);
     "lockMode" => |(_, lock), e| lock.set_mode(e)?;
-    "lockDuration" => |(_, lock), e| lock.set_days(e)?;
-    "lockExpirationDate" => |(_, lock), e| lock.set_expiration(e)?;
-    "lockCoolOffPeriod" => |(_, lock), e| lock.set_cool_off(e)?;
+    "lockDuration" => |(_, lock), e| lock.days = Some(e.within(&DAYS, "a whole number of days from 1 to 36500")?);
+    "lockExpirationDate" => |(_, lock), e| lock.expiration = Some(e.time()?);
+    "lockCoolOffPeriod" => |(_, lock), e| {
+        lock.cool_off_hours = Some(e.within(&COOL_OFF_HOURS, "a whole number of hours from 1 to 72")?);
+    };
     "csi.storage.k8s.io/volumesnapshot/name" => |(p, _), e| p.name = e.value.to_owned();
     "csi.storage.k8s.io/volumesnapshot/namespace" => |(p, _), e| p.namespace = e.value.to_owned();
     "csi.storage.k8s.io/volumesnapshotcontent/name" => |(p, _), e| p.content_name = e.value.to_owned();

@@ -1,5 +1,3 @@
-//! Parsers for single values.
-
 use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -10,8 +8,7 @@ use ebs_mounter::SizeWord;
 use super::{Entry, ParameterError, TagTemplate};
 
 impl Entry<'_> {
-    /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors, because a wrong
-    /// guess for `encrypted` could leave data unencrypted.
+    /// Parses a boolean as Go does. Other values are errors, so that no data is unencrypted by mistake.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),
@@ -21,7 +18,6 @@ impl Entry<'_> {
         }
     }
 
-    /// Parses a boolean that is false when it is unset.
     pub(super) fn flag(&self) -> Result<bool, ParameterError> {
         Ok(self.boolean()?.unwrap_or(false))
     }
@@ -42,8 +38,7 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// Parses a required number in `range`, which `wanted` describes. An empty value is an error, because without the
-    /// number the other parameters could permanently mean something else.
+    /// Parses a required number in `range`. Empty is an error, because the meaning of other parameters depends on it.
     pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))
@@ -54,7 +49,6 @@ impl Entry<'_> {
         SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
     }
 
-    /// Returns any text. Empty means unset.
     pub(super) fn text(&self) -> Option<String> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
@@ -75,7 +69,6 @@ impl Entry<'_> {
         zones.map_err(|_| self.malformed("a list of zones such as us-west-2a,us-west-2b"))
     }
 
-    /// Splits a tag at its first `=`.
     pub(super) fn tag(&self) -> Result<TagTemplate, ParameterError> {
         let (key, template) = self.value.split_once('=').ok_or_else(|| self.malformed("of the form key=value"))?;
         Ok(TagTemplate { key: key.to_owned(), template: template.to_owned() })
@@ -89,17 +82,12 @@ impl Entry<'_> {
         Err(self.malformed("an ARN, which begins with arn:"))
     }
 
-    /// Parses a time in RFC 3339 with any offset.
     pub(super) fn time(&self) -> Result<SystemTime, ParameterError> {
         rfc3339(self.value).ok_or_else(|| self.malformed("a time such as 2030-12-31T23:59:59Z"))
     }
 
     pub(super) fn malformed(&self, wanted: &'static str) -> ParameterError {
         ParameterError::Malformed { key: self.key.to_owned(), value: self.value.to_owned(), wanted }
-    }
-
-    pub(super) fn unknown(&self) -> ParameterError {
-        ParameterError::Unknown { key: self.key.to_owned() }
     }
 }
 

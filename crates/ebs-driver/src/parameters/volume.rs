@@ -1,5 +1,3 @@
-//! Parameters of CreateVolume.
-
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -25,7 +23,6 @@ pub struct VolumeParameters {
     pub initialization_rate: Option<NonZeroU32>,
     pub encrypted: Option<bool>,
     pub kms_key_id: Option<String>,
-    /// Names of the volume's Kubernetes objects.
     pub claim: ClaimNames,
     pub format: FormatOptions,
     /// A blank volume that was created from a snapshot or clone may be formatted.
@@ -37,9 +34,6 @@ pub struct VolumeParameters {
 
 impl VolumeParameters {
     /// Parses the `parameters` of CreateVolume.
-    ///
-    /// # Errors
-    /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let mut sorted = Sorted::parse(map)?.without_deletions()?;
         let mut read = Self { tags: std::mem::take(&mut sorted.tags), ..Self::default() };

@@ -65,6 +65,6 @@ fn summary_contains_subject_and_important_fields() {
         ..Default::default()
     };
     let summary = request.summary();
-    assert_eq!((summary.rpc().name(), summary.subject()), ("CreateVolume", "pvc-1"));
+    assert_eq!((summary.rpc.name(), summary.subject.as_str()), ("CreateVolume", "pvc-1"));
     assert!(summary.to_string().contains("snap-1"));
 }

@@ -1,5 +1,4 @@
-//! Accepted connections. Each request has the [`ConnectionId`] of its connection among its extensions. Clients may send
-//! any `:authority`: the server replaces a path or an empty value by a valid name.
+//! Accepted connections. Each request has the [`ConnectionId`] of its connection, and a valid `:authority`.
 
 use std::io;
 use std::pin::Pin;

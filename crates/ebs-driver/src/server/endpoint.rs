@@ -1,13 +1,10 @@
-//! The endpoint on which the driver listens.
-
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
 mod windows;
 
-/// The maximum length, in bytes, of a unix socket's path: the size of the path in the kernel's address, without the
-/// terminating zero.
+/// The maximum length, in bytes, of a unix socket's path in the kernel's address, without the terminating zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An address on which to listen.
@@ -27,11 +24,7 @@ pub enum EndpointError {
     #[error("{0:?} has no path of a socket file; use unix:///PATH")]
     NoPath(String),
     #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
-    TooLong {
-        path: PathBuf,
-        /// The length in bytes.
-        length: usize,
-    },
+    TooLong { path: PathBuf, length: usize },
     #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
     Address(String),
     #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]
@@ -40,9 +33,6 @@ pub enum EndpointError {
 
 impl Endpoint {
     /// Parses `unix://PATH`, `unix:/PATH` or `tcp://ADDRESS:PORT`. The scheme is case-insensitive.
-    ///
-    /// # Errors
-    /// [`EndpointError`].
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let scheme = || EndpointError::Scheme(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(scheme)?;

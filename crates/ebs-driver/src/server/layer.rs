@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use tokio::time::Instant;
 use tonic::body::Body;
-use tower::{Layer, Service};
+use tower::Service;
 use tracing::Instrument;
 
 use crate::operation::panic_text;
@@ -21,37 +21,15 @@ use crate::status::{ResponseStatus, broken_off};
 
 /// Receives the outcome of every RPC.
 pub trait RpcObserver: Send + Sync + 'static {
-    /// Records an RPC that has ended. Must not block.
-    ///
-    /// `rpc` is the name of the method (`CreateVolume`) or `unknown`. `code` is the name of the gRPC code (`OK`,
-    /// `Aborted` …), and is `Canceled` when the client left or its deadline passed. Both are from a fixed set of names.
+    /// Records an RPC that has ended. Must not block. `rpc` is the method's name or `unknown`, `code` the gRPC code's
+    /// name, which is `Canceled` when the client left or its deadline passed.
     fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
-}
-
-/// Wraps every service of the server.
-#[derive(Clone)]
-pub(super) struct RpcLayer {
-    observer: Arc<dyn RpcObserver>,
-}
-
-impl RpcLayer {
-    pub(super) fn new(observer: Arc<dyn RpcObserver>) -> Self {
-        Self { observer }
-    }
-}
-
-impl<S> Layer<S> for RpcLayer {
-    type Service = RpcService<S>;
-
-    fn layer(&self, inner: S) -> RpcService<S> {
-        RpcService { inner, observer: Arc::clone(&self.observer) }
-    }
 }
 
 #[derive(Clone)]
 pub(super) struct RpcService<S> {
-    inner: S,
-    observer: Arc<dyn RpcObserver>,
+    pub(super) inner: S,
+    pub(super) observer: Arc<dyn RpcObserver>,
 }
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -115,7 +93,6 @@ impl Drop for Running {
     }
 }
 
-/// Returns the name of an RPC for logs and metric labels, or `unknown`.
 fn method(path: &str) -> &'static str {
     Rpc::from_path(path).map_or("unknown", Rpc::name)
 }

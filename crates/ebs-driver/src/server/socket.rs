@@ -59,11 +59,7 @@ pub(super) enum Listener {
 
 /// Listens on the endpoint. A unix socket gets exactly the permission bits `mode`. Must be called in a Tokio runtime.
 ///
-/// Replaces a socket file without a listener. A lock file next to the socket excludes a second driver. The empty lock
-/// file remains when the driver ends and has no meaning without a driver.
-///
-/// # Errors
-/// [`BindError`].
+/// Replaces a socket file without a listener. A permanent lock file next to the socket excludes a second driver.
 pub fn bind(endpoint: &Endpoint, mode: u32) -> Result<Bound, BindError> {
     let (listener, file, endpoint) = match endpoint {
         Endpoint::Unix(path) => {

@@ -1,8 +1,5 @@
-//! Lets calls wait on the socket while the driver is still creating its services.
-//!
-//! Identity answers at once, and Probe reports that the driver is not ready, so that no sidecar's connection times out
-//! while the driver reads its metadata. Other calls wait instead of failing: the kubelet treats a failed NodeGetInfo as
-//! the end of the plugin, and restarts its registrar.
+//! Lets calls wait on the socket while the driver is still creating its services. Only Identity answers at once, so
+//! that no sidecar's connection times out. A failed NodeGetInfo would make the kubelet restart the registrar.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,8 +17,7 @@ use tower::Service;
 use crate::status::{Meaning, status};
 use crate::timeouts;
 
-/// Adds the other services to the socket. If it is dropped without a call of [`StartupGate::open`], the waiting calls
-/// fail.
+/// Adds the other services to the socket. When it is dropped before [`StartupGate::open`], the waiting calls fail.
 #[derive(Debug)]
 pub struct StartupGate(watch::Sender<Option<Routes>>);
 
@@ -39,7 +35,6 @@ pub fn startup_gate<I: Identity>(identity: I) -> (Routes, StartupGate) {
     (Routes::from(router.fallback_service(WaitingCalls { services })), StartupGate(sender))
 }
 
-/// Holds calls back until the services are set, then forwards them.
 #[derive(Debug, Clone)]
 struct WaitingCalls {
     services: watch::Receiver<Option<Routes>>,
@@ -47,8 +42,7 @@ struct WaitingCalls {
 
 impl WaitingCalls {
     async fn services(mut self) -> Result<Routes, &'static str> {
-        // The wait fails if the driver stops before it has started, because the sender is dropped. Services that were
-        // set stay readable.
+        // The wait fails if the driver stops before it has started, because the sender is dropped.
         let opened = timeout(timeouts::STARTUP, self.services.wait_for(Option::is_some)).await;
         let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
         opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")

@@ -1,5 +1,3 @@
-//! Carries out the gathered changes and returns a result for each.
-
 use std::sync::Arc;
 
 use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2, Sidecar};
@@ -10,11 +8,9 @@ use super::{Change, ControllerError};
 use crate::rpc::Rpc;
 use crate::status::IntoStatus;
 
-/// The results of all changes that were carried out together.
 #[derive(Clone)]
 pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
 
-/// The size of the volume after the change, or why the change failed.
 type ChangeResult = Result<Gib, Arc<ControllerError>>;
 
 impl Results {
@@ -42,8 +38,7 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
             for change in growth.into_iter().chain(classes) {
                 let sidecars = sidecars(std::slice::from_ref(change));
                 let alone = cloud.volumes.modify(&sidecars, volume, &change.spec, waiters).await;
-                let alone = alone.map(|volume| volume.size);
-                results.push(result(change, alone));
+                results.push(result(change, alone.map(|volume| volume.size)));
             }
         }
         together => results.extend(changes.iter().map(|change| result(change, together.clone()))),
@@ -52,15 +47,12 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
 }
 
 fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
-    let is_modifier = |change: &Change| change.rpc == Rpc::ModifyVolumeProperties;
-    let (mut sidecars, of_resizer) = (Vec::new(), changes.iter().any(|change| !is_modifier(change)));
-    if of_resizer {
-        sidecars.push(Sidecar::Resizer);
-    }
-    if changes.iter().any(is_modifier) {
-        sidecars.push(Sidecar::VolumeModifier);
-    }
-    sidecars
+    let sender = |change: &Change| match change.rpc {
+        Rpc::ModifyVolumeProperties => Sidecar::VolumeModifier,
+        _ => Sidecar::Resizer,
+    };
+    let is_sender = |sidecar: &Sidecar| changes.iter().any(|change| sender(change) == *sidecar);
+    [Sidecar::Resizer, Sidecar::VolumeModifier].into_iter().filter(is_sender).collect()
 }
 
 /// Returns true if EC2 rejected the requested values, and false if the volume's state prevents the change.

@@ -12,7 +12,6 @@ use super::merge::merged;
 use crate::operation::Content;
 use crate::timeouts;
 
-/// The content of an operation that gathers changes: one request, and the window of requests that it opens or joins.
 #[derive(Clone)]
 pub(super) struct Gathering {
     change: Change,
@@ -38,7 +37,6 @@ impl Drop for Caller {
     }
 }
 
-/// Which of the changes have a caller that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     All,
@@ -49,10 +47,8 @@ enum Presence {
 pub(super) struct Window {
     length: Duration,
     gathered: Mutex<Gathered>,
-    /// Notified when the window has both growth and another change. The window then expects no more requests and closes
-    /// early.
+    /// Notified when the window has both growth and another change, so that it closes early.
     complete: Notify,
-    /// Notified when a caller has joined or left.
     callers_changed: Arc<Notify>,
 }
 
@@ -61,7 +57,6 @@ struct Gathered {
     is_open: bool,
 }
 
-/// A change and the callers that requested it.
 struct Wanted {
     change: Change,
     callers: Vec<Weak<Caller>>,
@@ -121,14 +116,12 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// Waits until the window closes. Then returns the changes whose callers still wait, in the order of their
-    /// requests. If no caller waits, waits for one as [`Window::returned`] does. Returns `None` when another operation
-    /// supersedes this one, or when no caller has returned. The closed window accepts no more changes.
+    /// Waits until the window closes, then returns the changes whose callers still wait, in the order of their
+    /// requests. Without callers, waits like [`Window::returned`]. Returns `None` when superseded or without callers.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
             () = waiters.superseded() => return None,
-            // The window closes early when it is complete, or after its length.
             _ = timeout(self.length, self.complete.notified()) => {}
         }
         if waiters.any() {
@@ -137,9 +130,8 @@ impl Window {
         self.returned(waiters).await
     }
 
-    /// Waits until a caller returns, then up to the length of a window for the other callers. Returns the changes whose
-    /// callers wait and drops the other changes: their callers may have asked another driver for something else.
-    /// Returns `None` like [`Window::gathered`].
+    /// Waits for a caller, then up to the length of a window for the others. Drops the changes of callers that do not
+    /// return, because they may have asked another driver for something else.
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         let returned = async {
             timeout(timeouts::MODIFICATION_RETURN, waiters.awaited()).await.ok()?;
@@ -159,9 +151,8 @@ impl Window {
         }
     }
 
-    /// Runs `work` for the changes that [`Window::gathered`] or [`Window::returned`] returned. `work` sees callers only
-    /// while all of them wait, so it begins no mutation for a change whose caller has left. When only some callers
-    /// wait, asks `work` to end.
+    /// Runs `work`, which sees callers only while all of them wait, so that it begins no mutation for a change whose
+    /// caller has left. When only some callers wait, asks `work` to end.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,

@@ -1,14 +1,9 @@
-//! Merges several changes into one.
-
 use ebs_cloud::ModifySpec;
 use ebs_ec2::{IopsRequest, Tags};
 
 use super::Change;
 
-/// Merges all changes, or returns `None` when two of them contradict each other.
-///
-/// Fields are merged one by one, including the IOPS ratio and its flag. Tags are compared key by key, and deletions as
-/// sets.
+/// Merges all changes field by field and tag by tag, or returns `None` when two of them contradict each other.
 pub(super) fn merged<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<ModifySpec> {
     changes.into_iter().try_fold(ModifySpec::default(), |all, change| both(all, &change.spec))
 }

@@ -1,12 +1,10 @@
-//! Parses socket paths on Windows. Manifests have many forms of them: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
-//! and doubled backslashes, which YAML keeps in unquoted values.
+//! Parses socket paths on Windows: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`, and doubled backslashes from YAML.
 
 use std::path::PathBuf;
 
 use super::{Endpoint, EndpointError, short_enough};
 
-/// Parses the part after `unix:`, with or without `//`. The path is absolute, on the given drive or on the drive of the
-/// process.
+/// Parses the part after `unix:`, with or without `//`. The default drive is the drive of the process.
 pub(super) fn unix(text: &str, rest: &str) -> Result<Endpoint, EndpointError> {
     let no_path = || EndpointError::NoPath(text.to_owned());
     let address = rest.strip_prefix("//").unwrap_or(rest).replace('/', r"\");

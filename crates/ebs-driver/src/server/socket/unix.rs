@@ -1,5 +1,3 @@
-//! Unix sockets with permission bits and a lock file.
-
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -16,16 +14,13 @@ use crate::server::Endpoint;
 
 pub(in crate::server) type Listener = UnixListener;
 
-/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Returns the accepted connections.
 pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<UnixStream>> {
     UnixListenerStream::new(listener)
 }
 
-/// The driver's socket file. When dropped, it removes the file, if it still belongs to this process, and then releases
-/// the lock.
+/// The driver's socket file. When dropped, removes the file if it still belongs to this process, then unlocks.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile {
     path: PathBuf,
@@ -59,7 +54,6 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Locks the lock file next to the socket.
 fn lock(socket: &Path) -> Result<File, BindError> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");

@@ -1,6 +1,5 @@
-//! AF_UNIX sockets on Windows. Neither std nor tokio supports them, and `socket2` supports them in blocking mode only.
-//! The driver therefore uses a connected socket as a tokio TCP stream, whose reads and writes do not depend on the
-//! address family. Not tested, because Wine has no such sockets.
+//! AF_UNIX sockets on Windows, which std and tokio lack and `socket2` supports in blocking mode only. A connected
+//! socket serves as a tokio TCP stream, whose reads and writes do not depend on the address family. No test covers it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,18 +14,15 @@ use tokio_stream::{Stream, StreamExt};
 use super::{BindError, io_error};
 use crate::server::Endpoint;
 
-/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The step that fails on old versions of Windows, and on Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
 /// The maximum number of accepted connections that the server has not yet received.
 const WAITING: usize = 16;
 
-/// Receives connections from the thread that accepts them. After the receiver is dropped, the thread ends at the next
-/// connection.
+/// Receives accepted connections. After the receiver is dropped, the accepting thread ends at the next connection.
 pub(in crate::server) type Listener = mpsc::Receiver<io::Result<std::net::TcpStream>>;
 
-/// Returns the accepted connections.
 pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<TcpStream>> {
     ReceiverStream::new(listener).map(|stream| TcpStream::from_std(stream?))
 }
@@ -63,8 +59,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
     Ok((connections, file))
 }
 
-/// Removes the socket file of a previous process. Windows does not distinguish socket files from other files, so this
-/// removes any file without a listener, but no directory.
+/// Removes the file of a previous process: any file without a listener, because Windows does not mark socket files.
 fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -81,8 +76,7 @@ fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<
     std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
 }
 
-/// Accepts connections, sends them and the errors of single clients, and continues. Ends after an error of the socket
-/// itself, which is permanent.
+/// Accepts connections, and sends them and the errors of single clients. Ends after a permanent error of the socket.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));
