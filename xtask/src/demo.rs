@@ -117,7 +117,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> +
 
 async fn create(world: &World, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
     let volume = done(world.client().create_volume(new_volume(name, gib, access))).await?;
-    ensure!(volume.capacity_bytes == gib * GIB, "it has {} bytes", volume.capacity_bytes);
+    ensure!(volume.capacity_bytes == gib * GIB, "the volume has {} bytes", volume.capacity_bytes);
     world.on_node(volume, access).await
 }
 
@@ -144,7 +144,7 @@ async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<Volu
     let file = volume.target.join("data");
     let write = blocking(move || content::write_file(&file, 1, FILE_BYTES));
     let hash = steps.step("write 64 MiB and hash them", write).await?;
-    let used = steps.step("ask for its statistics: 4 GiB, 64 MiB used", has_about(&volume, 4)).await?;
+    let used = steps.step("read its statistics: 4 GiB, 64 MiB used", has_about(&volume, 4)).await?;
     ensure!(used >= FILE_BYTES.cast_signed(), "{used} bytes are used");
     let taken = world.client().snapshot_ready("demo-snapshot", volume.id(), BOUND);
     let snapshot = steps.step("take a snapshot of it", taken).await?.snapshot_id;

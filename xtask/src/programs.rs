@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn env_file_is_parsed_as_a_shell_does() {
+    fn env_file_is_parsed_as_a_shell_parses_it() {
         let env = parse_env("# ready\nexport A='it'\\''s'\nexport B='http://127.0.0.1:1'\nexport C=plain\n");
         let pairs: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(pairs, [("A", "it's"), ("B", "http://127.0.0.1:1"), ("C", "plain")]);

@@ -93,7 +93,7 @@ pub async fn serve_on<H: Handshake>(listener: TcpListener, handshake: H, app: Ro
                 Ok((stream, _)) => {
                     connections.spawn(connection(stream, Arc::clone(&handshake), app.clone()));
                 }
-                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before accept"),
+                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before its connection was accepted"),
                 // The process has no file descriptors left. Wait until connections end and release theirs.
                 Err(error) => {
                     tracing::error!(%error, "failed to accept HTTP connections, next attempt in 10 s");

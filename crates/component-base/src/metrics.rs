@@ -240,7 +240,7 @@ mod tests {
     /// escaped. Histograms have a `+Inf` bucket, a sum and a count. A counter need not end with `_total`, and families
     /// without samples are omitted.
     #[test]
-    fn text_format_equals_go_library() {
+    fn metrics_text_format_matches_go_client_library() {
         let page = page(families());
         assert_eq!(
             without_help(&page),

@@ -88,7 +88,7 @@ fn protocol_files_match_the_released_interface() {
 }
 
 #[test]
-fn package_is_named_after_its_version() {
+fn protobuf_package_is_named_after_its_version() {
     for (group, version) in served() {
         let file = descriptor(group, version);
         assert_eq!(file.package(), version.to_string());
@@ -97,7 +97,7 @@ fn package_is_named_after_its_version() {
 }
 
 #[test]
-fn each_served_pair_has_one_protocol_file() {
+fn each_served_group_version_has_one_protocol_file() {
     let mut found = BTreeSet::new();
     for group in Group::ALL {
         for entry in std::fs::read_dir(format!("{FILES}/{group}")).unwrap() {

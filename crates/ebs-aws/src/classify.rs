@@ -209,7 +209,7 @@ mod tests {
 
     /// Even with a server-error status, a definite code remains definite.
     #[test]
-    fn each_code_has_its_class_with_any_status() {
+    fn error_code_determines_class_regardless_of_http_status() {
         for (code, class) in ROWS.iter().chain(TABLE) {
             for status in [400, 503] {
                 assert_eq!(by_code(Action::CreateVolume, status, code, ""), *class, "{code}");
@@ -235,7 +235,7 @@ mod tests {
 
     /// Applies to InternalError, Unavailable and unknown codes with status 5xx.
     #[test]
-    fn server_failure_leaves_the_outcome_unknown() {
+    fn server_failure_codes_are_classified_as_ambiguous() {
         for code in ["InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"] {
             assert_eq!(by_code(Action::CreateVolume, 400, code, ""), C::Ambiguous, "{code}");
         }

@@ -58,18 +58,20 @@ impl NoCredentials {
 
     pub(crate) const fn message(self) -> &'static str {
         match self {
-            Self::Slow => "load AWS credentials: their source did not answer in time, so nothing was sent",
+            Self::Slow => {
+                "load AWS credentials: the source of the credentials did not answer in time, so nothing was sent"
+            }
             Self::Away => {
                 "load AWS credentials: STS, pod identity agent or instance metadata is unavailable, so nothing was sent; \
-                 check or replace it"
+                 check that service, or use another source"
             }
             Self::NotSupported => {
-                "load AWS credentials: the profile's source (such as SSO) is unsupported, so nothing was sent; use a role \
-                 or a profile with keys"
+                "load AWS credentials: the profile's credential source (such as SSO) is unsupported, so nothing was \
+                 sent; use a role or a profile with keys"
             }
             Self::Refused => {
-                "load AWS credentials (environment, web or pod identity, profile, instance role): none found or \
-                 accepted, so nothing was sent"
+                "load AWS credentials (environment, web or pod identity, profile, instance role): no source returned \
+                 usable ones, so nothing was sent"
             }
         }
     }

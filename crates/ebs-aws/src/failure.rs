@@ -55,7 +55,7 @@ where
 /// Returns the error for a well-formed reply that lacks a required field. A mutation then has an unknown outcome.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
-    let error = Ec2Error::new(action, class, format!("EC2's reply is incomplete: {what}"));
+    let error = Ec2Error::new(action, class, format!("EC2's reply is not usable: {what}"));
     Ec2Error { request_id: request_id.map(str::to_owned), ..error }
 }
 

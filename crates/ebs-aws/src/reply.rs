@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_reply_is_accepted_with_or_without_return() {
+    fn complete_reply_is_accepted_with_or_without_return_element() {
         check(WHOLE.as_bytes()).unwrap();
         check(b"<DeleteVolumeResponse/>").unwrap();
         check(WHOLE.replace("<return>true</return>", "").as_bytes()).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_reply_is_rejected() {
+    fn non_ec2_reply_is_rejected() {
         for not_xml in [
             "",
             "{\"a\":1}",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn error_answer_has_code_and_message_of_its_first_error() {
+    fn code_and_message_are_read_from_the_first_error() {
         let of = |body: &str| code_and_message(body.as_bytes());
         let wanted = || (Some("A.B".to_owned()), Some("m & n".to_owned()));
         let error = "<Error><Code>A.B</Code><Message>m &amp; n</Message></Error>";

@@ -28,7 +28,7 @@ use aws_types::region::{Region, SigningRegion};
 
 use crate::call_monitor::CallMonitor;
 use crate::refused::Refused;
-use crate::retry;
+use crate::sdk_retry;
 use crate::user_agent::ExecutionEnvironment;
 
 pub(crate) struct Names {
@@ -110,8 +110,8 @@ impl Service {
 /// Allows a few quick attempts after errors that the SDK treats as transient, but not after a throttle.
 fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilder<I, O, Refused> {
     builder
-        .standard_retry(&retry::of_describes())
-        .retry_classifier(retry::ThrottlesGoToTheCaller)
+        .standard_retry(&sdk_retry::of_describes())
+        .retry_classifier(sdk_retry::ThrottlesGoToTheCaller)
         .retry_classifier(TransientErrorClassifier::<Refused>::new())
         .retry_classifier(AwsErrorCodeClassifier::<Refused>::new())
         .retry_classifier(ServiceClockSkewClassifier::<Refused>::new())

@@ -26,13 +26,13 @@ pub(crate) fn map_error_about(what: impl Display, object: Object, error: Ec2Erro
 fn exceeded(limit: Limit) -> &'static str {
     match limit {
         Limit::Volumes => {
-            "the account's quota of volumes or of their GiB is exhausted; delete volumes or raise the quota"
+            "the account's quota of volumes or of volume storage is exhausted; delete volumes or raise the quota"
         }
         Limit::Snapshots => "the account's quota of snapshots is exhausted; delete snapshots or raise the quota",
         Limit::Attachments => "the instance has reached its attachment limit; use another node or detach a volume",
         Limit::Iops => "the account's quota of provisioned IOPS is exhausted; request fewer or raise the quota",
         Limit::ModificationSize => {
-            "the account's quota of GiB being modified is exhausted; wait for other modifications or raise the quota"
+            "the account's quota of storage in concurrent modifications is exhausted; wait for other modifications or raise the quota"
         }
         Limit::ConcurrentSnapshots => "too many snapshots are in progress; wait until one of them is completed",
         Limit::Tags => "EC2 allows at most 50 tags on a resource; request fewer",
@@ -49,9 +49,11 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
         C::InstanceNotFound => (K::InvalidArgument, "the instance does not exist"),
         C::AttachmentNotFound => (K::FailedPrecondition, "the attachment does not exist"),
         C::ModificationNotFound => (K::FailedPrecondition, "the modification does not exist"),
-        C::MalformedId => (K::InvalidArgument, "EC2 reports a malformed id in the request; correct the id"),
-        C::IncorrectState => (K::FailedPrecondition, "the current state of the object does not allow it"),
-        C::IncorrectInstanceState => (K::FailedPrecondition, "the current state of the instance does not allow it"),
+        C::MalformedId => (K::InvalidArgument, "EC2 reported that an id in the request is malformed; correct the id"),
+        C::IncorrectState => (K::FailedPrecondition, "the current state of the object does not allow the call"),
+        C::IncorrectInstanceState => {
+            (K::FailedPrecondition, "the current state of the instance does not allow the call")
+        }
         C::BeingModified => {
             (K::FailedPrecondition, "the volume is being modified; try again when the modification is done")
         }
@@ -69,13 +71,13 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
             (K::InvalidArgument, "the zone does not offer this volume type; use another type or zone")
         }
         C::ZoneMismatch => (K::FailedPrecondition, "volume and instance are in different zones"),
-        C::InvalidParameter => (K::InvalidArgument, "EC2 rejects a parameter"),
+        C::InvalidParameter => (K::InvalidArgument, "EC2 rejected a parameter"),
         C::Unsupported => (K::InvalidArgument, "EC2 does not support this type or feature here"),
         C::ModificationCooldown => (K::FailedPrecondition, "too soon after earlier modifications of the volume"),
         C::SnapshotCooldown => (K::Unavailable, "too soon after the last snapshot of the volume"),
         C::BadToken => (K::BadPageToken, "the page token is invalid or expired; list from the beginning"),
         C::DryRunSucceeded => (K::Internal, "unexpected DryRunOperation response"),
-        C::Throttled => (K::Unavailable, "EC2 throttles the driver"),
+        C::Throttled => (K::Unavailable, "EC2 throttled the call"),
         C::Unauthenticated => (
             K::Unauthenticated,
             "EC2 does not accept the credentials; check that they exist and have not expired, and that the clock is \
@@ -92,8 +94,8 @@ fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
         ),
         // The cause of the error already names the obstacle and what to check.
         C::NotSent => (K::Unavailable, "EC2 was not called"),
-        C::Ambiguous if !error.action.mutates() => (K::Unavailable, "EC2 gave no clear answer to a read"),
+        C::Ambiguous if !error.action.mutates() => (K::Unavailable, "EC2 gave no clear answer to a read call"),
         C::Ambiguous => (K::OutcomeUnknown, "EC2 gave no clear answer and may have executed the call"),
-        C::Other => (K::Internal, "EC2 rejected it"),
+        C::Other => (K::Internal, "EC2 rejected the call"),
     }
 }

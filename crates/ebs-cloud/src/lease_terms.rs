@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn term_ends_with_a_pause_of_15_s() {
+    async fn lease_term_ends_after_15_s_without_requests() {
         let terms = LeaseTerms::default();
         pass(1000).await;
         terms.record_request(Sidecar::Provisioner, None);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn terms_of_sidecars_are_independent() {
+    async fn lease_terms_of_sidecars_are_independent() {
         let terms = LeaseTerms::default();
         terms.record_request(Sidecar::Provisioner, None);
         pass(14).await;
@@ -137,7 +137,7 @@ mod tests {
 
     /// A sidecar that keeps its connection calls no other process. A request over another connection begins a new term.
     #[tokio::test(start_paused = true)]
-    async fn term_lasts_as_long_as_its_connection() {
+    async fn lease_term_lasts_as_long_as_its_connection() {
         let terms = LeaseTerms::default();
         let (kept, new) = (ConnectionId::unique(), ConnectionId::unique());
         terms.record_request(Sidecar::Attacher, Some(kept));
@@ -157,7 +157,7 @@ mod tests {
 
     /// A connection that a sidecar used before a lease change proves nothing about the time before the current term.
     #[tokio::test(start_paused = true)]
-    async fn older_connection_does_not_extend_a_term() {
+    async fn older_connection_does_not_extend_a_lease_term() {
         let terms = LeaseTerms::default();
         let (old, new) = (ConnectionId::unique(), ConnectionId::unique());
         terms.record_request(Sidecar::Snapshotter, Some(old));
@@ -174,7 +174,7 @@ mod tests {
     /// The lease can move to another process and back within 15 s. The sidecar closes its connection when it loses the
     /// lease, so its next connection is new.
     #[tokio::test(start_paused = true)]
-    async fn new_connection_begins_a_term_without_a_pause() {
+    async fn new_connection_begins_a_new_lease_term_at_once() {
         let terms = LeaseTerms::default();
         terms.record_request(Sidecar::Attacher, Some(ConnectionId::unique()));
         pass(11).await;

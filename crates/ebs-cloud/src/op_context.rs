@@ -57,7 +57,8 @@ impl<'a> OpContext<'a> {
     }
 
     fn abandoned(&self) -> CloudError {
-        let message = format!("{self}: aborted because no caller waits for it; nothing further was started");
+        let message =
+            format!("{self}: aborted because no caller waits for the result any more; no further step was started");
         CloudErrorKind::Abandoned.error(message)
     }
 }

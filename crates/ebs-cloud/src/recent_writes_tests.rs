@@ -24,7 +24,7 @@ async fn write_is_settled_15_s_after_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_is_proven_only_15_s_after_a_term_began() {
+async fn absence_is_proven_only_15_s_after_a_lease_term_began() {
     let recent = RecentWrites::new();
     let write = Write::SnapshotName("a".into());
     pass(100).await;
@@ -47,7 +47,7 @@ async fn absence_wait_starts_when_an_object_is_named_or_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_proof_expires_with_a_possible_creation() {
+async fn absence_proof_expires_when_a_creation_is_possible() {
     let recent = RecentWrites::new();
     let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);
     recent.leases.record_request(Sidecar::Provisioner, None);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_log_page_field_reaches_its_metric() {
+    async fn each_nvme_log_page_field_sets_its_metric() {
         let metrics = Metrics::default();
         metrics.set_disks(Recorded(page()));
         let page = metrics.scrape().await;

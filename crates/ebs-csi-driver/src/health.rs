@@ -171,7 +171,7 @@ mod tests {
     /// A call that fails because EC2 is unreachable or rejects the driver triggers a check. The driver checks EC2 at
     /// most once every 10 s, however many calls fail.
     #[tokio::test(start_paused = true)]
-    async fn failed_calls_trigger_a_check_every_10_s_at_most() {
+    async fn failed_calls_trigger_at_most_one_ec2_check_every_10_s() {
         let watched = Watched::over(true);
         watched.until(true).await;
         watched.works.store(false, Ordering::SeqCst);

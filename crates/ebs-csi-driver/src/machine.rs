@@ -92,7 +92,7 @@ impl Sources {
             if let Ok(machine) = Machine::find(self.list(), environment("AWS_REGION")).await {
                 let instance = machine.metadata().node.to_string();
                 return anyhow::anyhow!(
-                    "this machine is the EC2 instance {instance}: exiting, so that a restart starts its node service"
+                    "this machine is the EC2 instance {instance}: exiting, so that the next run starts its node service"
                 );
             }
         }

@@ -140,7 +140,7 @@ mod tests {
 
     /// One series counts every call by action and outcome. Errors, throttles and durations also have a series each.
     #[test]
-    fn attempts_are_counted_by_outcome_and_throttles_separately() {
+    fn aws_call_attempts_are_counted_by_action_and_outcome() {
         for (end, outcome, own) in [
             (AttemptOutcome::Succeeded, "ok", "_duration_seconds_count{"),
             (AttemptOutcome::Refused("VolumeInUse"), "VolumeInUse", r#"_errors_total{code="VolumeInUse","#),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_runs_and_other_services_are_not_counted() {
+    fn dry_runs_and_calls_to_other_services_are_not_counted() {
         assert!(!counted(Action::CreateVolume, true, AttemptOutcome::Succeeded).contains("CreateVolume"));
         for action in [Action::AttachClusterNodeVolume, Action::DetachClusterNodeVolume, Action::GetCallerIdentity] {
             assert!(!counted(action, false, AttemptOutcome::Succeeded).contains(action.as_str()));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn rpcs_waits_and_spare_calls_are_counted() {
+    fn rpcs_token_waits_and_spare_ec2_calls_are_counted() {
         let metrics = Arc::new(Metrics::default());
         let counting = Counting::new(Arc::clone(&metrics));
         counting.finished("CreateVolume", "Aborted", Duration::from_secs(1));

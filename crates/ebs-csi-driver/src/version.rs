@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn platforms_have_go_names() {
+    fn platform_is_reported_by_its_go_name() {
         assert_eq!(platform("linux", "x86_64"), "linux/amd64");
         assert_eq!(platform("linux", "aarch64"), "linux/arm64");
     }

@@ -32,10 +32,10 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// The dial targets are a path, a path in a URI, an address or empty with a custom dialer, unix targets, and explicit
-/// authorities.
+/// The dial targets are unix targets, explicit authorities and, with a custom dialer, a path, a path in a URI, an
+/// address or an empty text.
 #[tokio::test]
-async fn grpc_go_of_the_last_seven_years_is_served_with_any_target() -> anyhow::Result<()> {
+async fn old_and_new_grpc_go_clients_are_served_with_any_target() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
     let programs: Vec<PathBuf> = programs.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
     let world = World::builder(DRIVER).mode("controller").start().await?;
@@ -57,7 +57,7 @@ async fn grpc_go_of_the_last_seven_years_is_served_with_any_target() -> anyhow::
 
 /// grpc-core is the gRPC library of C++ and Python. It always sends the socket's path as the authority.
 #[tokio::test]
-async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
+async fn grpc_core_client_is_served_with_any_target() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
     let script = Path::new(ROOT).join("tests/acceptance/clients/grpcio_clients.py");
     let args = vec!["-B".into(), script.into(), world.socket().into()];
@@ -66,9 +66,9 @@ async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// With our proto files, grpcurl shows the driver's name and capabilities, and a volume that it has created.
+/// grpcurl reads the driver's name and capabilities, and creates and deletes a volume.
 #[tokio::test]
-async fn grpcurl_creates_volume_from_our_proto_files() -> anyhow::Result<()> {
+async fn grpcurl_calls_the_driver_with_our_proto_files() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
     let program = set_up("EBS_TEST_GRPC_CLIENTS")?.join("grpcurl");
     let proto = Path::new(ROOT).join("proto");

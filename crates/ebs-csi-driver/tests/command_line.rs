@@ -186,6 +186,6 @@ async fn invalid_command_lines_exit_with_2() -> anyhow::Result<()> {
 /// With the arguments of the official chart, the driver serves, and exits with 0 on SIGTERM. The driver exits with 1
 /// when it cannot start, and with 2 on invalid variables.
 #[tokio::test]
-async fn process_starts_like_in_the_chart_or_reports_the_cause() -> anyhow::Result<()> {
+async fn driver_starts_with_chart_arguments_or_reports_the_cause() -> anyhow::Result<()> {
     run_all(Row::all("started.tsv", include_str!("cli/started.tsv"))?).await
 }

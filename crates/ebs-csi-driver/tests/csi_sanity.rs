@@ -34,7 +34,7 @@ fn expected_skips(runs: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
 /// Runs the suite with all of its optional arguments and compares the skipped specs with the list.
 async fn passes(access: &'static str) -> anyhow::Result<()> {
     let program = sanity::program()?;
-    // One zone, because csi-sanity requests no zone and publishes every volume on this machine.
+    // Use one zone, because csi-sanity requests no zone and publishes every volume on this machine.
     let world = World::builder(DRIVER).under(Shipped::ManagedV2).loop_devices().one_zone().start().await?;
     let spec = SanitySpec {
         socket: world.socket().to_owned(),

@@ -42,8 +42,8 @@ async fn has_taints(api: &KubeApi, name: &str) -> anyhow::Result<bool> {
     Ok(node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()))
 }
 
-/// Modes node and all remove the start-up taint from the Node that `CSI_NODE_NAME` names, using `--kubeconfig`. They do
-/// not if `DISABLE_TAINT_WATCHER` has any value.
+/// In the modes node and all, the driver uses `--kubeconfig` to remove the start-up taint from the Node that
+/// `CSI_NODE_NAME` names. It keeps the taint if `DISABLE_TAINT_WATCHER` has any value.
 #[tokio::test]
 async fn node_removes_its_start_up_taint_unless_disabled() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -124,7 +124,7 @@ impl Hook {
 /// The hook exits with 0 when it has nothing to wait for or no Kubernetes. It exits with 1 and a reason when its node's
 /// name is unknown, when it cannot read the Node, and when a signal stops its wait.
 #[tokio::test]
-async fn hook_exits_with_0_without_volumes_and_with_1_on_error() -> anyhow::Result<()> {
+async fn pre_stop_hook_exits_with_0_without_volumes_and_1_on_error() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     let admin = api.kubeconfig(Who::Admin)?;
     let expect = async |hook: Hook, code: i32, words: &str| -> anyhow::Result<()> {
@@ -146,7 +146,7 @@ async fn hook_exits_with_0_without_volumes_and_with_1_on_error() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn hook_waits_for_attachment_and_exits_with_1_on_sigterm() -> anyhow::Result<()> {
+async fn pre_stop_hook_waits_for_detachment_and_exits_1_on_sigterm() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_node(&api, "h-held", &["karpenter.sh/disrupted"]).await?;
     let path = "/apis/storage.k8s.io/v1/volumeattachments";

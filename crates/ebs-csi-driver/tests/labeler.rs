@@ -223,9 +223,9 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
 }
 
 /// The Node object shows that the machine is not an EC2 instance, and the metadata service is unavailable. The driver
-/// serves and logs the kind of the machine, so that the kubelet does not restart its pod repeatedly.
+/// logs the kind of the machine and serves anyway: otherwise the kubelet would restart its pod repeatedly.
 #[tokio::test]
-async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
+async fn driver_outside_ec2_serves_and_logs_the_kind_of_machine() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;
     place.node("foreign-one", "eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0").await?;
     let closed = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")];

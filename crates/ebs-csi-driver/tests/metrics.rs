@@ -53,7 +53,7 @@ async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
 
 /// The table declares every metric of the page for a controller. promtool parses the page and accepts the names.
 #[tokio::test]
-async fn promtool_accepts_page_of_controller() -> anyhow::Result<()> {
+async fn promtool_accepts_the_metrics_page_of_a_controller() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0");
     let world = world.arg("--deprecated-metrics").start().await?;
     let volume = world.client().create_volume(new_volume("pvc-metrics", 1, &Access::Mount("ext4".to_owned()))).await?;
@@ -94,7 +94,7 @@ async fn promtool_accepts_page_of_controller() -> anyhow::Result<()> {
 
 /// The node has a volume, and the table declares every metric of its page.
 #[test]
-fn promtool_accepts_page_of_node() {
+fn promtool_accepts_the_metrics_page_of_a_node() {
     with_mounts(|| async {
         let world = World::builder(DRIVER).loop_devices().arg("--http-endpoint=127.0.0.1:0").start().await?;
         let access = Access::Mount("ext4".to_owned());

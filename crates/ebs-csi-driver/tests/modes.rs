@@ -13,7 +13,7 @@ const BOUND: Duration = Duration::from_secs(120);
 
 /// The controller needs no metadata when AWS_REGION is set.
 #[tokio::test]
-async fn controller_mode_serves_no_node_and_needs_no_metadata() -> anyhow::Result<()> {
+async fn controller_mode_serves_no_node_rpc_and_needs_no_metadata() -> anyhow::Result<()> {
     let world = World::builder(DRIVER)
         .mode("controller")
         .env("AWS_REGION", "us-west-2")
@@ -55,7 +55,7 @@ async fn node_without_mount_permission_logs_warning() -> anyhow::Result<()> {
 
 /// Node mode needs no AWS credentials.
 #[tokio::test]
-async fn node_mode_serves_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
+async fn node_mode_serves_no_controller_rpc_and_never_calls_ec2() -> anyhow::Result<()> {
     let world = World::builder(DRIVER)
         .mode("node")
         .without_env("AWS_ACCESS_KEY_ID")

@@ -147,7 +147,7 @@ async fn all_lives(world: &World, pod: &NodePod) -> anyhow::Result<()> {
 /// The node has the seccomp profile of `deploy/security`, the capabilities of `docs/security.md` and a read-only root.
 /// The volumes are ext4, xfs and raw block.
 #[test]
-fn node_completes_volume_lives_under_shipped_profile() {
+fn node_completes_volume_lifecycles_under_the_seccomp_profile() {
     with_mounts(|| async {
         let world = world().await?;
         let trace = std::env::var_os("EBS_TEST_NODE_TRACE").map(PathBuf::from);
@@ -175,9 +175,9 @@ fn node_completes_volume_lives_under_shipped_profile() {
     });
 }
 
-/// The process has the same capabilities as the node service.
+/// The process has more capabilities than the node service, so only the profile can reject its calls.
 #[test]
-fn profile_rejects_call_that_node_does_not_need() {
+fn seccomp_profile_rejects_a_call_that_the_node_does_not_need() {
     with_mounts(|| async {
         let world = world().await?;
         let admin = [capabilities()?, vec!["CAP_SYS_CHROOT".to_owned(), "CAP_MKNOD".to_owned()]].concat();
@@ -225,7 +225,7 @@ fn node_on_old_kernel_publishes_by_bind_and_remount() {
 
 /// The profile is an allow list, which rejects all other calls. It lists no call twice, and every group has a reason.
 #[test]
-fn profile_is_allow_list_with_reasons_and_no_duplicates() {
+fn seccomp_profile_lists_each_call_once_and_with_a_reason() {
     let profile = profile().unwrap();
     assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
     let mut seen = std::collections::BTreeSet::new();
@@ -298,6 +298,6 @@ fn table_of_calls() -> String {
 
 /// `EBS_WRITE_DOCS=1` rewrites the documentation.
 #[test]
-fn documented_calls_match_the_profile() {
+fn documented_system_calls_match_the_seccomp_profile() {
     doc_table::check("docs/security.md", &[("system calls", table_of_calls())]);
 }

@@ -34,7 +34,7 @@ async fn signal_during_creation(world: &World, name: &str, signal: Signal) -> an
 /// On SIGTERM the driver drains: it finishes the running creation and returns its response, removes the socket file,
 /// and exits with 0.
 #[tokio::test]
-async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result<()> {
+async fn driver_finishes_mutations_on_sigterm_and_exits_with_0() -> anyhow::Result<()> {
     let mut world = with_held_creations("180s").await?;
     let client = world.client().clone();
     let request = new_volume("pvc-drain", 4, &Access::Block);
@@ -55,7 +55,7 @@ async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
+async fn driver_drains_on_sigint_and_exits_at_once_on_a_second_signal() -> anyhow::Result<()> {
     for (first, second) in [(Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT), (Signal::INT, Signal::INT)] {
         // Without the second signal, the driver would wait for an hour.
         let mut world = with_held_creations("1h").await?;
@@ -83,7 +83,7 @@ async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
 /// While the driver determines its location, Identity answers and Probe reports not ready. On a signal the driver exits
 /// with 0, and a waiting call fails with an error that asks for a retry.
 #[tokio::test]
-async fn starting_driver_serves_identity_and_stops_at_once() -> anyhow::Result<()> {
+async fn starting_driver_serves_identity_and_exits_on_a_signal() -> anyhow::Result<()> {
     // A metadata service that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", silent.local_addr()?);

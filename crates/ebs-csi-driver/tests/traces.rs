@@ -37,7 +37,7 @@ fn children<'a>(spans: &'a [SpanSeen], parent: &SpanSeen) -> Vec<&'a SpanSeen> {
 /// Spans of RPCs have the names and attributes of gRPC servers and join their callers' traces. Calls to AWS are child
 /// spans. The resource, the headers and the compression follow the `OTEL_*` variables.
 #[tokio::test]
-async fn spans_of_rpcs_and_aws_calls_join_the_caller_trace() -> anyhow::Result<()> {
+async fn spans_of_rpcs_and_aws_calls_join_the_trace_of_the_caller() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path(), &[]).await?;
     let world = traced(&format!("http://{}", collector.address))
@@ -95,7 +95,7 @@ async fn spans_of_rpcs_and_aws_calls_join_the_caller_trace() -> anyhow::Result<(
 
 /// The driver checks the collector's certificate against the configured certificate authorities.
 #[tokio::test]
-async fn collector_over_tls_needs_trusted_certificate() -> anyhow::Result<()> {
+async fn trace_collector_over_tls_needs_a_trusted_certificate() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
     let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));

@@ -11,7 +11,7 @@ const BOUND: Duration = Duration::from_secs(180);
 
 /// The cluster-scoped policy alone permits everything from creation to deletion, with snapshot, restore and expansion.
 #[test]
-fn cluster_scoped_policy_allows_whole_life() {
+fn cluster_scoped_policy_allows_the_whole_volume_lifecycle() {
     with_mounts(|| async {
         let world = World::builder(DRIVER)
             .loop_devices()

@@ -197,7 +197,7 @@ mod tests {
 
     /// The volume is a file system or a raw device. The driver rejects other access modes.
     #[test]
-    fn node_local_volume_has_one_writer_on_one_or_several_nodes() {
+    fn node_local_volume_supports_single_writer_and_multi_writer() {
         for mode in 0..9 {
             for access in
                 [None, Some(AccessType::Block(BlockVolume {})), Some(AccessType::Mount(MountVolume::default()))]

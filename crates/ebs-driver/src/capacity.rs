@@ -31,7 +31,7 @@ pub enum CapacityError {
     )]
     AboveLimit { size: Gib, limit: u64 },
     #[error(
-        "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes has at most {most}; use ext4 or xfs, or request \
+        "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes can have at most {most}; use ext4 or xfs, or request \
              less"
     )]
     FileSystem { size: Gib, fs_type: FsType, block: u64, most: Gib },
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn size_is_the_minimum_of_the_type_with_only_a_limit() {
+    fn size_is_the_minimum_of_the_type_if_only_a_limit_is_set() {
         let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
         assert_eq!((got.required, got.fallback, got.limit), (None, Gib(4), Some(Gib(10))));
         let error = for_new_volume(range(0, 3 * GIB).as_ref(), &VolumeType::Io2).expect_err("io2 has at least 4 GiB");
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn accepted_size_is_in_the_range(required in 1_i64..(1 << 45), limit in 1_i64..(1 << 45)) {
+        fn accepted_size_is_within_the_requested_range(required in 1_i64..(1 << 45), limit in 1_i64..(1 << 45)) {
             if let Ok(got) = new(range(required, limit)) {
                 let size = got.required.expect("was asked for").bytes().to_wire();
                 prop_assert!(size >= required && size <= limit);

@@ -63,7 +63,7 @@ mod tests {
 
     /// The response has no topology, and its ID belongs to no instance. Errors describe the machine.
     #[tokio::test]
-    async fn non_ec2_machine_registers_without_topology_and_refuses_pods() {
+    async fn non_ec2_node_registers_without_topology_and_refuses_volumes() {
         let node = NotEc2::service("hybrid-1", "its providerID is eks-hybrid:///us-west-2/c/mi-0abc");
         let info = node.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
         assert_eq!(info.accessible_topology, None);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_csi_methods_are_rpcs() {
+    fn only_paths_of_csi_methods_are_parsed_as_rpcs() {
         for rpc in Rpc::ALL {
             assert_eq!(Rpc::from_path(&format!("/csi.v1.Controller/{rpc}")), Some(*rpc));
         }

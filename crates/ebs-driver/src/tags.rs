@@ -31,7 +31,7 @@ pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
 pub enum TagError {
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
-             kubernetes.io… and the driver's own {driver}/… may not be set; choose another key"
+             kubernetes.io… and the driver's own {driver}/… must not be set; choose another key"
     )]
     Reserved { key: String, driver: DriverName },
     #[error("the value of tag {key:?} is not valid")]
@@ -115,7 +115,7 @@ impl TagPolicy {
         for key in self.extra.keys() {
             let (set, deleted) = (tags.remove(key), deletions.remove(key));
             if set.is_some() || deleted {
-                tracing::warn!(key, "ignoring a tag of the class: --extra-tags takes precedence");
+                tracing::warn!(key, "ignoring a tag of the VolumeAttributesClass: --extra-tags takes precedence");
             }
         }
         tags.extend(self.iops_tags(mutable.iops_per_gib(), mutable.auto_iops_on_modify()));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn term_uses_its_zone_name_or_else_its_zone_id() {
+    fn topology_term_uses_its_zone_name_or_else_its_zone_id() {
         let got = read(
             vec![
                 term(&[("topology.ebs.csi.aws.com/zone", "us-west-2b"), ("kubernetes.io/os", "linux")]),
@@ -250,7 +250,7 @@ mod tests {
     const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
     #[test]
-    fn term_names_its_outpost_by_parts_or_by_arn() {
+    fn topology_term_names_its_outpost_by_parts_or_by_arn() {
         let driver = DriverName::default();
         let arn = OutpostArn::parse(ARN).expect("an ARN");
         let by = |outpost: &[(String, String)], zone: (&str, &str)| {
@@ -273,7 +273,7 @@ mod tests {
 
     /// The error names the missing key.
     #[test]
-    fn incomplete_or_contradictory_outpost_is_refused_by_key() {
+    fn error_for_an_incomplete_outpost_names_the_missing_key() {
         let driver = DriverName::default();
         let all = of_outpost(&OutpostArn::parse(ARN).expect("an ARN"), &driver);
         let refusal =
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_zones_are_refused_by_name() {
+    fn error_for_an_invalid_zone_names_the_zone() {
         let error = read(vec![term(&[("topology.kubernetes.io/zone", "US West")])], vec![]).expect_err("refused");
         assert!(crate::status::chain(&error).contains("US West"), "{error}");
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn table_contains_every_type_of_its_snapshot() {
+    fn limit_table_contains_every_type_of_the_data_file() {
         assert_eq!(TABLE.xen.len(), 74);
         assert_eq!(TABLE.limits.len(), 1028 + 74);
         assert_eq!(TABLE.cards.len(), 33);
@@ -142,7 +142,7 @@ mod tests {
 
     /// EC2 reports a shared limit for these 48 metal types, but their slots are dedicated.
     #[test]
-    fn metal_type_override_is_in_table_and_dedicated() {
+    fn metal_types_with_override_have_dedicated_limits() {
         let file: File = serde_json::from_str(include_str!("../data/instance-limits.json")).unwrap();
         let forced: Vec<String> = types(&file.force_dedicated).collect();
         assert_eq!(forced.len(), 48);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn request_is_not_capped_when_no_maximum_is_known() {
+    fn iops_are_capped_only_per_gib_when_no_maximum_is_known() {
         let gp3 = VolumeType::Gp3.iops_limits().map(|limits| limits.with_max(None));
         assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(1000), gp3, false), Some(99_000));
         assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(100), gp3, false), Some(50_000), "500 for each GiB");

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_key_may_mean_that_key() {
+    fn every_spelling_of_a_kms_key_may_match_that_key() {
         let shown = arn("us-west-2", &format!("key/{ID}"));
         let spellings = [
             ID.to_owned(),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn key_with_different_id_region_or_account_differs() {
+    fn kms_key_with_other_id_region_or_account_does_not_match() {
         let shown = arn("us-west-2", "key/mrk-1234abcd12ab34cd56ef1234567890ab");
         let others = [
             ID.to_owned(),
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_name_may_mean_the_same_key_as_itself(name in ".{0,40}") {
+        fn every_kms_key_name_may_match_itself_and_any_alias(name in ".{0,40}") {
             prop_assert!(may_be_one_kms_key(&name, &name));
             prop_assert!(may_be_one_kms_key(&name, "alias/any"));
         }

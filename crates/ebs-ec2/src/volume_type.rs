@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_types_are_as_published() {
+    fn known_volume_types_have_their_published_limits() {
         let rows = [
             ("gp2", (1, 16_384), None, false),
             ("gp3", (1, 65_536), Some((3000, 80_000, 500)), true),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_type_is_kept_and_left_to_ec2() {
+    fn unknown_volume_type_is_kept_and_left_to_ec2() {
         assert_eq!(VolumeType::parse_known("gp9"), None);
         let other = VolumeType::from("gp9".to_owned());
         assert_eq!(other, VolumeType::Other("gp9".into()));

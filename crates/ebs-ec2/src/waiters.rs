@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_request_waits_after_last_waiter_leaves() {
+    fn waiters_report_none_after_the_last_one_leaves() {
         let waiters = Waiters::default();
         assert!(!waiters.any());
         let first = waiters.join();

@@ -47,7 +47,7 @@ fn corpus_text_is_parsed_as_its_kind() {
 
 proptest! {
     #[test]
-    fn text_is_rejected_or_a_harmless_id_of_one_kind(text in prop_oneof![
+    fn text_is_rejected_or_parsed_as_a_safe_id_of_one_kind(text in prop_oneof![
         any::<String>(),
         "(vol|snap|i|hyperpod|us-west-2)?-?\\PC{0,30}",
         "(vol|snap|i|hyperpod-[a-zA-Z0-9-]{0,70}-i)-[a-zA-Z0-9/.-]{0,80}",
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn handle_names_its_last_segment_or_is_rejected(before in "\\PC{0,20}", last in "\\PC{0,20}") {
+    fn volume_handle_is_parsed_from_its_last_segment_or_rejected(before in "\\PC{0,20}", last in "\\PC{0,20}") {
         let handle = format!("{before}/{last}");
         match VolumeId::from_handle(&handle) {
             Ok(id) => prop_assert_eq!(Some(id.as_str()), handle.rsplit('/').next()),

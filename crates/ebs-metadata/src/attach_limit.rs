@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attach_limits_match_published_vectors() {
+    fn attach_limits_match_the_published_values() {
         let none = LimitFlags::default();
         let reserved = |count| LimitFlags::parse(-1, count).unwrap();
         for (instance_type, block_devices, interfaces, flags, expected) in [

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_or_empty_field_is_named() {
+    fn error_names_a_missing_or_empty_identity_document_field() {
         for name in ["instanceId", "instanceType", "region", "availabilityZone"] {
             for json in [GOOD.replace(name, "other"), empty(name)] {
                 let message = identity(&json).unwrap_err().to_string();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn network_interfaces_are_the_listed_mac_addresses() {
+    fn network_interfaces_are_counted_by_listed_mac_addresses() {
         assert_eq!(mac_addresses("0e:49:61:0f:c3:11/\n0E-49-61-0F-C3-12/\n"), 2);
         assert_eq!(mac_addresses("0e:49:61:0f:c3:11"), 1);
         assert_eq!(mac_addresses(""), 0);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn block_devices_are_entries_that_start_with_ebs() {
+    fn block_devices_are_counted_by_entries_that_start_with_ebs() {
         assert_eq!(ebs_entries("ami\nebs1\nebs27\nephemeral0\nroot\nswap"), 2);
         assert_eq!(ebs_entries("ami\nroot"), 0);
     }

@@ -37,7 +37,7 @@ impl fmt::Display for Field {
 /// An error of the metadata service. Every message names the source (IMDS) and the field.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    #[error("IMDS is disabled by AWS_EC2_METADATA_DISABLED; unset it or use another metadata source")]
+    #[error("IMDS is disabled by AWS_EC2_METADATA_DISABLED; unset this variable or use another metadata source")]
     Disabled,
     #[error(
         "IMDS does not report the id of a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-); use the \

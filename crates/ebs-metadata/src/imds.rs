@@ -161,7 +161,7 @@ impl Imds {
         if let Err(error) = &arn {
             tracing::warn!(
                 %error,
-                "ignoring the invalid Outpost ARN from IMDS and treating the node as one in the region"
+                "ignoring the invalid Outpost ARN from IMDS and assuming that the node is not on an Outpost"
             );
         }
         Ok(arn.ok())

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn source_name_ignores_case_and_white_space() {
+    fn metadata_source_name_ignores_case_and_white_space() {
         for kind in SourceKind::ALL {
             assert_eq!(format!(" {} ", kind.as_str().to_uppercase()).parse(), Ok(kind));
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn own_volumes_are_subtracted_from_the_count_at_boot() {
+    fn own_volumes_are_subtracted_from_the_device_count_at_boot() {
         assert_eq!((BlockDevices::AtBoot(3).others(2), BlockDevices::AtBoot(1).others(2)), (1, 0));
         assert_eq!(BlockDevices::Others(3).others(2), 3);
     }

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hanging_read_is_reported_at_its_bound_and_blocks_its_place() {
+    async fn hanging_read_fails_at_its_time_limit_and_blocks_its_path() {
         let place = Path::new("/hangs/here");
         let (release, _started, read) = hanging();
         let outcome = reading_within(Duration::from_millis(20), "statfs", place, read).await;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn abandoned_read_blocks_its_place_until_it_returns() {
+    async fn abandoned_read_blocks_its_path_until_it_returns() {
         let place = Path::new("/hangs/without/a/caller");
         let (release, started, read) = hanging();
         // The caller gives up before the bound, like a client with its own deadline.
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn place_is_free_only_after_both_hanging_reads_return() {
+    async fn path_is_free_only_after_both_hanging_reads_return() {
         let place = Path::new("/hangs/twice");
         let read = || {
             let (release, _started, hangs) = hanging();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn abandoned_read_that_panics_frees_its_place() {
+    async fn abandoned_read_that_panics_frees_its_path() {
         let place = Path::new("/panics/here");
         let (release, held) = mpsc::channel::<()>();
         let panics = move || -> Result<(), Stuck> {

@@ -20,7 +20,9 @@ const UNCORRECTED: i32 = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// e2fsck found errors whose repair a person must decide.
-    #[error("the file system has errors that need a manual repair; run e2fsck by hand: {0}")]
+    #[error(
+        "the file system has errors that need a manual repair; run e2fsck by hand; the automatic check printed: {0}"
+    )]
     Uncorrected(String),
     #[error("check the file system")]
     Tool(#[from] ToolError),

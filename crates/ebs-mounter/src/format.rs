@@ -113,9 +113,9 @@ pub enum FormatError {
     )]
     Held { device: String },
     /// The record could not be written, so nothing was formatted.
-    #[error("write the record that the driver needs before it formats")]
+    #[error("write the record that the driver needs before it formats a device")]
     Record(#[from] RecordError),
-    #[error("prepare the format")]
+    #[error("prepare to format the device")]
     Prepare(#[source] io::Error),
     #[error("create the file system")]
     Mkfs(#[from] ToolError),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn mkfs_has_explicit_features_and_no_force() {
+    fn mkfs_is_called_with_explicit_features_and_without_force() {
         let lines = [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs].map(|fs| line(&plain(fs), KERNEL, false));
         insta::assert_snapshot!(lines.join("\n"), @r"
         mke2fs -q -t ext2 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr -m0 /dev/nvme1n1
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_becomes_an_argument_and_all_features_one_list() {
+    fn each_size_becomes_an_argument_and_features_form_one_list() {
         let options = FormatOptions {
             block_size: word("4096"),
             inode_size: word("512"),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_feature_is_enabled_from_its_first_kernel_on() {
+    fn xfs_feature_is_enabled_only_for_kernels_that_support_it() {
         for (kernel, bigtime, large_extents) in
             [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
         {

@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn mount_flags_become_only_the_given_words(
+    fn mount_flags_become_only_words_that_were_given(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
     ) {
         let Ok(options) = MountOptions::parse(flags.iter().map(String::as_str)) else { return Ok(()) };
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_superblock_is_incomplete_and_never_panics(
+    fn changed_superblock_is_parsed_as_incomplete_without_a_panic(
         which in 0..4_usize,
         changes in changes(),
         size in prop_oneof![Just(320_u64 << 20), 0..70_000_u64, Just(1_u64 << 46)],

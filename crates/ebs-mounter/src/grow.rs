@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn space_that_the_tools_leave_unused_is_not_growth() {
+    fn space_that_growth_tools_leave_unused_needs_no_growth() {
         let of = |size, device| Headroom::new(size, device, &reach(device));
         let sizes = |headroom: Headroom| headroom.growth.map(|growth| (growth.from, growth.to));
         assert_eq!(sizes(of(1 << 30, 1 << 30)), None);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_counts_as_reached_only_if_the_size_changed() {
+    fn growth_counts_as_complete_only_if_the_size_changed() {
         const MIB: u64 = 1 << 20;
         let wanted = |from, to| Growth { from: from * MIB, to: to * MIB, blocks: None, group_bytes: 128 * MIB };
         let left = |size, device| Headroom::new(size * MIB, device * MIB, &reach(device * MIB));

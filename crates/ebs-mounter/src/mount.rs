@@ -29,7 +29,7 @@ pub enum MountError {
     Probe(#[from] ProbeError),
     #[error("{device} held {expected} and now holds {found}; it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
-    #[error("mount {} on {} as {kind}{}: the kernel rejected it; its log may contain the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
+    #[error("mount {} on {} as {kind}{}: the kernel rejected the mount; the kernel log may contain the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
     Refused { source_path: PathBuf, target: PathBuf, kind: String, options: String, source: io::Error },
     #[error("{fs_type} does not support the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
     Option { option: String, fs_type: FsType, reason: Option<String> },

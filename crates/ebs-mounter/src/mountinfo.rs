@@ -232,7 +232,7 @@ mod tests {
 ";
 
     #[test]
-    fn line_with_optional_fields_escapes_and_quotes_is_parsed() {
+    fn mountinfo_optional_fields_escapes_and_quotes_are_parsed() {
         let table = MountTable::parse(TEXT.as_bytes());
         let entry = &table.entries()[1];
         assert_eq!(entry.target, Path::new("/var/lib/a b"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_many_mounts_is_searched_quickly() {
+    fn mount_table_with_many_mounts_is_searched_quickly() {
         let mounts = 200_000;
         let mut text = String::from("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
         for id in 2..=mounts {
@@ -322,7 +322,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_query_ends_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
+        fn mount_table_queries_end_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
             let paths = ["/", "/a", "/a/b", "/c"];
             let line = |(id, (parent, path)): (usize, &(u64, usize))| {
                 format!("{} {parent} 259:1 / {} rw - ext4 /dev/x rw\n", id + 1, paths[*path])

@@ -73,7 +73,7 @@ pub struct NvmeStatistics {
 pub enum StatisticsPageError {
     #[error("the log page belongs to an instance-store disk, not to an EBS volume")]
     InstanceStore,
-    #[error("the log page begins with {found:#010x}, not with the number of an EBS volume")]
+    #[error("the log page begins with {found:#010x}, not with the magic number of an EBS volume")]
     Magic { found: u32 },
 }
 

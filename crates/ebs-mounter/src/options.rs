@@ -260,7 +260,7 @@ mod tests {
     /// The later of conflicting words counts, words for mount(8) itself are dropped, and the rest are options of the
     /// file system.
     #[test]
-    fn flags_become_bits_and_file_system_options() {
+    fn mount_flags_become_attributes_and_file_system_options() {
         use Attribute::{InodeVersion, NoAtime, NoDev, NoExec, NoSuid, ReadOnly, RelAtime};
         let mount8 = ["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"];
         for (flags, attributes, data) in [
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_make_mount8_do_something_else_are_rejected() {
+    fn flags_that_ask_mount8_for_another_action_are_rejected() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {
             assert_eq!(MountOptions::parse([word]), Err(OptionsError::NotAMount(word.to_owned())));
         }

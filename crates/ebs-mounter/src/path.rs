@@ -97,7 +97,7 @@ impl NodePath {
             PathKind::File { bytes } => {
                 Err(io::Error::other(format!("it is a file of {bytes} bytes that this driver did not create")))
             }
-            other => Err(io::Error::other(format!("it is {other} that this driver did not create"))),
+            other => Err(io::Error::other(format!("it is {other}, and this driver did not create it"))),
         };
         if_exists(bounded::changing("removing", &self.0, remove).await).map(drop)
     }

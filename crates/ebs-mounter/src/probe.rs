@@ -182,7 +182,7 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
         (Some(ext), None) => Some(Superblock::Ext(ext)),
         (None, Some(xfs)) => Some(Superblock::Xfs(xfs)),
         (Some(_), Some(_)) => {
-            signs.push(FoundSignature { what: "both ext and xfs", offset: ext::OFFSET });
+            signs.push(FoundSignature { what: "superblocks of both ext and xfs", offset: ext::OFFSET });
             None
         }
     };

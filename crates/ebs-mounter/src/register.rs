@@ -143,7 +143,7 @@ impl Register {
         {
             tracing::warn!(
                 path = %settled.display(), %error,
-                "failed to save the count of volumes at boot: a restart of the driver counts again"
+                "failed to save the count of volumes at boot: the next run of the driver counts them again"
             );
         }
         self.write_changes();
@@ -239,7 +239,7 @@ impl Register {
         let register = Arc::clone(self);
         let writer = std::thread::Builder::new().name("register".to_owned()).spawn(move || register.write_all());
         if let Err(error) = writer {
-            tracing::warn!(%error, "failed to start the writer of the volume register; the next change retries");
+            tracing::warn!(%error, "failed to start the writer of the volume register, retrying with the next change");
             self.writing.send_replace(false);
         }
     }
@@ -264,7 +264,7 @@ impl Register {
             if let Err(error) = written {
                 tracing::warn!(
                     %volume, path = %file.display(), %error,
-                    "failed to write the volume register; the next change retries"
+                    "failed to write the volume register, retrying with the next change"
                 );
                 self.state().failed.insert(volume);
             }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_read_back_as_far_as_it_is_complete() {
+    fn register_entry_is_read_back_as_far_as_it_is_complete() {
         let plain = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
         let named = RegisteredVolume { device: Some("/dev/xvdba".into()), ..plain.clone() };
         for (written, incomplete) in [(&plain, None), (&named, Some(&plain))] {
@@ -356,7 +356,7 @@ mod tests {
     const BOUND: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn device_name_is_kept_on_xen_until_unstage_for_one_volume() {
+    async fn xen_device_name_is_kept_until_unstage_or_reuse() {
         let state = tempfile::tempdir().unwrap();
         let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
         let name = Path::new("/dev/xvdba");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failed_write_of_an_entry_is_retried_with_the_next_change() {
+    async fn failed_register_write_is_retried_with_the_next_change() {
         let state = tempfile::tempdir().unwrap();
         let register = register(state.path(), false);
         let (first, second) = (volume("vol-01"), volume("vol-02"));

@@ -79,7 +79,7 @@ fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     if let Err(error) = started {
         tracing::warn!(
             path = %directory.display(), %error,
-            "failed to start the check of the state directory, starting without it"
+            "failed to start the check of the state directory, starting without the check"
         );
     } else if ended.recv_timeout(WITHIN) == Err(RecvTimeoutError::Timeout) {
         is_late.store(true, Ordering::SeqCst);

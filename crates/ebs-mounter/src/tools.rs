@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn child_has_a_cleared_environment() {
+    async fn tool_process_has_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
         let ended = with_blkid("/usr/bin/env").change(call).await.unwrap().successful().unwrap();
         let mut lines: Vec<&str> = ended.output.lines().collect();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_end_of_long_output_is_kept() {
+    async fn only_the_end_of_long_tool_output_is_kept() {
         let call = Call::new(Program::Blkid, ["1", "200000"]);
         let ended = with_blkid("/usr/bin/seq").change(call).await.unwrap();
         assert!(ended.output.len() <= 16 * 1024 && ended.output.ends_with("\n200000"));
@@ -333,14 +333,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failure_contains_exit_code_and_output() {
+    async fn tool_error_contains_exit_code_and_output() {
         let call = Call::new(Program::Blkid, ["/nonexistent-directory"]);
         let error = with_blkid("/usr/bin/ls").change(call).await.unwrap().successful().unwrap_err().to_string();
         assert!(error.starts_with("blkid failed (exit code 2): ") && error.contains("nonexistent"), "{error}");
     }
 
     #[tokio::test]
-    async fn error_of_killed_program_mentions_memory() {
+    async fn error_for_a_killed_tool_mentions_memory() {
         let call = Call::new(Program::Blkid, ["-c", "echo half; kill -9 $$"]);
         let error = with_blkid("/bin/sh").change(call).await.unwrap().successful().unwrap_err();
         assert!(matches!(&error, ToolError::Killed { program: "blkid", output } if output == "half"), "{error:?}");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn child_has_its_own_process_group_and_the_highest_oom_score() {
+    async fn tool_has_its_own_process_group_and_the_highest_oom_score() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_program_is_named() {
+    async fn error_names_the_missing_program() {
         let tools = Tools { found: BTreeMap::new(), ..with_blkid("/usr/bin/env") };
         let outcome = tools.change(Call::new(Program::MkfsXfs, ["x"])).await;
         assert!(matches!(outcome, Err(ToolError::Missing("mkfs.xfs"))));

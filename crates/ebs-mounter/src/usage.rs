@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_numbers_are_rejected_not_wrapped() {
+    fn impossible_usage_counts_are_rejected_instead_of_wrapped() {
         assert!(Counts { block_size: 0, ..COUNTS }.bytes().is_err());
         assert!(Counts { blocks: u64::MAX, ..COUNTS }.bytes().is_err());
         assert!(Counts { block_size: 1, blocks: 1 << 63, ..COUNTS }.bytes().is_err());

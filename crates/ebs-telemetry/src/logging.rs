@@ -199,7 +199,7 @@ pub(crate) mod tests {
 
     /// The fields of the AWS SDK's warnings contain STS's whole replies.
     #[test]
-    fn only_message_of_sdk_warning_is_logged() {
+    fn error_field_of_sdk_warning_is_not_logged() {
         let out = logged(&at(9), || {
             let _call = tracing::info_span!("ec2", action = "CreateVolume").entered();
             tracing::warn!(target: "aws_config::meta", provider = "Imds", error = "SessionToken canary", "no credentials");

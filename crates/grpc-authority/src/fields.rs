@@ -168,7 +168,7 @@ mod tests {
     use crate::huffman;
 
     #[test]
-    fn authority_has_only_one_huffman_code() {
+    fn huffman_coded_authority_matches_the_encoder() {
         assert_eq!(huffman::encode(AUTHORITY), AUTHORITY_CODED);
     }
 }

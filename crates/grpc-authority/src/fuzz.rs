@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn splitting_or_repeated_rewriting_changes_nothing(calls in calls(), pieces in pieces()) {
+    fn rewriting_gives_same_result_for_split_or_rewritten_stream(calls in calls(), pieces in pieces()) {
         let stream = stream_of(&calls);
         let once = whole(&stream);
         prop_assert_eq!(once.len(), stream.len());
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_stream_keeps_its_length(
+    fn rewriting_keeps_the_length_of_an_invalid_stream(
         stream in prop_oneof![damaged(), garbage(), prop::collection::vec(any::<u8>(), 0..200)],
         pieces in pieces(),
     ) {
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn invalid_codes_are_not_replaced(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn replacement_is_a_valid_authority_of_the_same_length(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Some(name) = replacement(&bytes, true) {
             prop_assert_eq!(name.len(), bytes.len());
             let (old, new) = (huffman::decode(&bytes).expect("a code"), huffman::decode(&name).expect("a code"));

@@ -12,7 +12,7 @@ pub(crate) use client::{Client, Field, Frames, Style};
 pub(crate) use server::{Answer, answers};
 
 /// Returns the rewritten stream if the client's bytes arrive in pieces of these lengths, which repeat. Also returns the
-/// most bytes that waited at once.
+/// largest number of bytes that were held back at once.
 pub(crate) fn rewritten(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, usize) {
     let mut rewriter = Rewriter::new();
     let (mut passed, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_purpose_determine_the_choices() {
+    fn seed_and_purpose_determine_the_random_choices() {
         assert_eq!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 1)));
         assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 2)));
         assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(8), 1)));

@@ -77,7 +77,7 @@ pub struct Cli {
     #[arg(long, value_name = "Z", default_value = "us-west-2a")]
     pub zone: String,
 
-    /// Zone of the second instance [default: another zone than the first]
+    /// Zone of the second instance [default: a zone other than the first]
     #[arg(long, value_name = "Z")]
     pub second_zone: Option<String>,
 
@@ -111,12 +111,12 @@ Examples:
   ebs-sim --state-dir /tmp/sim --env-file /tmp/sim.env --devices none &
   until [ -e /tmp/sim.env ]; do sleep 0.1; done; . /tmp/sim.env
   aws ec2 create-volume --availability-zone us-west-2a --size 4 --volume-type gp3
-  curl -s $EBS_SIM_CONTROL/                        # what the control API offers
+  curl -s $EBS_SIM_CONTROL/                        # the requests of the control API
   curl -s \"$EBS_SIM_CONTROL/ledger?since=0\"       # every call so far
   curl -s $EBS_SIM_CONTROL/faults -d '{\"actions\":[\"CreateVolume\"],\"times\":1,\"effect\":{\"kind\":\"lose-reply\"}}'
 
-SIGTERM, SIGINT or POST /shutdown of the control API stop it and remove its devices. The state survives any other exit,
-and the next start on the same directory continues from it. RUST_LOG=debug logs more.
+SIGTERM, SIGINT or POST /shutdown of the control API stop the simulator and remove its devices. The state survives any
+other exit, and the next run in the same directory continues from it. RUST_LOG=debug logs more.
 Exit codes: 0 after a clean shutdown, 1 after a failure, 2 for an invalid command line.";
 
 /// A command line that the simulator cannot execute. It has changed nothing.
@@ -147,7 +147,7 @@ pub enum CliError {
     StateDir { path: PathBuf, step: &'static str, source: io::Error },
     /// Loop devices are not available.
     #[error(
-        "--devices loop requires {missing}; otherwise use --devices none (attachments then exist only in EC2's state)"
+        "--devices loop requires {missing}; otherwise use --devices none (attachments then exist only in the simulated EC2)"
     )]
     Devices { missing: String },
 }
@@ -285,7 +285,7 @@ fn state_dir(path: &Path) -> Result<PathBuf, CliError> {
 fn check_loop_devices() -> Result<(), CliError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
-        missing.push("root (run it with sudo)");
+        missing.push("root (run the simulator with sudo)");
     }
     if !Path::new("/dev/loop-control").exists() {
         missing.push("/dev/loop-control (modprobe loop, or a container with access to loop devices)");

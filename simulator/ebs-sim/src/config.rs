@@ -21,7 +21,7 @@ pub use oddities::Oddities;
 pub enum Devices {
     /// Loop devices of this machine, with udev's links; requires root.
     Loop,
-    /// No devices: attachments exist only in EC2's state.
+    /// No devices: attachments exist only in the simulated EC2.
     None,
 }
 

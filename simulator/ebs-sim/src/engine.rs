@@ -54,7 +54,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another simulator uses the state directory.
-    #[error("lock {0}: another simulator uses it; stop it, or choose another state directory")]
+    #[error("lock {0}: another simulator uses it; stop that simulator, or choose another state directory")]
     StateDirInUse(PathBuf),
     /// A file or directory could not be used.
     #[error("{step} {path}")]

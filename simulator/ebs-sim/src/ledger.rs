@@ -132,7 +132,7 @@ impl Ledger {
         if let Some(file) = &mut state.file
             && let Err(error) = file.append(&line)
         {
-            tracing::error!(%error, "failed to write a call to the ledger file, so a restart loses it");
+            tracing::error!(%error, "failed to write a call to the ledger file, so the next run will lack the call");
         }
         state.lines.push_back(line.into_boxed_str());
     }

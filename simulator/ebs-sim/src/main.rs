@@ -53,7 +53,7 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
     let env_file = EnvFile::claim(&cli.env_file)?;
     let server = tokio::select! {
         server = Server::start(config) => server?,
-        name = signals.next() => anyhow::bail!("stopped by {name} before it was ready"),
+        name = signals.next() => anyhow::bail!("stopped by {name} before the simulator was ready"),
     };
     if let Err(error) = env_file.write(&server.env()) {
         server.shutdown().await.context("shut down after failing to write the env file")?;
@@ -76,7 +76,7 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
     tokio::select! {
         result = server.shutdown() => result?,
         name = signals.next() => {
-            tracing::warn!(signal = name, "ending immediately, leaving devices to the next start");
+            tracing::warn!(signal = name, "ending immediately, leaving devices for the next run to remove");
             std::process::exit(CUT_SHORT);
         }
     }

@@ -41,15 +41,16 @@ fn report(failure: &Failure) -> String {
 
 /// The rules, in addition to those in the description of the crate:
 ///
-/// - A final code of CreateVolume or CreateSnapshot leaves nothing behind, also if EC2 rejects a repeated call for
-///   another reason, and also from a standby process.
-/// - Nothing foreign is adopted, changed, attached or deleted, and other content with a used name changes nothing.
+/// - After a final code of CreateVolume or CreateSnapshot, nothing is left behind, even if EC2 rejects a repeated call
+///   for another reason, and even if a standby process returned the code.
+/// - The driver adopts, changes, attaches and deletes no foreign object. A request with a used name and other content
+///   changes nothing.
 /// - When no caller waits any more, a driver begins no mutation. At most one ModifyVolume per volume is in flight.
-/// - A snapshot is ready only with its lock and fast restores. A growth raises the IOPS by the ratio in the tags.
+/// - A snapshot is ready only with its lock and fast restores. An expansion raises the IOPS by the ratio in the tags.
 /// - After the faults, every request ends within half an hour, with sidecars that disconnect after 10 or 15 s.
-/// - A success that a new leader reports is true, whatever the old one has just changed.
+/// - A success that a new leader reports is true, whatever the old leader has just changed.
 #[test]
-fn every_rule_holds_in_ten_thousand_runs() {
+fn every_model_rule_holds_in_ten_thousand_runs() {
     if let Some(seed) = number("EBS_MODEL_SEED") {
         let failed = failures(seed..seed + 1, &Options { verbose: true, ..Options::default() }, |_| false);
         if let Some(failure) = failed.first() {
@@ -132,7 +133,8 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ResizerTermUnseen, "was modified, but "),
 ];
 
-/// A panic, also for a call without permission, is reported with its seed. Every rule has a bug.
+/// A panic is reported with its seed, even if a call without permission caused it. For every rule there is a bug that
+/// violates it.
 #[test]
 fn every_planted_bug_violates_its_expected_rules() {
     let mut unseen = Vec::new();
@@ -152,7 +154,7 @@ fn every_planted_bug_violates_its_expected_rules() {
     assert!(unseen.is_empty(), "not found within {SEEDS_FOR_A_BUG} seeds each:\n{}", unseen.join("\n"));
 }
 
-/// A developer can thus repeat a failing run.
+/// A developer can repeat a failing run with its seed.
 #[test]
 fn seed_gives_the_same_trace_every_time() {
     let options = Options { planted: Some(Planted::UnclearIsRefused), ..Options::default() };

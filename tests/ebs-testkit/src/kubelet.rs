@@ -1,7 +1,8 @@
 //! How the kubelet interprets a driver's responses, for tests that check them.
 //!
 //! After a *final* code of NodeStageVolume, the kubelet never calls NodeUnstageVolume, and detaches the volume while it
-//! is still mounted. After one of NodePublishVolume, it never calls NodeUnpublishVolume, and the volume stays in use.
+//! is still mounted. After a final code of NodePublishVolume, it never calls NodeUnpublishVolume, and the volume stays
+//! in use.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,8 @@ pub fn is_final(code: impl Into<i32>) -> bool {
     number != OK && !NOT_FINAL.contains(&number)
 }
 
-/// Checks the response to a NodeStageVolume against the mount at its staging path in this thread's mount namespace. A
-/// status that the client created itself, because the connection broke, is not a response.
+/// Checks the response to a NodeStageVolume call against the mount at its staging path in this thread's mount
+/// namespace. A status that the client created itself, because the connection broke, is not a response.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     check("NodeStageVolume", staging, answer)
 }
@@ -95,7 +96,7 @@ mod tests {
     use crate::mount_namespace::in_mount_namespace;
 
     #[test]
-    fn final_code_is_an_error_only_while_mounted() {
+    fn kubelet_check_fails_on_a_final_code_only_while_mounted() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_left_read_only_by_an_earlier_test_is_writable() {
+    fn disk_left_read_only_by_an_earlier_test_is_made_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
         run(BLOCKDEV, &["--setro", &before.path().to_string_lossy()]).unwrap();
         clear_read_only(before.path()).unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_removes_device_and_file() {
+    fn panic_removes_the_loop_device_and_its_file() {
         let device = LoopDevice::new(&volume("vol-0f2x"), 1 << 20).unwrap();
         let (name, backing) = (device.name().to_owned(), device.backing_file().to_owned());
         let outcome = std::thread::spawn(move || {

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_time_is_found_after_a_name_with_brackets_and_blanks() {
+    fn start_time_is_found_after_a_name_with_brackets_and_spaces() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 0 0";
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);

@@ -61,8 +61,8 @@ fn acknowledged_data_survives_kills_and_power_cuts() {
     }
 }
 
-/// Returns the first seed of a search for a bug. For a bug that only later seeds find, it is close to such a seed, so
-/// that a busy machine finds the bug within the time limit.
+/// Returns the first seed of a search for a bug. If no early seed finds the bug, the search starts close to one that
+/// does, so that a busy machine finds the bug within the time limit.
 fn first_seed(bug: Planted) -> u64 {
     match bug {
         Planted::RecordOutlivesRawPublish => 60,
@@ -91,7 +91,7 @@ fn is_of(failure: &Failure, bug: Planted) -> bool {
 }
 
 #[test]
-fn each_planted_bug_is_found() {
+fn torture_test_finds_each_planted_bug() {
     for &bug in Planted::value_variants() {
         let (failed, cycles, _) = failures(CYCLES_FOR_A_BUG, BOUND_FOR_A_BUG, Some(bug));
         assert!(!failed.is_empty(), "{bug:?} is not found in {cycles} cycles");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn driver_address_is_the_path_after_unix_or_a_full_path() {
+    fn driver_address_is_parsed_from_unix_url_or_full_path() {
         for (text, unix) in [
             ("/run/csi/socket", "/run/csi/socket"),
             ("/csi/csi.sock", "/csi/csi.sock"),
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_without_panic_and_long_paths_fail(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
+        fn any_address_is_parsed_to_a_short_path_without_panic(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
             for platform in [Platform::Unix, Platform::Windows] {
                 if let Ok(Address::Local(path)) = Address::parse(&text, platform) {
                     let length = path.as_os_str().len();

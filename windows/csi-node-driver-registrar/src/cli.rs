@@ -27,7 +27,7 @@ struct Flags {
     /// Directory where the kubelet's plugins_registry is mounted
     #[arg(long, default_value = "/registration", value_name = "DIRECTORY")]
     plugin_registration_path: String,
-    /// Timeout of the driver's GetPluginInfo and of a whole health check
+    /// Timeout of a GetPluginInfo call to the driver, and of a whole health check
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = value::positive_duration)]
     timeout: Duration,
     /// Address of /healthz: HOST:PORT or :PORT; empty disables it
@@ -57,7 +57,7 @@ struct Flags {
     /// Verbosity of the log: 2 for operators, 5 shows each request, 7 shows everything
     #[arg(long, default_value = "0", value_name = "LEVEL", value_parser = value::level)]
     v: u32,
-    /// Verbosity of single source files, by patterns of their names; text format only
+    /// Verbosity of individual source files, by patterns of their names; text format only
     #[arg(long, default_value = "", value_name = "PATTERN=N,…")]
     vmodule: String,
     /// Format of the log lines, text or json

@@ -9,7 +9,7 @@ pub(crate) struct DriverName(String);
 pub(crate) enum BadDriverName {
     #[error("the driver's name is empty")]
     Empty,
-    #[error("the driver's name {0:?} is invalid in a file name")]
+    #[error("the driver's name {0:?} cannot be part of a file name")]
     NoFileName(String),
     #[error("the driver's name {0:?} begins with a dot, and the kubelet ignores such sockets")]
     Hidden(String),

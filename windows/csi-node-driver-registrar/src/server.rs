@@ -122,7 +122,7 @@ impl Server {
                         failures = 0;
                         self.connections.spawn(converse(stream, self.routes.clone(), self.stop.clone()));
                     }
-                    Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before it was accepted"),
+                    Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before its connection was accepted"),
                     Err(cause) => {
                         failures += 1;
                         if failures >= FAILURES {

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn existing_socket_is_replaced_and_other_files_stay() {
+    fn non_socket_file_may_be_replaced_only_on_windows() {
         let replaces = |is_socket| [Platform::Unix, Platform::Windows].map(|platform| may_replace(is_socket, platform));
         assert_eq!((replaces(true), replaces(false)), ([true, true], [false, true]));
     }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn connection_is_heard_after_enough_bytes_and_down_at_its_end() {
+    async fn link_is_heard_after_enough_bytes_and_down_once_closed() {
         let (state, seen) = link();
         let (mut other, here) = duplex(64);
         let mut here = heard(here, 3, state);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn end_of_an_older_connection_keeps_the_newest_state() {
+    async fn closing_an_older_connection_keeps_the_newest_link_state() {
         let (state, seen) = link();
         let older = heard(duplex(1).0, 1, state.clone());
         let newest = heard(duplex(1).0, 1, state);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connection_with_preface_may_be_silent() {
+    async fn connection_with_preface_stays_open_without_traffic() {
         let (mut client, server) = duplex(64);
         let stop = CancellationToken::new();
         let mut server = Connection::new(server, Peer::default(), stop.clone());

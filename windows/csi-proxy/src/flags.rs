@@ -81,7 +81,7 @@ struct Flags {
     /// deprecated: use --working-dir
     #[arg(long, value_name = "DIRECTORY")]
     kubelet_pod_path: Vec<String>,
-    /// run as a service of the service control manager
+    /// run as a Windows service
     #[arg(long)]
     windows_service: bool,
     /// encrypt new SMB mappings (the default)
@@ -99,13 +99,13 @@ struct Flags {
     /// accept a security descriptor that gives large groups write access
     #[arg(long)]
     insecure_pipe_acl: bool,
-    /// file for records of calls, or off; the log by default
+    /// file for the audit records of calls, or off; default: the log
     #[arg(long, default_value = "", value_name = "FILE")]
     audit_log: String,
-    /// strict, or legacy like the Go proxy (insecure)
+    /// checks of paths: strict, or legacy as in the Go proxy (insecure)
     #[arg(long, default_value = "strict", value_name = "VALUE", hide_possible_values = true)]
     validate_paths: PathChecks,
-    /// overwrite data on disks, like the Go proxy
+    /// partition and format disks even if they hold data, like the Go proxy
     #[arg(long)]
     allow_reformat: bool,
     /// print the version

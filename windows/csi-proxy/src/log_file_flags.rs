@@ -23,7 +23,7 @@ impl Severity {
             "1" | "WARNING" => Ok(Self::Warning),
             "2" | "ERROR" => Ok(Self::Error),
             "3" | "FATAL" => Ok(Self::Fatal),
-            _ => Err("it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned()),
+            _ => Err("it must be 0 to 3, or INFO, WARNING, ERROR or FATAL".to_owned()),
         }
     }
 
@@ -43,7 +43,7 @@ pub struct FileLogFlags {
     /// verbosity of the log
     #[arg(long, default_value = "0", value_name = "LEVEL", value_parser = value::level)]
     pub v: u32,
-    /// verbosity of single source files, by patterns of their names
+    /// verbosity of individual source files, by patterns of their names
     #[arg(long, default_value = "", value_name = "PATTERN=N,…", value_parser = ModuleLevels::from_str)]
     pub vmodule: ModuleLevels,
     /// log to standard error instead of files (the default)
@@ -58,10 +58,10 @@ pub struct FileLogFlags {
     /// path of the log file
     #[arg(long, default_value = "", value_name = "FILE")]
     pub log_file: String,
-    /// directory of log files without --log_file; default: the directory of temporary files
+    /// directory of the log file if --log_file is not set; default: the directory of temporary files
     #[arg(long, default_value = "", value_name = "DIRECTORY")]
     pub log_dir: String,
-    /// maximum size of the log file in MB, after which it is started again; 0 for no limit
+    /// maximum size of the log file in MB, after which a new file is started; 0 for no limit
     #[arg(long, default_value = "1800", value_name = "MB", value_parser = megabytes)]
     pub log_file_max_size: u64,
     /// no effect
@@ -79,7 +79,7 @@ pub struct FileLogFlags {
     /// omit the header lines of the log file
     #[arg(long)]
     pub skip_log_headers: bool,
-    /// no effect: each line is written at once
+    /// no effect: each line is written immediately
     #[arg(long, default_value = "", value_name = "VALUE")]
     log_flush_frequency: String,
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn severity_is_number_or_name() {
+    fn severity_is_parsed_from_number_or_name() {
         assert_eq!(Severity::parse("2"), Ok(Severity::Error));
         assert_eq!(Severity::parse("WARNING"), Ok(Severity::Warning));
         assert!(Severity::parse("4").unwrap_err().contains("0 to 3"));

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn log_file_is_continued_when_rotation_fails() {
+    fn log_file_is_truncated_when_rotation_fails() {
         let directory = Directory::new("on");
         std::fs::create_dir(before(&directory.file())).unwrap();
         std::fs::write(before(&directory.file()).join("in the way"), "").unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn document_has_no_header_and_escaped_control_characters() {
+    fn json_line_has_no_header_and_escapes_control_characters() {
         let directory = Directory::new("document");
         let lines = logged(&flags(&directory.file()), 0, Shape::PRINTED, |output| {
             output.json_line("{\"path\":\"größe \u{9b}31m\u{7f}\"}");

@@ -23,7 +23,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
-    #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done, retry later")]
+    #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done; retry later")]
     Full { threads: usize, queue: usize },
     #[error("csi-proxy: the deadline passed while {threads} operations were running; nothing was done")]
     Late { threads: usize },
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn full_threads_and_queue_reject_further_work() {
+    async fn full_pool_and_queue_reject_further_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(2, 1)), JoinSet::new());
         let first = begun(hold(&pool, &mut tasks, None)).await;
         let second = begun(hold(&pool, &mut tasks, None)).await;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deadline_ends_the_wait_for_a_thread_but_not_the_work() {
+    async fn deadline_ends_the_wait_for_a_thread_but_not_running_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(1, 8)), JoinSet::new());
         let running = begun(hold(&pool, &mut tasks, Some(Duration::from_millis(1)))).await;
         let late = pool.run(Some(Duration::from_millis(20)), |_| panic!("it was not to begin")).await;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_releases_its_thread() {
+    async fn panicking_work_releases_its_pool_thread() {
         let pool = Pool::new(1, 0);
         for _ in 0..3 {
             let ended = pool.run(None, |_| panic!("a bug of tests")).await;

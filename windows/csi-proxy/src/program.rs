@@ -160,7 +160,7 @@ impl Started {
         for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
             tracing::warn!(
                 entry,
-                "Insecure: this entry of the pipes' descriptor lets its account intercept clients of csi-proxy"
+                "Insecure: this entry of the pipes' security descriptor lets its account intercept the clients of csi-proxy"
             );
         }
         let security = crate::windows::Security::parse(&text)
@@ -258,7 +258,7 @@ fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, S
     #[cfg(windows)]
     match crate::windows::EventLog::open() {
         Ok(events) => sinks.push(Box::new(events)),
-        Err(error) => tracing::warn!(%error, "failed to open the event log, so it lacks the records of calls"),
+        Err(error) => tracing::warn!(%error, "failed to open the event log, so calls are not recorded there"),
     }
     sinks.shrink_to_fit();
     Ok(sinks)

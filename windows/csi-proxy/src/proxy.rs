@@ -63,7 +63,7 @@ pub enum ProxyError {
     },
     #[error("{}", lines(.0))]
     Serve(Vec<ServeError>),
-    #[error("{calls} calls were still running {} s after the stop and were abandoned", DRAIN_LIMIT.as_secs())]
+    #[error("{calls} calls were still running {} s after the stop request and were abandoned", DRAIN_LIMIT.as_secs())]
     Drain { calls: usize },
 }
 
@@ -233,7 +233,7 @@ where
     };
     match served {
         Ok(()) if stop.is_cancelled() => Ok(()),
-        Ok(()) => Err(ended("it stopped unexpectedly".to_owned())),
+        Ok(()) => Err(ended("the server stopped unexpectedly".to_owned())),
         Err(error) => Err(ended(error.to_string())),
     }
 }

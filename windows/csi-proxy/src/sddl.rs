@@ -5,7 +5,7 @@ use crate::flags::DEFAULT_PIPE_SECURITY;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
-    #[error("parse security descriptor {0:?}: list of rights (D:...) missing, which gives everyone all rights")]
+    #[error("parse security descriptor {0:?}: list of rights (D:...) missing, so everyone would have all rights")]
     NoList(String),
     #[error("parse security descriptor: invalid entry ({0})")]
     Entry(String),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptor_lets_its_own_user_add_instances() {
+    fn descriptor_lets_the_service_user_add_pipe_instances() {
         assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
         let descriptor = for_user("S-1-5-21-1-2-3-500");
         assert_eq!(descriptor, "D:P(A;;GA;;;SY)(A;;GA;;;S-1-5-21-1-2-3-500)(A;;0x12019b;;;BA)");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_let_others_add_instances_are_found() {
+    fn acl_entries_that_let_others_add_pipe_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";
         let descriptor =
             format!("D:P(A;;GA;;;SY)(A;;GA;;;{own})(A;;0x12019b;;;BA)(A;;GW;;;S-1-5-21-9)(D;;GA;;;WD)(A;;GR;;;BU)");
@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_checked_without_panic(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
+        fn any_descriptor_text_is_checked_without_panic(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
             let _ = check(&text);
         }
     }

@@ -77,7 +77,7 @@ impl Failure {
             | Self::Busy(text)
             | Self::Late(text) => text.clone(),
             Self::Storage { prefix, error } => format!("{prefix}{}", error.text()),
-            Self::Panicked => "csi-proxy: the call panicked; see its log".to_owned(),
+            Self::Panicked => "csi-proxy: the call panicked; see the log of csi-proxy".to_owned(),
         }
     }
 
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_error_is_unknown_with_text_and_windows_number() {
+    fn host_error_is_status_unknown_with_text_and_windows_code() {
         let win32 = Failure::from(StorageError::from(HostError::win32("SetVolumeMountPointW", "C:\\x", 145)));
         let status = win32.status();
         assert_eq!(status.code(), Code::Unknown);

@@ -127,7 +127,7 @@ const FORWARDS: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn machine_error_is_unknown_with_its_text() {
+async fn windows_error_is_status_unknown_with_its_text() {
     for case in cases() {
         let left = case.run(&case.call.fields, Some(case.call.fails)).await;
         let Err(status) = &left.result else { panic!("{} went well: {:?}", case.name(), left.result) };
@@ -193,7 +193,7 @@ async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
 }
 
 #[tokio::test]
-async fn not_mounted_texts_are_kept_in_each_version() {
+async fn each_version_keeps_the_not_mounted_error_texts() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
     for case in cases().iter().filter(|case| case.call.names.contains(&"GetVolumeIDFromMount")) {
         for (path, text) in
@@ -234,7 +234,7 @@ async fn invalid_disk_number_error_names_message_and_field() {
 }
 
 #[tokio::test]
-async fn old_requests_may_have_any_context() {
+async fn old_path_requests_are_accepted_with_any_context() {
     for case in
         cases().iter().filter(|case| case.method.name() == "PathExists" && case.version < "v1beta2".parse().unwrap())
     {

@@ -73,7 +73,7 @@ async fn program_starts_fifty_times_with_all_of_its_pipes() {
 }
 
 #[tokio::test]
-async fn two_proxies_share_a_node_by_groups() {
+async fn two_proxies_serve_different_groups_on_one_node() {
     let _alone = alone().await;
     let _old = Program::start(&["--api-groups=disk/v1beta3"]);
     let _new = Program::start(&["--api-groups=disk/v1,system"]);
@@ -86,7 +86,7 @@ async fn two_proxies_share_a_node_by_groups() {
 }
 
 #[tokio::test]
-async fn service_stop_lets_a_format_end() {
+async fn service_stop_lets_a_running_format_finish() {
     let _alone = alone().await;
     let files = program::Files::new(r#"{"step": "format_ntfs", "delay_ms": 5000}"#);
     let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1"]);
@@ -121,7 +121,7 @@ async fn service_stop_lets_a_format_end() {
 }
 
 #[tokio::test]
-async fn service_that_cannot_start_reports_no_stop() {
+async fn service_that_cannot_start_ends_without_reporting_stopped() {
     let _alone = alone().await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -179,7 +179,7 @@ impl Drop for Installed {
 }
 
 #[tokio::test]
-async fn failed_start_exits_with_a_status_and_a_reason() {
+async fn each_command_line_exits_with_its_status_and_reason() {
     let ends = [
         (vec!["--bogus"], 2, "-bogus"),
         (vec!["--api-groups=disks"], 2, "disks"),

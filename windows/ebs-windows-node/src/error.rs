@@ -195,7 +195,7 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             }
             NodeRefusal::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
             NodeRefusal::NotBlank { .. } => {
-                "this may be data, for example of Linux: first take a snapshot of the volume; if it never held data, delete the claim, or wipe the whole disk"
+                "this may be data, for example a Linux file system: first take a snapshot of the volume; if it never held data, delete the claim, or wipe the whole disk"
             }
             NodeRefusal::NotProvenBlank { .. } => {
                 "install this project's csi-proxy, or run the driver as a host process (--windows-host-process), to check the disk; or set --format-over-csi-proxy, if Windows nodes never get volumes with other data"

@@ -21,7 +21,7 @@ const RETRIES: Duration = Duration::from_secs(60);
 pub(crate) fn after_mount(disks: &Disks, plan: &Stage, (disk, volume): (DiskNumber, &VolumeGuid), waiters: &Waiters) {
     if let Err(error) = grow(disks, disk, volume, RETRIES_AT_STAGE, waiters) {
         let error = ebs_driver::status::chain(&error);
-        tracing::warn!(volume = %plan.volume, %disk, error, "failed to grow the file system to its disk");
+        tracing::warn!(volume = %plan.volume, %disk, error, "failed to grow the file system to the size of its disk");
     }
 }
 

@@ -196,7 +196,7 @@ async fn hung_format_delays_the_end_of_csi_proxy_by_20_seconds() -> anyhow::Resu
 /// Wine has no local sockets. The driver and the registrar exit with status 1 and name the requirement. They leave the
 /// entry at the driver's socket path alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_without_local_sockets_exit_with_the_reason() -> anyhow::Result<()> {
+async fn programs_exit_with_a_reason_if_local_sockets_are_missing() -> anyhow::Result<()> {
     const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";
     let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;

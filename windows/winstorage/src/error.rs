@@ -44,7 +44,7 @@ pub enum StorageError {
     DiskOffline(DiskNumber),
     #[error("{operation} refused: disk {disk} was replaced by another disk during the call; retry")]
     DiskReplaced { operation: &'static str, disk: DiskNumber },
-    #[error("{0}; nothing was done, retry later")]
+    #[error("{0}; nothing was done; retry later")]
     DiskBusy(DiskBusy),
     #[error("bring disk {disk} online{}", .reason.map_or_else(String::new, |reason| format!(": Windows keeps it offline because {reason}")))]
     NotOnline {

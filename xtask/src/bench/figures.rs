@@ -185,9 +185,9 @@ mod tests {
         assert!((figures.throttled_all - 0.25).abs() < 1e-9);
     }
 
-    /// The ledger shows which call is spare, and spare calls are counted separately.
+    /// The ledger of calls alone shows which DetachVolume call is spare. Spare calls do not count as mutating calls.
     #[test]
-    fn one_repeated_detach_per_accepted_one_is_spare() {
+    fn only_the_first_repeat_of_an_accepted_detach_is_spare() {
         let figures = |calls: &[Call]| {
             let figures = traffic(calls, 1);
             (figures.mutating_per_life, figures.spare_per_life)
@@ -206,7 +206,7 @@ mod tests {
 
     /// Even an ideal client waits for tokens.
     #[test]
-    fn added_latency_excludes_ec2_and_the_ideal_clients_wait() {
+    fn added_latency_excludes_ec2_time_and_the_ideal_client_wait() {
         let sample =
             |key: &str, began: f64, took: f64| Sample { rpc: Rpc::Publish, key: key.into(), began, took, tries: 1 };
         let calls = [call("AttachVolume", "ok", "vol-1", 400)];

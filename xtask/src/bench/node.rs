@@ -49,7 +49,7 @@ impl NodeFigures {
         let added = self.stage_and_publish - self.kernel_and_blkid;
         let growth = self.memory_in_the_end.own - self.memory_early.own;
         [
-            Verdict::new("seconds added to blkid, mount and bind by stage and publish", added, 0.020),
+            Verdict::new("seconds that stage and publish take beyond blkid, mount and bind", added, 0.020),
             Verdict::new("resident memory at the end, in MiB", self.memory_in_the_end.resident, 12.0),
             Verdict::new("growth of private memory since the first measurement, in MiB", growth, 0.5),
         ]
@@ -57,7 +57,7 @@ impl NodeFigures {
 
     pub(super) fn text(&self) -> String {
         format!(
-            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB in the end, of it {:.1} MiB its own\n{}",
+            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB at the end, of which {:.1} MiB are private\n{}",
             self.turns,
             self.stage_and_publish * 1_000.0,
             self.kernel_and_blkid * 1_000.0,

@@ -64,7 +64,7 @@ impl ProcessFigures {
 
     pub(super) fn text(&self) -> String {
         format!(
-            "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} its own), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n{}",
+            "\nprocess: {} {}{}: socket after {:.1} ms, first answer {:.1} ms, ready {:.1} ms, {:.0} ms CPU; resident idle {:.1} MiB ({:.1} private), after {CALLS} calls {:.1} MiB ({:.1}); {} threads; file {:.2} MB\n{}",
             if self.ours { "ours" } else { "reference" },
             self.mode,
             if self.with_kubernetes { " with Kubernetes" } else { "" },

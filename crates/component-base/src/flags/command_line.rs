@@ -46,7 +46,7 @@ impl<F: Args> CommandLine<F> {
 /// Returns the clap command of a program that accepts one dash or two, for its help and documentation.
 pub fn command<F: Args>(program: &'static str) -> Command {
     let command = F::augment_args(Command::new(program).disable_help_flag(true).no_binary_name(true));
-    as_in_go(command).override_usage(format!("{program} [FLAGS]   (one dash is as good as two)"))
+    as_in_go(command).override_usage(format!("{program} [FLAGS]   (flags may begin with one dash or two)"))
 }
 
 /// Writes each flag with two dashes. Joins it with its value in the next argument, because Go takes that argument as
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn boolean_is_true_alone_and_takes_value_after_equals_sign() {
+    fn boolean_flag_is_true_unless_equals_sign_gives_a_value() {
         assert!(!flags(&[]).version && flags(&["-version"]).version && !flags(&["--version=F"]).version);
         let line = flags(&["--version", "false", "--v=3"]);
         assert!(line.version && line.words == ["false"] && line.v == 3, "flags after a word count: {line:?}");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn help_has_each_flag_with_default() {
+    fn help_lists_each_flag_with_its_default() {
         let text = command::<Flags>("registrar").render_help().to_string();
         for part in ["registrar [FLAGS]", "--timeout <DURATION>", "Of a call [default: 1s]", "--version"] {
             assert!(text.contains(part), "{part}: {text}");
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_argument_causes_panic_and_values_are_unchanged(arguments in prop::collection::vec(".{0,12}", 0..5), value in ".{0,20}") {
+        fn parser_never_panics_and_keeps_flag_values_unchanged(arguments in prop::collection::vec(".{0,12}", 0..5), value in ".{0,20}") {
             let _understood_or_not = CommandLine::<Flags>::read(arguments.iter().map(OsString::from));
             prop_assert_eq!(flags(&["--csi-address", &value]).csi_address, value);
         }

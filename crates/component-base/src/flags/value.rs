@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_parsed_as_go_flags_are() {
+    fn integer_flags_are_parsed_as_in_go() {
         for (text, number) in [
             ("0", 0),
             ("-1", -1),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_sizes_become_0_and_others_are_kept() {
+    fn zero_size_is_normalized_to_0_and_others_are_unchanged() {
         for (text, kept) in [("0", "0"), ("0Ki", "0"), ("0.0", "0"), ("64Ki", "64Ki"), ("1.5M", "1.5M"), ("1", "1")] {
             assert_eq!(size(text).as_deref(), Ok(kept), "{text}");
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn boolean_has_six_spellings_per_value() {
+    fn each_boolean_value_has_six_accepted_spellings() {
         for text in ["1", "t", "T", "true", "TRUE", "True"] {
             assert_eq!(boolean(text), Ok(true));
         }

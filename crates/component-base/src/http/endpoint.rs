@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_addresses_include_ipv4() {
+    async fn endpoint_without_host_also_listens_on_ipv4() {
         let listener = ":0".parse::<HttpEndpoint>().unwrap().bind().await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a listener on all addresses");

@@ -42,7 +42,7 @@ async fn only_get_and_head_of_known_pages_are_answered() {
 
 /// A client has 3 s to send its request.
 #[tokio::test]
-async fn client_without_request_is_disconnected() {
+async fn client_is_disconnected_if_its_request_is_incomplete() {
     let (_tasks, address) = started().await;
     tokio::join!(sent(address, ""), sent(address, "GET /healthz HTTP/1.1\r\n"), sent(address, "GET"));
 }
@@ -59,14 +59,14 @@ async fn idle_connections_do_not_block_other_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connection_ends_after_its_lifetime() {
+async fn connection_is_closed_after_its_lifetime() {
     let mut asked = false;
     let ended = timeout(LIFETIME + FAREWELL * 2, bounded(std::future::pending(), |_| asked = true)).await;
     assert!(ended.is_ok() && asked, "asked to end first, then cut off");
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_listener_is_restarted_until_it_starts() {
+async fn listener_retries_until_its_address_is_free() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let mut tasks = JoinSet::new();

@@ -11,7 +11,7 @@ const FLUSH: &str = "5s";
 /// The flags of Kubernetes' log library that have no effect or are unsupported.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LogFlags {
-    /// No effect: lines are written at once
+    /// No effect: each line is written immediately
     #[arg(long, default_value = FLUSH, value_name = "DURATION", value_parser = value::positive_duration)]
     log_flush_frequency: Duration,
     /// Unsupported: must be false
@@ -45,9 +45,13 @@ pub enum BadLogFlags {
     Modules(#[from] BadModuleLevel),
     #[error("--vmodule is unsupported with --logging-format=json; use --logging-format=text")]
     ModulesOfJson,
-    #[error("split log streams are unsupported: all lines go to standard error; remove the flag")]
+    #[error(
+        "split log streams are unsupported: all lines go to standard error; remove --log-text-split-stream and --log-json-split-stream"
+    )]
     SplitStream,
-    #[error("log buffers are unsupported: lines are written at once; set the size to 0")]
+    #[error(
+        "log buffers are unsupported: each line is written immediately; set --log-text-info-buffer-size and --log-json-info-buffer-size to 0"
+    )]
     Buffer,
 }
 
@@ -69,6 +73,6 @@ impl LogFlags {
     /// Returns a warning if a flag that has no effect differs from its default.
     pub fn without_effect(&self) -> Option<&'static str> {
         let is_default = value::duration(FLUSH).is_ok_and(|usual| usual == self.log_flush_frequency);
-        (!is_default).then_some("--log-flush-frequency has no effect: lines are written at once")
+        (!is_default).then_some("--log-flush-frequency has no effect: each line is written immediately")
     }
 }

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn field_that_is_set_again_takes_new_value() {
+    fn setting_a_field_again_replaces_its_value() {
         let mut fields = Fields::default();
         fields.set("volume", Value::Text("old".to_owned()));
         fields.set("size", Value::Unsigned(4));

@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_preserves_text_and_has_no_control_character(text in any::<String>()) {
+        fn quoted_json_preserves_text_without_control_characters(text in any::<String>()) {
             let quoted = json(&text);
             prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
             prop_assert!(quoted.chars().all(is_shown));

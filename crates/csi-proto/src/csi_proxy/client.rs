@@ -42,7 +42,7 @@ pub struct Found {
 pub enum ConnectError {
     #[error(
         "csi-proxy serves no version of group {group} that this program supports: neither pipe {newest} nor one of an older \
-         version exists; check that csi-proxy is installed and running on this node, and is as new as this program"
+         version exists; check that csi-proxy is installed and running on this node, and is recent enough"
     )]
     NotServed { group: Group, newest: String },
     /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn not_mounted_errors_of_every_generation_are_recognised() {
+    fn not_mounted_error_of_every_csi_proxy_release_is_recognised() {
         for text in [
             // csi-proxy up to 1.2.1 uses PowerShell and adds the prefix of a forwarded call.
             r"error getting the volume for the mount C:\x, internal error error getting volume from mount. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",

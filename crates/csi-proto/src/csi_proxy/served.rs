@@ -19,7 +19,7 @@ pub enum Group {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("parse group {text:?}: csi-proxy does not have it; use disk, volume, filesystem, smb, iscsi or system")]
+#[error("parse group {text:?}: csi-proxy has no such group; use disk, volume, filesystem, smb, iscsi or system")]
 pub struct UnknownGroup {
     text: String,
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxy_serves_23_pairs_on_one_pipe_each() {
+    fn each_of_23_group_versions_has_its_own_pipe() {
         let pipes: std::collections::BTreeSet<String> =
             served().map(|(group, version)| pipe_name(group, version)).collect();
         assert_eq!((pipes.len(), served().count()), (23, 23));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_a_group_are_sorted_by_age() {
+    fn versions_of_each_group_are_listed_oldest_first() {
         assert!(Group::ALL.iter().all(|group| group.versions().is_sorted()));
         assert_eq!("iscsi".parse(), Ok(Group::Iscsi));
         assert!("Disk".parse::<Group>().is_err());

@@ -49,7 +49,7 @@ pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
 fn size(v: Element<'_>, id: &VolumeId) -> Read<Gib> {
     let what = "size of the volume";
     match read_of(id, || required(optional_number(v, "size", what)?, what))? {
-        0 => Err(Incomplete(format!("size of {id} is 0"))),
+        0 => Err(Incomplete(format!("the size of {id} is 0"))),
         n => Ok(Gib(n)),
     }
 }
@@ -94,7 +94,7 @@ fn status(s: Element<'_>) -> Read<VolumeStatus> {
         let details = s.field("volumeStatus")?.map(|status| status.list("details")).transpose()?.flatten();
         let initialization = s.field("initializationStatusDetails")?;
         let seconds = initialization.map_or(Ok(None), |d| d.value::<i64>("estimatedTimeToCompleteInSeconds"))?;
-        let estimate = seconds.map(|n| u64::try_from(n).map_err(|_| Incomplete(format!("estimate is {n} s"))));
+        let estimate = seconds.map(|n| u64::try_from(n).map_err(|_| Incomplete(format!("the estimate is {n} s"))));
         Ok(VolumeStatus {
             details: details.map(|list| list.map(detail).collect::<Read<_>>()).transpose()?,
             estimate: estimate.transpose()?.map(Duration::from_secs),

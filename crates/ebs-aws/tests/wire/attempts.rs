@@ -44,7 +44,7 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn attempt_without_an_answer_in_time_is_reported() {
+async fn attempt_that_times_out_is_reported_as_unanswered() {
     let wire = Wire::answering([Reply::Hang]).await;
     let id = VolumeId::parse("vol-1").unwrap();
     let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());

@@ -1,5 +1,5 @@
-//! A machine with a wrong clock. EC2 refuses a signature that is more than five minutes away from its own time, and
-//! each of its replies contains that time.
+//! Tests on a machine with a wrong clock. EC2 refuses a signature whose time differs by more than five minutes from
+//! EC2's own time, which each EC2 reply contains.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -138,10 +138,10 @@ async fn describe_corrects_the_time_of_every_later_call() {
     assert_eq!(aws.take_counts(), (6, 1));
 }
 
-/// If the clock's error changes, the client notices it at once. If the clock becomes right, one call is refused: the
-/// refusal looks like a wrong key, because the clocks agree.
+/// If the clock's error changes, the client adapts within one describe. When the clock becomes right, one call fails
+/// first: the clocks agree, so the client takes the refusal for a wrong key.
 #[tokio::test(start_paused = true)]
-async fn client_follows_a_changed_clock() {
+async fn client_adapts_when_its_clock_error_changes() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     describe(&ec2).await.unwrap();
@@ -155,7 +155,7 @@ async fn client_follows_a_changed_clock() {
     assert_eq!(aws.take_counts().1, 3, "once for each change");
 }
 
-/// For SageMaker and STS, the client never retries a call just because of its time.
+/// The client retries an STS call that was refused because of its time, but never a SageMaker call.
 #[tokio::test(start_paused = true)]
 async fn sagemaker_and_sts_remember_the_clock_skew() {
     let aws = Aws::ahead_by(600);
@@ -170,7 +170,7 @@ async fn sagemaker_and_sts_remember_the_clock_skew() {
 
 /// The child process that the next test starts, not a test itself.
 #[tokio::test(start_paused = true)]
-async fn child_leaves_the_clock_alone() {
+async fn child_does_not_correct_clock_skew() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
@@ -187,6 +187,6 @@ fn clock_skew_correction_can_be_disabled() {
     std::fs::write(profile.path(), "[default]\ndisable_clock_skew_correction = true\n").unwrap();
     let profile = profile.path().to_str().unwrap();
     for disabled in [("AWS_DISABLE_CLOCK_SKEW_CORRECTION", "true"), ("AWS_CONFIG_FILE", profile)] {
-        printed_by_child("clock::child_leaves_the_clock_alone", "1", &[disabled]);
+        printed_by_child("clock::child_does_not_correct_clock_skew", "1", &[disabled]);
     }
 }

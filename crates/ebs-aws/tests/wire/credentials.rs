@@ -104,7 +104,7 @@ fn sts(status: u16, code: &str) -> String {
 }
 
 #[test]
-fn unavailable_credential_source_is_an_outage() {
+fn unavailable_credential_source_is_reported_as_not_sent() {
     for source in Source::ALL {
         for behaviour in ["broken", "silent", "500 ", "503 it broke"] {
             let ended = ended_with(source, behaviour);
@@ -127,7 +127,7 @@ fn unavailable_credential_source_is_an_outage() {
 }
 
 #[test]
-fn refused_or_missing_credentials_are_not_an_outage() {
+fn refused_or_missing_credentials_are_unauthenticated() {
     for source in [Source::WebIdentity, Source::AssumedRole] {
         for (status, code) in [
             (403, "AccessDenied"),
@@ -147,7 +147,7 @@ fn refused_or_missing_credentials_are_not_an_outage() {
     assert!(no_role.starts_with("Unauthenticated "), "{no_role}");
     let dir = tempfile::tempdir().unwrap();
     let nowhere = ended("broken", &[("AWS_EC2_METADATA_DISABLED", "true".to_owned())]);
-    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("none found or accepted"), "{nowhere}");
+    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("no source returned usable ones"), "{nowhere}");
     let mut environment = Source::WebIdentity.environment(&dir);
     environment[0].1 = dir.path().join("absent").to_str().unwrap().to_owned();
     let no_token = ended("broken", &environment);
@@ -156,7 +156,7 @@ fn refused_or_missing_credentials_are_not_an_outage() {
 
 /// The driver does not support IAM Identity Center.
 #[test]
-fn profile_with_sso_is_refused_by_name() {
+fn profile_with_sso_is_refused_with_an_error_that_names_sso() {
     let dir = tempfile::tempdir().unwrap();
     let profile = dir.path().join("config");
     let text = "[default]\nsso_account_id = 123456789012\nsso_role_name = made-up\nsso_region = us-west-2\n\

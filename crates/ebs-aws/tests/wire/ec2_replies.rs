@@ -38,7 +38,7 @@ async fn compared(row: &Row) -> Vec<String> {
 
 /// The test provokes and compares every row, unless the row names a reason why it cannot.
 #[tokio::test]
-async fn simulator_returns_quoted_replies_with_their_classes() {
+async fn simulator_replies_match_the_quoted_ec2_replies() {
     let (mut compared, mut left_out, mut wrong) = (0, 0, Vec::new());
     for row in rows::all() {
         if let How::Not(why) = &row.how {
@@ -54,7 +54,7 @@ async fn simulator_returns_quoted_replies_with_their_classes() {
 }
 
 #[tokio::test]
-async fn row_with_a_wrong_reply_or_without_a_script_fails() {
+async fn comparison_detects_a_wrong_reply_and_a_missing_script() {
     let mut row = rows::all().into_iter().find(|row| row.id == "volumes-missing").unwrap();
     assert_eq!(differences(&row).await, Vec::<String>::new());
     row.text = "The volume '{vol}' is gone.".to_owned();

@@ -32,7 +32,7 @@ async fn mutations_end(reply: Reply, class: ErrorClass) {
 }
 
 #[tokio::test]
-async fn mutating_call_is_sent_once_with_any_answer() {
+async fn mutating_call_is_sent_only_once_whatever_the_reply() {
     mutations_end(Reply::error(500, "InternalError", "x"), ErrorClass::Ambiguous).await;
     mutations_end(Reply::error(503, "Unavailable", "x"), ErrorClass::Ambiguous).await;
     mutations_end(Reply::error(503, "RequestLimitExceeded", "x"), ErrorClass::Throttled).await;
@@ -98,7 +98,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
     let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
     let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
-    assert!(error.to_string().contains("none found or accepted, so nothing was sent"), "{error}");
+    assert!(error.to_string().contains("no source returned usable ones, so nothing was sent"), "{error}");
     assert!(wire.requests().is_empty());
 
     let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));
@@ -133,7 +133,7 @@ async fn describe_is_retried_after_server_errors_not_throttles() {
 }
 
 #[tokio::test]
-async fn error_has_ec2s_code_message_and_request_id() {
+async fn error_contains_ec2_code_message_and_request_id() {
     let wire =
         Wire::answering([Reply::error(400, "InvalidVolume.NotFound", "The volume 'vol-1' does not exist.")]).await;
     let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();

@@ -117,7 +117,7 @@ async fn failed_account_lookup_is_retried_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn unreadable_account_is_reported_as_not_sent() {
+async fn attach_is_not_sent_if_account_lookup_is_unreadable() {
     for bad in [account(""), account("12345"), account("12345678901x"), Reply::ok("<html/>"), Reply::ok("")] {
         let error = attach_fails([bad]).await;
         assert_eq!((error.action, error.class), (Action::GetCallerIdentity, ErrorClass::NotSent), "{error}");
@@ -175,7 +175,7 @@ async fn sagemaker_error_is_classified_and_not_retried() {
 }
 
 #[tokio::test]
-async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
+async fn unreadable_or_mismatched_sagemaker_reply_is_ambiguous() {
     let good = r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#;
     Wire::answering([known(), Reply::ok(good)]).await.ec2.attach_cluster_node_volume(&node(), &vol()).await.unwrap();
     for bad in [

@@ -37,7 +37,7 @@ async fn timeouts_use_the_paused_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_connection_is_ambiguous_and_a_describe_retried() {
+async fn broken_connection_is_ambiguous_but_describes_are_retried() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let ec2 = client(Transport::answering(move |_| {

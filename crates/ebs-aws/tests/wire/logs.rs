@@ -57,7 +57,7 @@ async fn logged(log_bodies: bool) -> String {
 }
 
 #[tokio::test]
-async fn bodies_are_logged_on_request_but_never_those_of_sts() {
+async fn bodies_are_logged_if_enabled_except_those_of_sts_calls() {
     let text = logged(true).await;
     for word in ["Action=DeleteVolume", "words-of-ec2", "ClusterArn", "/dev/xvdba", "status=400"] {
         assert!(text.contains(word), "{word} is missing in {text}");

@@ -101,7 +101,7 @@ fn elements(of: &Value, path: &str, depth: usize, paths: &mut Vec<String>) {
 
 /// The corpus must contain every element that the adapter reads.
 #[test]
-fn every_corpus_element_is_in_the_model_of_aws() {
+fn every_corpus_element_exists_in_the_aws_api_model() {
     let mut replies = 0;
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();

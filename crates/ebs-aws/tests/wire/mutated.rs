@@ -154,7 +154,7 @@ fn reply_of_each_action_is_read_with_all_fields() {
 }
 
 #[test]
-fn reply_with_changed_bytes_is_never_a_wrong_success() {
+fn corrupted_reply_never_yields_a_wrong_success() {
     let bench = Bench::new();
     let right = bench.results();
     let check = |(action, changes): (&str, Vec<Change>)| -> TestCaseResult {
@@ -173,7 +173,7 @@ fn reply_with_changed_bytes_is_never_a_wrong_success() {
 }
 
 #[test]
-fn changed_error_or_random_bytes_are_never_a_success() {
+fn corrupted_error_or_random_bytes_never_yield_a_success() {
     let bench = Bench::new();
     let error = |(action, changes): (&str, Vec<Change>)| -> TestCaseResult {
         let mut body = corpus::read("error").into_bytes();

@@ -90,7 +90,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, kept: &Mutex<Ve
 
 /// Each scheme has its own variable. The client never uses a proxy for an endpoint on this machine.
 #[tokio::test]
-async fn ec2_is_called_through_the_proxy_of_the_environment() {
+async fn ec2_is_called_through_the_proxy_from_the_environment() {
     let proxy = Listener::start(None).await;
     let url = format!("http://{}", proxy.address);
     assert_eq!(child("http://ec2.test.invalid", &[("HTTP_PROXY", &url)]).await, "ANSWERED");
@@ -106,7 +106,7 @@ async fn ec2_is_called_through_the_proxy_of_the_environment() {
 }
 
 #[tokio::test]
-async fn ca_bundle_is_used_for_the_certificate_of_ec2() {
+async fn ec2_certificate_is_verified_with_the_ca_bundle() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
     let config =

@@ -28,7 +28,7 @@ async fn is_ambiguous(action: &str, body: &str, about: &Objects) -> String {
 
 /// The dates come from EC2's clock.
 #[tokio::test]
-async fn volume_and_attachment_get_the_date_of_the_reply() {
+async fn volume_and_attachment_are_stamped_with_the_reply_date() {
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     for (action, date, is_read) in [
         ("CreateVolume", date, true),
@@ -86,7 +86,7 @@ async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
 }
 
 #[tokio::test]
-async fn foreign_reply_is_rejected_with_any_http_status() {
+async fn non_ec2_reply_is_rejected_with_any_http_status() {
     for body in [
         "",
         " ",
@@ -128,7 +128,8 @@ async fn redirect_is_not_followed() {
     assert!(nobody.is_err(), "the other address was called");
 }
 
-/// Returns the error of a deletion, of which most has arrived on the connection that the server gets.
+/// Deletes a volume and lets `server` answer on the connection after it has received the request. Returns the error of
+/// the deletion, and the result of `server`.
 async fn refused_by<T>(server: impl AsyncFnOnce(TcpStream) -> T) -> (Ec2Error, T) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ec2 = client(&format!("http://{}", listener.local_addr().unwrap()), settings()).await;
@@ -279,9 +280,9 @@ async fn attachment_may_lack_the_instance_but_not_the_volume() {
     assert!(error.to_string().contains("which was not requested"), "{error}");
 }
 
-/// The id of the instance ends the name of the associated resource. Resources of other services are not nodes.
+/// The name of the associated resource ends with the instance id. A resource of another service is not a node.
 #[tokio::test]
-async fn hyperpod_attachment_names_its_instance() {
+async fn hyperpod_instance_is_parsed_from_associated_resource() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
     let node = format!(
         "<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>"
@@ -322,7 +323,7 @@ async fn instance_type_has_one_card_unless_ec2_reports_more() {
 }
 
 #[tokio::test]
-async fn volume_status_has_initialization_and_estimate() {
+async fn initialization_and_estimate_are_read_from_volume_status() {
     let body = corpus::read("DescribeVolumeStatus");
     let status = async |body: String| {
         let wire = Wire::answering([Reply::ok(body)]).await;

@@ -56,7 +56,7 @@ fn tagged(line: &str, kind: &str) -> String {
 /// Encryption and multi-attach are always sent, and other optional fields only if given. A KMS key implies encryption.
 /// Numbers saturate at 32 bits.
 #[tokio::test]
-async fn create_volume_sends_its_given_fields() {
+async fn create_volume_sends_optional_fields_only_if_given() {
     let everything = CreateVolume {
         place: Place::ZoneId(ZoneId::parse("usw2-az2").unwrap()),
         size: Gib(u32::MAX),
@@ -88,8 +88,8 @@ async fn create_volume_sends_its_given_fields() {
     assert_eq!(error.class, ErrorClass::DryRunSucceeded);
 }
 
-/// A copy has no zone. It has encryption and a key only if requested. A detach is never forced. A modification has only
-/// changes.
+/// A CopyVolumes request has no zone, and has encryption and a key only if the caller requests them. DetachVolume is
+/// never forced. ModifyVolume contains only the properties to change.
 #[tokio::test]
 async fn mutation_sends_only_given_fields() {
     let (volume, on, id) = (vol("vol-1"), instance("i-1"), snap("snap-1"));
@@ -142,10 +142,10 @@ async fn mutation_sends_only_given_fields() {
     }
 }
 
-/// A filter uses the larger bucket. The client sends bare ids, without MaxResults, only where EC2 has no such filter.
-/// Only a query by id finds snapshots of other accounts.
+/// A describe with a filter draws from EC2's larger token bucket. The client sends bare ids, without MaxResults, only
+/// where EC2 has no filter by id. Only a query by id finds snapshots of other accounts.
 #[tokio::test]
-async fn describe_sends_filter_and_page() {
+async fn describe_sends_filters_and_page_parameters() {
     let page = PageRequest { max_results: Some(200), token: Some("next".into()) };
     let paged = |line: &str| format!("{line} MaxResults=200 NextToken=next");
     let by = |action: &str, name: &str, value: &str| {
@@ -196,7 +196,7 @@ async fn call_without_ids_or_keys_is_not_sent() {
 /// A successful dry run returns DryRunOperation. The user agent contains
 /// `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, although the process's environment is unchanged.
 #[tokio::test]
-async fn health_check_is_one_signed_dry_run_of_the_driver() {
+async fn health_check_sends_one_signed_dry_run_with_user_agent() {
     let wire = refusing().await;
     wire.ec2.check_access().await.unwrap();
     let requests = wire.requests();

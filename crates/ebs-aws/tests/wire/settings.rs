@@ -13,7 +13,7 @@ use crate::server::{CHILD, Seen, config, managed_volumes, printed_by_child, sett
 /// The child process that the other tests start, not a test itself. For each region, it prints where each service was
 /// called, or why there is no client.
 #[tokio::test(start_paused = true)]
-async fn child_prints_where_it_calls() {
+async fn child_prints_the_endpoints_that_it_calls() {
     let Ok(regions) = std::env::var(CHILD) else { return };
     for region in regions.split(',') {
         say_where_it_calls(region.to_owned()).await;
@@ -63,7 +63,7 @@ async fn say_where_it_calls(region: String) {
     println!("\nCALLS {}", hosts.join(" "));
 }
 
-const TEST: &str = "settings::child_prints_where_it_calls";
+const TEST: &str = "settings::child_prints_the_endpoints_that_it_calls";
 
 fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
     let words = ["CALLS", "REFUSED", "NODE", "ARN"];
@@ -96,7 +96,7 @@ fn refused(environment: &[(&str, &str)]) -> String {
 /// For EC2, the driver's own variable wins. Then come the SDK's variable for the service, its common variable, and the
 /// profile. An empty variable counts as not set.
 #[test]
-fn endpoint_of_a_service_applies_only_to_it() {
+fn service_endpoint_applies_only_to_that_service() {
     let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];
     assert_eq!(called("us-west-2", &environment)[0], "http://own:1/", "ours wins");
     let environment = [
@@ -112,7 +112,7 @@ fn endpoint_of_a_service_applies_only_to_it() {
 }
 
 #[test]
-fn endpoint_of_the_profile_is_used_and_checked() {
+fn endpoint_from_the_profile_is_used_and_validated() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap().to_owned();
     std::fs::write(&path, "[default]\nendpoint_url = http://profile:1\n").unwrap();
@@ -124,7 +124,7 @@ fn endpoint_of_the_profile_is_used_and_checked() {
 
 /// Otherwise the SDK would reject each call.
 #[test]
-fn custom_endpoint_with_fips_or_dual_stack_fails_at_start() {
+fn custom_endpoint_with_fips_or_dual_stack_fails_at_startup() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
         for setting in ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"] {
             let said = refused(&[(endpoint, "http://own:1"), (setting, "true")]);
@@ -140,7 +140,7 @@ fn number_of_attempts_ignores_the_sdk_variables() {
 }
 
 #[test]
-fn cluster_arn_is_in_the_partition_of_its_region() {
+fn cluster_arn_uses_the_partition_of_the_region() {
     for (region, partition) in [
         ("us-west-2", "aws"),
         ("cn-north-1", "aws-cn"),

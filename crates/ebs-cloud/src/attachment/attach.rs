@@ -135,7 +135,8 @@ async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome
         AttachOutcome::Stuck(attachment) => Err(clear_stuck(on, &attachment).await?),
         AttachOutcome::None => {
             forget(service, pair);
-            let message = format!("{op}: EC2 does not list the attachment; the next attempt starts over");
+            let message =
+                format!("{op}: EC2 does not list the attachment; try again, and the driver attaches the volume again");
             Err(CloudErrorKind::OutcomeUnknown.error(message))
         }
     }
@@ -181,7 +182,7 @@ async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> R
         service.devices.mark_likely_bad(pair.node.instance(), device);
     }
     let message = format!(
-        "{}: the attachment is still \"attaching\" after {} s, so the driver detaches it; try again",
+        "{}: the attachment is still \"attaching\" after {} s, so the driver requested a detach; try again",
         op.what,
         timeouts::STUCK_ATTACHING.as_secs()
     );

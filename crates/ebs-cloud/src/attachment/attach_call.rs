@@ -201,7 +201,7 @@ fn patience(other: &Attachment) -> Duration {
 fn is_elsewhere(op: &OpContext<'_>, other: &Attachment) -> CloudError {
     let state = match &other.state {
         AttachmentState::Detaching => "is still being detached from",
-        AttachmentState::Busy => "is busy and not yet detached on",
+        AttachmentState::Busy => "is busy and still being detached from",
         _ => "is attached to",
     };
     let holder = holder(other);
@@ -214,7 +214,7 @@ fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: E
     let attached =
         elsewhere(volume, &pair.node).map_or_else(String::new, |other| format!(", attached to {}", holder(other)));
     let message = format!(
-        "{op}: volume and instance are in different zones: the volume is in {zone}{attached}; run the pod on a node of that zone"
+        "{op}: volume and instance are in different zones: the volume is in {zone}{attached}; run the pod on a node in that zone"
     );
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }

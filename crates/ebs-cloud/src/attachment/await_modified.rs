@@ -36,6 +36,6 @@ fn description(modification: Option<&Modification>) -> String {
     let since = started.map(|at| format!(", started at {at}")).unwrap_or_default();
     format!(
         "EC2 does not attach a volume in modification state \"modifying\"; wait until the modification{target}{since} \
-         is optimizing"
+         is in state \"optimizing\""
     )
 }

@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// A reply without a date allows for a clock error of 5 min.
+    /// If a reply has no date, the driver allows for a clock error of 5 min.
     #[tokio::test(start_paused = true)]
     async fn detachment_is_proven_15_s_after_a_known_attachment() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);

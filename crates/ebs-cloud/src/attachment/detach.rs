@@ -143,7 +143,7 @@ async fn await_end<E: Ec2>(on: &PairOperation<'_, E>, progress: &DetachProgress)
     })
 }
 fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
-    let message = format!("{op}: EC2 rejects the call but still lists the attachment; try again");
+    let message = format!("{op}: EC2 rejected the call but still lists the attachment; try again");
     let kind = match error.class {
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
         _ => CloudErrorKind::FailedPrecondition,
@@ -153,8 +153,8 @@ fn still_listed(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
 
 fn instance_has_not_ended(message: String, refusal: &Ec2Error) -> CloudError {
     let message = format!(
-        "{message}; EC2 does not detach volumes from the instance in its current state, so the attachment ends only with the \
-         instance"
+        "{message}; EC2 does not detach volumes from the instance in its current state, so the volume stays \
+         attached until the instance is terminated"
     );
     CloudErrorKind::InProgress.error(message).caused_by(refusal.clone())
 }

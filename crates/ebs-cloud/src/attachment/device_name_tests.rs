@@ -25,7 +25,7 @@ fn listed(device: &DeviceName, n: usize, state: AttachmentState, card: Option<u3
 
 /// `/dev/xvda` and `/dev/xvdc?` are missing because they cause problems on Windows.
 #[test]
-fn device_names_are_127_in_a_fixed_order() {
+fn there_are_127_device_names_in_a_fixed_order() {
     let names: Vec<&str> = NAMES.iter().map(DeviceName::as_str).collect();
     assert_eq!(names.len(), 127);
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), 127);
@@ -36,7 +36,7 @@ fn device_names_are_127_in_a_fixed_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listed_name_is_in_use_in_any_state_and_without_a_volume() {
+async fn listed_device_name_is_in_use_whatever_its_state_or_volume() {
     let names = DeviceNames::default();
     let mapping = vec![
         listed(&NAMES[0], 1, AttachmentState::Attached, None),
@@ -48,7 +48,7 @@ async fn listed_name_is_in_use_in_any_state_and_without_a_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn likely_bad_name_is_the_last_choice_for_an_hour() {
+async fn likely_bad_device_name_is_the_last_choice_for_an_hour() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     names.mark_likely_bad(&bare.id, &NAMES[0]);
@@ -64,7 +64,7 @@ async fn likely_bad_name_is_the_last_choice_for_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn likely_bad_name_is_good_again_after_an_attach() {
+async fn likely_bad_device_name_is_good_again_after_an_attach() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -75,7 +75,7 @@ async fn likely_bad_name_is_good_again_after_an_attach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn name_stays_reserved_until_descriptions_list_it() {
+async fn device_name_stays_reserved_until_describes_must_list_it() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -87,7 +87,7 @@ async fn name_stays_reserved_until_descriptions_list_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_name_is_released_when_its_volume_reserves_another() {
+async fn old_device_name_is_released_when_volume_reserves_another() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// The simulated EC2 lists an attachment `SETTLE` after the call at the latest.
     #[test]
-    fn two_volumes_never_hold_the_same_name(steps in proptest::collection::vec(step(), 1..30)) {
+    fn two_volumes_never_hold_the_same_device_name(steps in proptest::collection::vec(step(), 1..30)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let names = DeviceNames::default();
@@ -182,7 +182,7 @@ proptest! {
 
 /// EC2 may take long to show the outcome of an AttachVolume.
 #[tokio::test(start_paused = true)]
-async fn name_with_an_unknown_outcome_is_held_for_10_minutes() {
+async fn device_name_of_an_unclear_attach_is_held_for_10_minutes() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pair_states_expire() {
+    async fn volume_node_pair_states_expire() {
         let memory = PairMemory::default();
         let pair = Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() };
         memory.record(&pair, Event::Attached { attach_time: time(1) });

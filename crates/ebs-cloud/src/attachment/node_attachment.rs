@@ -46,7 +46,7 @@ pub(crate) fn holder(attachment: &Attachment) -> String {
     match (&attachment.instance, &attachment.associated_resource) {
         (Some(instance), _) => format!("instance {instance}"),
         (None, Some(resource)) => resource.clone(),
-        (None, None) => "a holder that is not an instance of this account".to_owned(),
+        (None, None) => "a resource that is not an instance of this account".to_owned(),
     }
 }
 

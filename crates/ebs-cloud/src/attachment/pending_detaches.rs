@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn detach_stays_pending_over_all_retries() {
+    async fn pending_detach_keeps_its_start_time_across_retries() {
         let pending = PendingDetaches::default();
         let began = Instant::now();
         pending.record_listed(&pair(), &AttachmentState::Detaching);

@@ -31,7 +31,7 @@ async fn thousand_callers_get_their_tokens_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_waits_until_its_deadline_and_frees_its_position() {
+async fn call_gives_up_at_its_deadline_and_frees_its_position() {
     let limiter = limiter();
     for _ in 0..50 {
         limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(9))).await.unwrap().report(None);
@@ -42,8 +42,8 @@ async fn call_waits_until_its_deadline_and_frees_its_position() {
     assert!(limiter.acquire(KEY, &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
-/// The client of a queued operation leaves and returns. The place is valid for one call only, so that no operation
-/// always comes first.
+/// The client of a queued operation leaves and returns. A queue place is valid for one call only; otherwise the same
+/// operation would always come first.
 #[tokio::test(start_paused = true)]
 async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     let limiter = limiter();

@@ -69,7 +69,7 @@ fn call_has_at_most_200_distinct_keys() {
 }
 
 #[test]
-fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
+fn calls_are_spaced_under_load_and_wider_at_a_low_rate() {
     let (start, mut schedule) = begin();
     for key in 0..100 {
         schedule.add(key, now_or_later(start));
@@ -108,7 +108,7 @@ fn long_wait_is_polled_rarely_but_forever() {
 }
 
 #[test]
-fn slow_call_delays_others_briefly_and_its_result_counts() {
+fn slow_call_delays_the_next_briefly_and_its_reply_is_used() {
     let (start, mut schedule) = begin();
     let id = schedule.add(1, now_or_later(start));
     send(&mut schedule, start);
@@ -122,7 +122,7 @@ fn slow_call_delays_others_briefly_and_its_result_counts() {
     assert_eq!(next(&schedule, again, &many), NextCall::Idle, "a silent EC2 is not asked without end");
 }
 
-/// Calls in flight are not all sent at once, and each one times out after 20 s.
+/// The hanging calls are not all sent at the same time, and each one times out after 20 s.
 #[test]
 fn hanging_calls_delay_a_subscriber_by_at_most_8_s() {
     let (start, mut schedule) = begin();

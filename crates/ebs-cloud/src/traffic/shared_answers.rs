@@ -75,7 +75,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn concurrent_callers_share_a_request_and_errors_expire() {
+    async fn concurrent_callers_share_a_request_and_errors_are_not_kept() {
         let answers = Arc::new(SharedAnswers::<u32, u32, &str>::default());
         let calls = Arc::new(AtomicU32::new(0));
         for (succeeds, calls_by_now) in [(false, 2), (true, 4), (true, 4)] {

@@ -94,7 +94,7 @@ enum Step {
     Hear(usize, bool),
 }
 
-/// EC2 throttles at most 5 % of their calls.
+/// EC2 throttles at most 5 % of each driver's calls.
 #[test]
 fn two_drivers_on_one_account_reach_equal_shares() {
     let start = Instant::now();
@@ -115,7 +115,7 @@ fn two_drivers_on_one_account_reach_equal_shares() {
 }
 
 #[test]
-fn half_bucket_is_used_with_at_most_5_percent_throttles() {
+fn halved_ec2_rate_is_used_with_at_most_5_percent_throttles() {
     let start = Instant::now();
     for documented in
         [CREATE, BucketSize { capacity: 50.0, per_second: 5.0 }, BucketSize { capacity: 100.0, per_second: 20.0 }]

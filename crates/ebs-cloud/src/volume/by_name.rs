@@ -27,7 +27,7 @@ pub(super) async fn refused_unless_made<E: Ec2>(creation: &Creation<'_, E>, erro
     }
     tracing::info!(
         name: "v3", name = %spec.name, %error,
-        "searching for the volume by its name before a final error"
+        "searching for the volume by its name before reporting a final error"
     );
     match find_by_name(creation).await? {
         NameMatch::Compatible(volume) => Ok(*volume),
@@ -83,7 +83,11 @@ fn compare<E: Ec2>(service: &VolumeService<E>, spec: &VolumeSpec, found: Vec<Vol
             None if live.is_empty() => NameMatch::Absent,
             None => {
                 let all: Vec<_> = live.iter().map(|v| format!("{}: {}", v.id, difference(v))).collect();
-                NameMatch::Different(format!("a volume named {:?} exists and differs: {}", spec.name, all.join(", ")))
+                NameMatch::Different(format!(
+                    "a volume named {:?} exists, but differs from the request: {}",
+                    spec.name,
+                    all.join(", ")
+                ))
             }
         },
     }

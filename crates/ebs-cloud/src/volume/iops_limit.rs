@@ -105,7 +105,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
         if let Some(max) = max {
-            tracing::info!(%volume_type, %site, asked, max, "learned the maximum IOPS from an error of EC2");
+            tracing::info!(%volume_type, %site, asked, max, "learned the maximum IOPS from an EC2 error");
             self.known.set(key(volume_type, site), Some(max), LIFETIME);
         }
         max.is_some()
@@ -131,7 +131,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         if let Some(max) = named {
             return Probed::Maximum(max);
         }
-        tracing::info!(%volume_type, %site, ?answer, "the error of EC2 contains no maximum IOPS, assuming no limit");
+        tracing::info!(%volume_type, %site, ?answer, "the EC2 error contains no maximum IOPS, assuming no limit");
         Probed::NoAnswer
     }
 }

@@ -24,7 +24,9 @@ pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source:
     }
     let most = required.unwrap_or(limit);
     if let Some(SourceSize { what, size }) = source.filter(|source| most < source.size) {
-        return out_of_range(format!("{what} needs {size}, but the request allows {most}; request at least {size}"));
+        return out_of_range(format!(
+            "{what} needs {size}, but the request allows only {most}; request at least {size}"
+        ));
     }
     if let Some(required) = required {
         return Ok(required);
@@ -32,7 +34,7 @@ pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source:
     let type_min = volume_type.size_range().map_or(Gib(1), |(min, _)| min);
     if limit < type_min {
         return out_of_range(format!(
-            "invalid capacity range: a {volume_type} volume has at least {type_min}, the limit is {limit}"
+            "invalid capacity range: a {volume_type} volume has at least {type_min}, but the limit is {limit}"
         ));
     }
     let floor = source.map_or(type_min, |s| s.size.max(type_min));
@@ -124,7 +126,7 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
     {
         return invalid(format!(
             "the clone of {} inherits the key {found} of its source, not {key}; remove kmsKeyId or restore a snapshot \
-             with it",
+             with that key",
             source.id
         ));
     }
@@ -132,7 +134,7 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
         let outpost = source.outpost_arn.as_ref().map_or_else(String::new, |arn| format!(" on {arn}"));
         let message = format!(
-            "a clone must be where its source {} is, in {zone}{outpost}, but the request excludes it",
+            "a clone must be where its source {} is, in {zone}{outpost}, but the request excludes that place",
             source.id
         );
         return Err(CloudErrorKind::InsufficientCapacity.error(message));

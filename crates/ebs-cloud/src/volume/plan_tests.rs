@@ -56,7 +56,7 @@ fn required_size_is_requested_unchanged() {
 }
 
 #[test]
-fn open_size_is_the_fallback_within_source_type_and_limit() {
+fn unspecified_size_is_fallback_within_source_type_and_limit() {
     let gp3 = &VolumeType::Gp3;
     assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
     assert_eq!(size(&capacity(None, 1, None), gp3, None).unwrap(), Gib(1));
@@ -67,7 +67,7 @@ fn open_size_is_the_fallback_within_source_type_and_limit() {
 }
 
 #[test]
-fn impossible_size_is_out_of_range() {
+fn contradictory_size_request_is_out_of_range() {
     let gp3 = &VolumeType::Gp3;
     for (capacity, volume_type, source) in [
         (capacity(Some(5), 100, Some(4)), gp3, None),
@@ -100,7 +100,7 @@ proptest! {
 
 /// Within a term, the zone name wins over the zone id.
 #[test]
-fn site_comes_from_one_term_and_preferred_ones_first() {
+fn each_site_comes_from_one_term_with_preferred_terms_first() {
     let preferred = vec![
         Term::default(),
         Term { zone_id: Some(zone_id("usw2-az2")), ..Term::default() },
@@ -151,7 +151,7 @@ fn clone_needs_a_requisite_term_with_the_zone_of_its_source() {
 }
 
 #[test]
-fn zone_of_a_name_is_stable_and_names_spread_over_zones() {
+fn volume_name_has_a_stable_zone_and_names_spread_over_zones() {
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);
     let first = |name: &str| in_order_of(name, &zones)[0].clone();
     assert_eq!(first("pvc-1"), first("pvc-1"));

@@ -28,7 +28,9 @@ pub(super) async fn request_refused<E: Ec2>(
         }
         (ErrorClass::InvalidParameter | ErrorClass::Unsupported, _) if is_size_of_no_volume(spec, request.size()) => {
             let (size, volume_type) = (request.size(), &spec.volume_type);
-            let message = format!("{op}: required_bytes comes to {size}, an invalid size of a {volume_type} volume");
+            let message = format!(
+                "{op}: required_bytes rounds up to {size}, which is not a valid size of a {volume_type} volume"
+            );
             CloudErrorKind::OutOfRange.error(message).caused_by(error)
         }
         (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
@@ -55,8 +57,9 @@ fn no_room<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest, error: E
         }
     };
     let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
-    let next = if is_bound { "the request allows no other zone" } else { "the next attempt tries another zone" };
-    let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
+    let next =
+        if is_bound { "the request allows no other zone" } else { "try again, and the driver uses another zone" };
+    let message = format!("{op}: EC2 has no capacity for this volume, or does not offer its type, in {tried}; {next}");
     CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
 }
 
@@ -75,9 +78,11 @@ pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> 
 fn key_hint(spec: &VolumeSpec) -> String {
     match &spec.kms_key_id {
         Some(key) => {
-            format!(": usually, the KMS key {key} does not exist, is disabled, or does not allow use by the driver")
+            format!(
+                ", usually because the KMS key {key} does not exist, is disabled, or does not allow use by the driver"
+            )
         }
-        None if spec.encrypted => ": usually, the default KMS key does not allow use by the driver".to_owned(),
+        None if spec.encrypted => ", usually because the default KMS key does not allow use by the driver".to_owned(),
         None => String::new(),
     }
 }
@@ -85,12 +90,15 @@ fn key_hint(spec: &VolumeSpec) -> String {
 pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let kind = if hint.is_empty() { CloudErrorKind::Internal } else { CloudErrorKind::FailedPrecondition };
-    kind.error(format!("{op}: EC2 accepted the request as {}, but the volume then disappeared{hint}", volume.id))
+    kind.error(format!(
+        "{op}: EC2 accepted the request and created {}, but the volume then disappeared{hint}",
+        volume.id
+    ))
 }
 
 pub(super) fn was_broken(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
-    let message = format!("{op}: {} went into state error{hint}; the driver deleted it, try again", volume.id);
+    let message = format!("{op}: {} went into state error{hint}; the driver deleted the volume; try again", volume.id);
     CloudErrorKind::FailedPrecondition.error(message)
 }
 

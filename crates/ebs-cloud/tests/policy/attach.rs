@@ -39,7 +39,7 @@ async fn device_name_chosen_by_another_client_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempt_after_an_unclear_attach_starts_again() {
+async fn unclear_attach_fails_and_the_next_attempt_attaches() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
     let began = Instant::now();
@@ -64,7 +64,7 @@ async fn attach_is_not_repeated_before_its_attachment_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_volume_or_instance_is_not_found_and_named() {
+async fn attach_error_names_the_missing_volume_or_instance() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -80,7 +80,7 @@ async fn missing_volume_or_instance_is_not_found_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_attached_elsewhere_is_refused_after_a_wait() {
+async fn attach_of_volume_attached_elsewhere_fails_after_10_s() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let other = fixture.neighbour().await;
     fixture.attach(&volume, &node).await.unwrap();

@@ -1,4 +1,4 @@
-//! How long answers of EC2 are cached, which operations share a request, and what an empty describe means.
+//! How long the driver caches EC2's answers, which operations share a request, and what an empty describe means.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,9 +85,9 @@ async fn card_count_is_cached_for_an_hour() {
     assert_eq!(asked("pvc-5").await, 3);
 }
 
-/// Throttles only delay them.
+/// Throttled describes only delay the attach or detach.
 #[tokio::test(start_paused = true)]
-async fn lost_describes_do_not_end_an_attach_or_detach() {
+async fn failed_describes_do_not_fail_an_attach_or_detach() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let times = TimingOverride { attach_ms: Some(5_000), detach_ms: Some(5_000), ..TimingOverride::default() };
     fixture.timing(times).await;
@@ -113,7 +113,7 @@ async fn lost_describes_do_not_end_an_attach_or_detach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attach_of_a_vanished_volume_ends_after_15_s() {
+async fn attach_of_a_vanished_volume_fails_after_15_s() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
     fixture.pass(20).await;

@@ -106,7 +106,7 @@ async fn wait_caused_by_a_different_attach_time_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spare_calls_are_counted_separately() {
+async fn extra_detach_calls_are_counted_separately() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let observer = Arc::<CountingObserver>::default();
     let process = fixture.process(0, observer.clone()).await;

@@ -10,7 +10,7 @@ use crate::fixture::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn repeated_creation_is_one_volume_without_a_name_lookup() {
+async fn repeated_creation_returns_same_volume_without_name_lookup() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let again = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -22,7 +22,7 @@ async fn repeated_creation_is_one_volume_without_a_name_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn used_name_with_other_properties_already_exists() {
+async fn creation_is_already_exists_if_properties_differ() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
@@ -88,7 +88,7 @@ async fn volume_of_another_cluster_is_never_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_lists_several_volumes_with_the_name() {
+async fn error_lists_all_volumes_with_the_requested_name() {
     let fixture = Fixture::new().await;
     let ids =
         [fixture.stranger(request(&spec("pvc-1"), "a")).await, fixture.stranger(request(&spec("pvc-1"), "b")).await];
@@ -99,7 +99,7 @@ async fn error_lists_several_volumes_with_the_name() {
 
 /// For a used token, EC2 may return a mismatch or its old reply.
 #[tokio::test(start_paused = true)]
-async fn name_of_a_deleted_volume_uses_the_next_token() {
+async fn creation_with_name_of_a_deleted_volume_uses_next_token() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
         let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
         let old = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -142,7 +142,7 @@ async fn unusable_kms_key_is_reported_and_the_token_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttles_and_lost_describes_only_delay_a_creation() {
+async fn throttles_and_failed_describes_only_delay_a_creation() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
     for _ in 0..4 {
@@ -156,7 +156,7 @@ async fn throttles_and_lost_describes_only_delay_a_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_creation_ends_without_a_final_error() {
+async fn slow_creation_is_reported_as_in_progress() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(600_000), ..TimingOverride::default() }).await;
     assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::InProgress);
@@ -164,7 +164,7 @@ async fn slow_creation_ends_without_a_final_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_describe_leaves_a_creation_unknown_until_a_proof() {
+async fn creation_outcome_is_unknown_after_a_refused_describe() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     assert_error(fixture.create(&spec("pvc-1")).await, CloudErrorKind::OutcomeUnknown);
@@ -187,7 +187,7 @@ async fn zone_is_reported_by_name_for_a_request_by_zone_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zone_without_topology_depends_on_the_name() {
+async fn zone_is_chosen_by_volume_name_without_topology() {
     let fixture = Fixture::new().await;
     let mut zones = Vec::new();
     for n in 0..12 {
@@ -200,7 +200,7 @@ async fn zone_without_topology_depends_on_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operation_without_waiters_calls_nothing() {
+async fn operation_without_waiters_sends_no_mutation() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let (cloud, before, nobody) = (&fixture.cloud, fixture.mutations(), Waiters::default());
     let (snapshot, features) = (snapshot_spec("snap-a", &volume), SnapshotFeatures::default());
@@ -320,7 +320,7 @@ async fn existing_clone_is_found_after_its_source_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clone_has_the_key_of_its_encrypted_source() {
+async fn clone_keeps_the_kms_key_of_its_encrypted_source() {
     let fixture = Fixture::new().await;
     let plain = fixture.volume("plain").await;
     let secret = fixture.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
@@ -350,7 +350,7 @@ async fn clone_has_the_key_of_its_encrypted_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_describe_of_a_source_is_not_a_missing_source() {
+async fn failed_source_describe_is_not_reported_as_missing_source() {
     let fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthorized, true)] {
@@ -363,7 +363,7 @@ async fn failed_describe_of_a_source_is_not_a_missing_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creation_errors_keep_their_meaning() {
+async fn each_creation_error_maps_to_its_error_kind() {
     let fixture = Fixture::new().await;
     for (class, kind) in [
         (ErrorClass::InvalidParameter, CloudErrorKind::InvalidArgument),
@@ -387,7 +387,7 @@ async fn creation_errors_keep_their_meaning() {
 
 /// EC2 repeats its old reply for a used token, and describes may be stale.
 #[tokio::test(start_paused = true)]
-async fn old_reply_for_a_deleted_volume_is_not_adopted() {
+async fn deleted_volume_in_an_old_reply_is_not_adopted() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let old = fixture.create(&spec("pvc-1")).await.unwrap();
     fixture.delete(&old.id).await.unwrap();
@@ -404,7 +404,7 @@ async fn old_reply_for_a_deleted_volume_is_not_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outpost_is_sent_with_its_zone_and_its_iops_probe() {
+async fn creation_and_iops_probe_send_outpost_and_zone() {
     let fixture = Fixture::new().await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");

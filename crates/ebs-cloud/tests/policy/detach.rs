@@ -84,11 +84,11 @@ async fn busy_device_is_never_reported_detached_or_force_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_detach_succeeds_only_if_nothing_is_listed() {
+async fn refused_detach_fails_while_the_attachment_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
         let fixture = Fixture::new().await;
         let (volume, node) = attached(&fixture).await;
-        // "Not found" may show the time before the attachment, so the driver repeats the detach.
+        // "Not found" may be a stale answer from before the attachment, so the driver repeats the detach.
         let times = if class == ErrorClass::IncorrectState { 1 } else { 3 };
         for _ in 0..times {
             fixture.sim.fail_next(Action::DetachVolume, class, false);
@@ -99,7 +99,7 @@ async fn refused_detach_succeeds_only_if_nothing_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detach_with_a_lost_reply_is_found() {
+async fn executed_detach_is_found_after_its_reply_is_lost() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(3_000)).await;
     let (volume, node) = attached(&fixture).await;
@@ -136,7 +136,7 @@ async fn attachment_that_is_not_listed_yet_is_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unreachable_ec2_or_refused_credentials_fail_at_once() {
+async fn detach_fails_at_once_if_ec2_is_unreachable_or_denies_it() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     for (class, kind) in [

@@ -49,7 +49,7 @@ async fn first_empty_describe_proves_detachment_of_an_old_volume() {
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
 
-/// The same holds if another process made the attachment.
+/// Either this process made the attachment, or one that has ended, or another one.
 #[tokio::test(start_paused = true)]
 async fn stale_empty_describe_does_not_prove_detachment() {
     for who in ["this process", "one that ended", "another one"] {
@@ -71,7 +71,7 @@ async fn stale_empty_describe_does_not_prove_detachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn describe_with_detaching_proves_nothing_for_the_next() {
+async fn detaching_in_one_describe_does_not_prove_the_next_is_fresh() {
     let fixture = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -86,7 +86,7 @@ async fn describe_with_detaching_proves_nothing_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_attachment_proves_nothing_about_a_new_one() {
+async fn age_of_an_earlier_attachment_proves_nothing_about_a_new_one() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();
@@ -167,12 +167,12 @@ async fn attachment_after_an_abandoned_detach_is_detached_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attach_with_a_lost_answer_cannot_follow_the_detach() {
+async fn detach_also_removes_a_late_attach_with_a_lost_reply() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
     fixture.abandon_attach(&volume, &node).await;
-    // EC2 carries out the AttachVolume with the lost answer late.
+    // EC2 carries out the unanswered AttachVolume late.
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
@@ -195,7 +195,7 @@ async fn detach_while_another_attaches(
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_process_waits_for_an_attach_of_the_previous_one() {
+async fn new_process_waits_for_a_late_attach_of_the_previous_one() {
     let mut fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.restart();
@@ -219,13 +219,13 @@ async fn detach_from_a_terminated_instance_succeeds() {
 
 /// "Not found" is a proof only 15 s after the attachment is known to have existed.
 #[tokio::test(start_paused = true)]
-async fn refusal_may_be_as_stale_as_a_describe() {
+async fn stale_refusal_does_not_prove_detachment() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
         fixture.attach(&volume, &node).await.unwrap();
         fixture.pass(1).await;
-        // EC2's refusal and its describes are both stale: they show the time before the attachment.
+        // EC2's refusal and its describes are both stale: they show the state before the attachment.
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         fixture.ec2.hide_attachments(13);
         let told = fixture.detach(&volume, &node).await;
@@ -235,9 +235,9 @@ async fn refusal_may_be_as_stale_as_a_describe() {
     }
 }
 
-/// The previous leader's AttachVolume may be late. The driver waits for it only once, over all attempts.
+/// EC2 may carry out the previous leader's AttachVolume late. The driver waits for it only once, across all attempts.
 #[tokio::test(start_paused = true)]
-async fn not_attached_is_a_proof_after_15_s_as_leader() {
+async fn not_attached_error_is_proof_only_after_15_s_as_leader() {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -294,10 +294,11 @@ async fn attached() -> (Fixture, VolumeId, NodeId) {
     (fixture, volume, node)
 }
 
-/// The extra call is sent if a describe lists nothing after an accepted DetachVolume and the proof would take more than
-/// half a second. With a limit of 2 s, ControllerUnpublishVolume would miss its target of one second.
+/// The driver sends the extra DetachVolume if a describe lists nothing after an accepted DetachVolume and the proof
+/// would otherwise take more than half a second. With a threshold of 2 s instead, ControllerUnpublishVolume would miss
+/// its target of one second.
 #[tokio::test(start_paused = true)]
-async fn extra_call_proves_detachment_of_a_young_attachment() {
+async fn extra_detach_call_proves_detachment_of_a_young_attachment() {
     let (fixture, volume, node) = attached().await;
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -305,7 +306,7 @@ async fn extra_call_proves_detachment_of_a_young_attachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extra_call_is_not_sent_for_a_wait_below_half_a_second() {
+async fn extra_detach_call_is_not_sent_for_a_wait_below_500_ms() {
     let (fixture, volume, node) = attached().await;
     fixture.pass(13).await;
     let took = detach_for_real(&fixture, &volume, &node).await;
@@ -313,9 +314,9 @@ async fn extra_call_is_not_sent_for_a_wait_below_half_a_second() {
     assert_eq!(fixture.count(Action::DetachVolume), 1);
 }
 
-/// The extra call needs a bucket that is at least half full.
+/// The driver sends the extra call only if the token bucket of DetachVolume is at least half full.
 #[tokio::test(start_paused = true)]
-async fn extra_call_needs_a_spare_token() {
+async fn extra_detach_call_is_sent_only_if_bucket_is_half_full() {
     let (fixture, volume, node) = attached().await;
     let mut others = tokio::task::JoinSet::new();
     for n in 0..45 {

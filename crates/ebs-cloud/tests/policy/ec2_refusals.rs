@@ -37,12 +37,12 @@ async fn attach_waits_until_the_modification_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attach_error_names_the_modification_that_outlasts_it() {
+async fn attach_error_names_the_modification_that_blocks_it() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
     let error = assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
-    assert_mentions(&error, &["the modification to 9 GiB, started at", "MODIFYING"]);
+    assert_mentions(&error, &["the modification to 9 GiB (started at", "MODIFYING"]);
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 
@@ -52,7 +52,7 @@ async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
+async fn detach_waits_until_a_shutting_down_instance_terminates() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 90).await;
@@ -64,7 +64,7 @@ async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detach_from_a_hanging_instance_is_not_a_final_error() {
+async fn detach_from_an_instance_hung_in_shutdown_is_in_progress() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 3600).await;
@@ -82,7 +82,7 @@ async fn detach_error_names_another_service_as_the_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delete_of_a_snapshot_with_fast_restores_names_zones() {
+async fn snapshot_delete_error_names_zones_with_fast_restores() {
     let (fixture, volume) = Fixture::with_volume().await;
     let zones = vec![zone("us-west-2a"), zone("us-west-2b")];
     let features = SnapshotFeatures { fast_restore_zones: zones, ..SnapshotFeatures::default() };

@@ -68,7 +68,7 @@ async fn proven_absence_is_not_proven_again_for_each_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_proof_expires_after_a_pause() {
+async fn absence_proof_expires_after_a_pause_without_requests() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.unwrap_err();
@@ -80,7 +80,7 @@ async fn absence_proof_expires_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_source_describe_is_not_final_without_proof() {
+async fn refused_source_describe_is_final_only_with_absence_proof() {
     let mut fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
@@ -147,7 +147,7 @@ fn break_volumes(fixture: &Fixture) {
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
 }
 
-/// The volume has our name tag and cluster tags.
+/// The volume has the requested name and the tags of this cluster.
 #[tokio::test(start_paused = true)]
 async fn volume_in_state_error_is_deleted_before_a_final_error() {
     let fixture = Fixture::new().await;
@@ -282,7 +282,7 @@ async fn undelivered_error_expires_when_the_leader_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_snapshot_needs_a_single_describe() {
+async fn refused_snapshot_creation_sends_a_single_describe() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     let before = fixture.count(Action::DescribeSnapshots);

@@ -22,7 +22,7 @@ pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
     pub(crate) ec2: Arc<Ec2Override>,
     pub(crate) cloud: Arc<Cloud<Ec2Override>>,
-    /// The waiters of all operations. One of them waits as long as the fixture lives.
+    /// The waiters of all operations. One of them waits as long as the fixture exists.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
 }
@@ -59,7 +59,7 @@ impl Fixture {
         (fixture, volume, node)
     }
 
-    /// Lets all sidecars call this process alone for 15 s, over one connection each.
+    /// Lets all sidecars call only this process for 15 s, each over one connection.
     pub(crate) async fn serve_alone(&self) {
         self.connect(ConnectionId::unique());
         self.pass(15).await;
@@ -184,13 +184,13 @@ impl Fixture {
         self.sim.engine().snapshot_of_state().await.snapshots.len()
     }
 
-    /// Attaches until EC2 has received the call. Another operation replaces this one before the answer.
+    /// Begins an attach. Another operation supersedes it when EC2 has received AttachVolume and has not answered yet.
     pub(crate) async fn abandon_attach(&self, volume: &VolumeId, node: &NodeId) {
         let attach = async |waiters: &Waiters| self.cloud.attachments.attach(volume, node, waiters).await.map(drop);
         self.supersede(Action::AttachVolume, attach).await;
     }
 
-    /// Detaches until EC2 has received the call. Another operation replaces this one before the answer.
+    /// Begins a detach. Another operation supersedes it when EC2 has received DetachVolume and has not answered yet.
     pub(crate) async fn abandon_detach(&self, volume: &VolumeId, node: &NodeId) {
         let detach = async |waiters: &Waiters| self.cloud.attachments.detach(volume, node, waiters).await;
         self.supersede(Action::DetachVolume, detach).await;

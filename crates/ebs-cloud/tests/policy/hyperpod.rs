@@ -57,7 +57,7 @@ async fn volume_of_a_cluster_node_counts_as_attached_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_node_attach_errors_keep_the_meaning_of_ec2() {
+async fn each_cluster_node_attach_error_maps_to_its_error_kind() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     let missing = CloudErrorKind::NotFound(Object::Volume(volume.id.clone()));
@@ -86,8 +86,8 @@ async fn detach_from_a_cluster_node_without_the_volume_succeeds() {
     assert_error(fixture.detach(&volume.id, &node("blue")).await, CloudErrorKind::InvalidArgument);
 }
 
-/// SageMaker's answer does not identify the detached attachment. Just after the start, a describe may show an earlier
-/// attachment. Its age proves nothing about a later one that another process made.
+/// SageMaker's answer does not identify the detached attachment. Just after startup, a describe may show an earlier
+/// attachment, whose age proves nothing about a later one that another process made.
 #[tokio::test(start_paused = true)]
 async fn new_process_ignores_attachment_ages_in_describes() {
     let mut fixture = fixture().await;

@@ -22,7 +22,7 @@ fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initialized_volume_is_described_once() {
+async fn initialized_volume_is_described_once_in_6_h() {
     let (fixture, volume) = Fixture::with_volume().await;
     for _ in 0..3 {
         fixture.await_initialized(&volume).await.unwrap();
@@ -34,7 +34,7 @@ async fn initialized_volume_is_described_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn estimated_end_determines_the_next_describe() {
+async fn initialization_estimate_determines_the_next_describe() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for (seconds, waited) in [(100, 100), (7, 60)] {
@@ -64,7 +64,7 @@ async fn initialization_is_polled_every_2_min_without_estimate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_without_details_is_an_error() {
+async fn volume_status_without_details_is_an_error() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
     assert_error(fixture.await_initialized(&volume).await, CloudErrorKind::Unavailable);
@@ -75,7 +75,7 @@ async fn status_without_details_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initialization_wait_ends_soon_after_its_last_waiter() {
+async fn initialization_wait_ends_soon_after_last_waiter_leaves() {
     let (fixture, volume) = Fixture::with_volume().await;
     initializing(&fixture, Duration::from_secs(1000), true);
     let waiters = Waiters::default();

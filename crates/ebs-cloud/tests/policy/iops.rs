@@ -79,7 +79,7 @@ async fn existing_volume_keeps_its_iops_when_the_dry_run_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn maximum_in_a_refusal_is_used_at_once() {
+async fn iops_maximum_in_a_refusal_is_used_at_once() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
     let volume = fixture.create(&gp3("pvc-1", 1000, 90_000)).await.unwrap();
@@ -96,9 +96,9 @@ fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32, times: u64) {
     fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(times)).expect("a rule");
 }
 
-/// The driver does not know the limits of the type. It cannot lower the IOPS and must not retry forever.
+/// The driver does not know the limits of the type, so it cannot lower the IOPS. It must not retry forever.
 #[tokio::test(start_paused = true)]
-async fn maximum_of_an_unknown_type_is_an_error() {
+async fn iops_refusal_for_an_unknown_volume_type_is_not_retried() {
     let fixture = Fixture::new().await;
     refuse_more_than(&fixture, 100_000, 900_000, 50);
     let wanted = VolumeSpec { volume_type: VolumeType::Other("gp9".to_owned()), ..gp3("pvc-1", 500, 900_000) };
@@ -108,7 +108,7 @@ async fn maximum_of_an_unknown_type_is_an_error() {
 
 /// A zone may have a lower maximum than most zones.
 #[tokio::test(start_paused = true)]
-async fn maximum_of_a_zone_below_the_usual_one_is_used() {
+async fn zone_iops_maximum_below_the_usual_one_is_used() {
     let fixture = Fixture::new().await;
     refuse_more_than(&fixture, 8000, 12_000, 1);
     let volume = fixture.create(&gp3("pvc-1", 500, 12_000)).await.unwrap();
@@ -123,7 +123,7 @@ fn raised_with_its_size() -> VolumeSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_uses_the_maximum_in_a_refusal() {
+async fn expansion_uses_the_iops_maximum_in_a_refusal() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.create(&raised_with_its_size()).await.unwrap();
     fixture.restart();
@@ -134,9 +134,9 @@ async fn growth_uses_the_maximum_in_a_refusal() {
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().iops, Some(80_000));
 }
 
-/// Only the volume's tags request more IOPS, so EC2's refusal of the IOPS must not prevent the growth.
+/// Only the volume's tags request more IOPS, so EC2's refusal of the IOPS must not prevent the expansion.
 #[tokio::test(start_paused = true)]
-async fn growth_continues_without_refused_iops() {
+async fn expansion_continues_without_iops_that_ec2_refused() {
     for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
         let fixture = Fixture::new().await;
         let volume = fixture.create(&raised_with_its_size()).await.unwrap();

@@ -94,7 +94,7 @@ async fn snapshot_deleted_by_the_previous_process_is_ignored() {
 
 /// Another process may have deleted the snapshot just before its sidecar lost the lease.
 #[tokio::test(start_paused = true)]
-async fn new_process_waits_only_for_snapshots_of_others() {
+async fn process_waits_before_reporting_a_snapshot_it_did_not_make() {
     let (mut fixture, volume) = Fixture::with_volume().await;
     let spec = snapshot_spec("snap-a", &volume);
     let create = async |fixture: &Fixture| {

@@ -94,7 +94,7 @@ async fn snapshots_are_listed_all_or_by_volume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn empty_page_with_a_token_is_followed() {
+async fn listing_continues_after_an_empty_page_with_a_token() {
     let fixture = Fixture::new().await;
     let source = fixture.volume("pvc-1").await;
     for n in 0..7 {
@@ -112,7 +112,7 @@ async fn empty_page_with_a_token_is_followed() {
     assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
 }
 
-/// A throttle only delays it.
+/// A throttled describe only delays the listing.
 #[tokio::test(start_paused = true)]
 async fn listing_with_lost_answers_is_retried_twice() {
     for (lost, listed) in [(2, true), (3, false)] {

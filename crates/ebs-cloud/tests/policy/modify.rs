@@ -40,7 +40,7 @@ fn requests(fixture: &Fixture) -> Vec<Asked> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
+async fn modification_is_applied_and_its_repeat_sends_nothing() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(modify_ms(9_000)).await;
     let spec = ModifySpec {
@@ -90,7 +90,7 @@ async fn properties_change_first_then_tags_are_deleted_then_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tags_do_not_modify_and_an_empty_request_only_describes() {
+async fn tags_need_no_modify_call_and_empty_request_only_describes() {
     let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
     fixture.modify(&volume, &spec).await.unwrap();
@@ -102,7 +102,7 @@ async fn tags_do_not_modify_and_an_empty_request_only_describes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recent_tags_count_although_describes_are_stale() {
+async fn own_tag_change_applies_although_describes_are_stale() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     let ratio =
@@ -117,7 +117,7 @@ async fn recent_tags_count_although_describes_are_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modification_errors_keep_their_meaning() {
+async fn each_modification_error_maps_to_its_error_kind() {
     let (fixture, volume) = Fixture::with_volume().await;
     let missing = CloudErrorKind::NotFound(Object::Volume(volume.clone()));
     for (class, kind) in [
@@ -142,7 +142,7 @@ async fn modification_errors_keep_their_meaning() {
 /// If EC2 refuses a property, the request is invalid and no tag was changed. If EC2 refuses a tag after the properties
 /// have changed, the error is Internal.
 #[tokio::test(start_paused = true)]
-async fn invalid_argument_means_that_nothing_changed() {
+async fn invalid_argument_error_means_no_property_or_tag_changed() {
     let (fixture, volume) = Fixture::with_volume().await;
     let tags = tags(&[("team", "storage")]);
     let spec = ModifySpec { tags: tags.clone(), ..throughput(90_000) };
@@ -155,7 +155,7 @@ async fn invalid_argument_means_that_nothing_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tag_errors_keep_their_meaning() {
+async fn each_tag_error_maps_to_its_error_kind() {
     let (fixture, volume) = Fixture::with_volume().await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
     fixture.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
@@ -242,7 +242,7 @@ async fn modification_of_another_process_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expansion_ends_when_the_modification_is_past_modifying() {
+async fn expansion_succeeds_once_the_modification_is_optimizing() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.serve_alone().await;
     fixture.timing(TimingOverride { optimize_ms: Some(3_600_000), ..modify_ms(9_000) }).await;
@@ -252,7 +252,7 @@ async fn expansion_ends_when_the_modification_is_past_modifying() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_modification_state_delays_by_at_most_15_s() {
+async fn unknown_modification_state_is_in_progress_after_15_s() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.ec2.override_modifications(|found| {
         found.iter_mut().for_each(|m| m.state = ModificationState::Other("queued".to_owned()));
@@ -282,7 +282,7 @@ async fn modification_limit_error_names_the_next_possible_time() {
     fixture.pass(120).await;
     let modifications = fixture.count(Action::ModifyVolume);
     let fifth = assert_error(fixture.expand(&volume.id, Gib(20)).await, CloudErrorKind::FailedPrecondition);
-    assert_mentions(&fifth, &["try again at 20"]);
+    assert_mentions(&fifth, &["the next modification is possible at 20"]);
     assert_eq!(fixture.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
 
@@ -301,10 +301,10 @@ async fn modification_with_a_lost_reply_is_not_repeated() {
 
 /// An unsupported size is OutOfRange.
 #[tokio::test(start_paused = true)]
-async fn expansion_errors_keep_their_meaning() {
+async fn each_expansion_error_maps_to_its_error_kind() {
     let (fixture, volume) = Fixture::with_volume().await;
     let error = assert_error(fixture.expand(&volume, Gib(1_000_000)).await, CloudErrorKind::OutOfRange);
-    assert!(error.message.contains("required_bytes comes to 1000000 GiB"), "{error}");
+    assert!(error.message.contains("required_bytes rounds up to 1000000 GiB"), "{error}");
     let limit = ErrorClass::LimitExceeded(Limit::ModificationSize);
     fixture.sim.fail_next(Action::ModifyVolume, limit, false);
     assert_error(fixture.expand(&volume, Gib(10)).await, CloudErrorKind::LimitExceeded);

@@ -1,4 +1,4 @@
-//! Attaching without a describe first, and what EC2's refusals cause, also with a second process.
+//! Tests of attaches that send no describe first, and of EC2's refusals, also with a second process.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn attach_is_sent_without_a_describe() {
 
 /// The driver never uses a device name twice.
 #[tokio::test(start_paused = true)]
-async fn instance_is_described_once_for_30_s_of_attaches() {
+async fn instance_description_is_reused_for_attaches_within_30_s() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let mut names = Vec::new();
@@ -70,7 +70,7 @@ async fn device_name_is_not_chosen_from_a_stale_description() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attach_describes_again_when_the_name_is_in_use() {
+async fn attach_describes_instance_again_if_device_name_is_in_use() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
@@ -102,7 +102,7 @@ async fn refused_attach_succeeds_if_the_volume_is_attached() {
 
 /// A refused attach releases its device name.
 #[tokio::test(start_paused = true)]
-async fn attach_errors_keep_their_meaning() {
+async fn each_attach_error_maps_to_its_error_kind() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     let missing = CloudErrorKind::NotFound(Object::Volume(volume.clone()));
     for (class, kind) in [
@@ -193,7 +193,7 @@ async fn stale_describe_of_an_earlier_attachment_proves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempt_after_a_lost_answer_describes_first() {
+async fn attach_after_a_lost_attach_reply_describes_first() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
     fixture.abandon_attach(&volume, &node).await;
@@ -232,7 +232,7 @@ async fn attachment_that_this_process_detached_is_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_processes_attach_at_one_node_without_conflicts() {
+async fn two_processes_attach_to_one_node_without_conflicts() {
     let fixture = Fixture::new().await;
     fixture
         .timing(TimingOverride { attach_ms: Some(3_000), detach_ms: Some(3_000), ..TimingOverride::default() })
@@ -353,7 +353,7 @@ async fn attachment_made_hours_ago_is_reported_at_once() {
 /// EC2 accepted the first AttachVolume, whose attachment holds its device name. EC2 refuses the second, which must not
 /// release the name.
 #[tokio::test(start_paused = true)]
-async fn refused_attach_keeps_the_name_of_an_accepted_one() {
+async fn refused_attach_keeps_the_device_name_of_an_accepted_one() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
     let (one, two) = (fixture.volume("a").await.id, fixture.volume("b").await.id);
@@ -379,7 +379,7 @@ async fn refused_attach_keeps_the_name_of_an_accepted_one() {
 
 /// The driver removes the detached volume from the cached description of the instance.
 #[tokio::test(start_paused = true)]
-async fn name_of_a_detached_volume_is_free_at_once() {
+async fn device_name_of_a_detached_volume_is_free_at_once() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let volumes = [fixture.volume("a").await.id, fixture.volume("b").await.id, fixture.volume("c").await.id];

@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, assert_error, message_of, request, spec};
 
 const BOTH: [BurntToken; 2] = [BurntToken::Mismatch, BurntToken::OldReply];
 
-/// Creates and deletes `times` volumes with the name, the last one a while ago. Returns the account with a new process.
+/// Creates and deletes `times` volumes with the name, waits a while, and restarts the process.
 async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpec) -> Fixture {
     let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
     for _ in 0..times {
@@ -107,7 +107,7 @@ async fn vanishing_volume_is_recreated_at_most_twice() {
 
 /// A process that has been the only leader for a while would learn nothing more by waiting.
 #[tokio::test(start_paused = true)]
-async fn old_leader_reports_a_different_volume_at_once() {
+async fn established_leader_reports_a_mismatched_volume_at_once() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.stranger(ebs_ec2::CreateVolume { size: ebs_ec2::Gib(9), ..request(&spec("pvc-1"), "x") }).await;

@@ -33,7 +33,7 @@ async fn each_process_enables_fast_restores_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_zone_is_refused_before_a_snapshot_is_made() {
+async fn unknown_fast_restore_zone_is_refused_before_the_snapshot() {
     let (fixture, volume) = Fixture::with_volume().await;
     let before = fixture.mutations();
     let features = fast_restores(&["us-west-2a", "us-east-9z"]);
@@ -56,7 +56,7 @@ async fn error_names_the_zone_without_fast_restores() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locked_or_used_snapshot_is_not_deleted() {
+async fn snapshot_that_is_locked_or_in_use_is_not_deleted() {
     let (fixture, volume) = Fixture::with_volume().await;
     let id = fixture.ensure(&snapshot_spec("snap-a", &volume), &governance()).await.unwrap().id;
     assert_error(fixture.delete_snapshot(&id).await, CloudErrorKind::FailedPrecondition);
@@ -99,7 +99,7 @@ async fn local_snapshot_is_requested_with_its_outpost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_quota_is_limit_exceeded() {
+async fn full_snapshot_quota_is_reported_as_limit_exceeded() {
     let (fixture, volume) = Fixture::with_volume().await;
     for limit in [Limit::Snapshots, Limit::ConcurrentSnapshots] {
         fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::LimitExceeded(limit), false);
@@ -155,7 +155,7 @@ async fn snapshot_that_another_leader_reported_is_not_deleted() {
     assert_eq!((error.kind.clone(), fixture.snapshots().await), (CloudErrorKind::OutcomeUnknown, 1), "{error:?}");
 }
 
-/// Right after EC2 took a snapshot, some of its calls may not find it.
+/// Right after EC2 took a snapshot, some EC2 calls may not find it yet.
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     for action in [Action::LockSnapshot, Action::EnableFastSnapshotRestores] {

@@ -8,7 +8,7 @@ use crate::fixture::{Fixture, assert_error, assert_mentions, message_of, snapsho
 
 /// CreateSnapshot returns before the snapshot is complete.
 #[tokio::test(start_paused = true)]
-async fn repeated_snapshot_is_the_same_snapshot_after_a_restart() {
+async fn repeated_request_returns_same_snapshot_even_after_restart() {
     let (mut fixture, volume) = Fixture::with_volume().await;
     fixture.timing(TimingOverride { snapshot_ms: Some(60_000), ..TimingOverride::default() }).await;
     let spec = snapshot_spec("snap-a", &volume);
@@ -25,7 +25,7 @@ async fn repeated_snapshot_is_the_same_snapshot_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_has_description_name_and_owner() {
+async fn snapshot_has_description_and_name_and_owner_tags() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.snapshot(&snapshot_spec("snap-a", &volume)).await.unwrap();
     let calls = fixture.sim.calls().into_iter();
@@ -41,7 +41,7 @@ async fn snapshot_has_description_name_and_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_name_of_another_source_already_exists() {
+async fn snapshot_name_used_for_another_source_is_already_exists() {
     let fixture = Fixture::new().await;
     let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
     let first = fixture.snapshot(&snapshot_spec("snap-a", &one.id)).await.unwrap();
@@ -104,7 +104,7 @@ async fn failed_snapshot_of_another_process_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_lists_several_snapshots_with_the_name() {
+async fn error_lists_all_snapshots_with_the_requested_name() {
     let (fixture, volume) = Fixture::with_volume().await;
     let spec = snapshot_spec("snap-a", &volume);
     let first = fixture.snapshot(&spec).await.unwrap();
@@ -167,7 +167,7 @@ async fn delete_of_a_missing_or_malformed_snapshot_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshot_deletion_with_a_lost_reply_is_checked() {
+async fn snapshot_deletion_with_a_lost_reply_is_repeated_if_needed() {
     let (fixture, volume) = Fixture::with_volume().await;
     for done in [true, false] {
         let spec = snapshot_spec(&format!("snap-{done}"), &volume);

@@ -119,7 +119,7 @@ async fn late_change_of_the_previous_leader_does_not_win() {
 
 /// A resizer that keeps its connection calls no other process.
 #[tokio::test(start_paused = true)]
-async fn old_leader_modifies_at_once() {
+async fn established_leader_modifies_a_volume_at_once() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
@@ -133,7 +133,7 @@ async fn old_leader_modifies_at_once() {
 
 /// A stale describe may still show an earlier modification with the same targets.
 #[tokio::test(start_paused = true)]
-async fn earlier_modification_with_same_targets_does_not_count() {
+async fn earlier_modification_is_not_mistaken_for_the_requested_one() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
@@ -156,7 +156,7 @@ async fn earlier_modification_with_same_targets_does_not_count() {
 
 /// The new leader's request waits for the running modification and does not repeat it.
 #[tokio::test(start_paused = true)]
-async fn new_leader_waits_for_growth_by_the_previous_one() {
+async fn new_leader_waits_for_an_expansion_by_the_previous_one() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
@@ -176,7 +176,7 @@ async fn new_leader_waits_for_growth_by_the_previous_one() {
 
 /// EC2 shows the target size at once, but may show the modification later.
 #[tokio::test(start_paused = true)]
-async fn new_process_does_not_report_unfinished_growth() {
+async fn new_process_does_not_report_an_unfinished_expansion_as_done() {
     let mut fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
@@ -197,7 +197,7 @@ async fn new_process_does_not_report_unfinished_growth() {
 
 /// A new leader need not wait for the previous one, because EC2 never shrinks a volume.
 #[tokio::test(start_paused = true)]
-async fn new_leader_requests_growth_at_once() {
+async fn new_leader_requests_an_expansion_at_once() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let began = Instant::now();

@@ -5,7 +5,7 @@ use ebs_sim::engine::TimingOverride;
 use crate::fixture::{Fixture, assert_error, request, spec};
 
 #[tokio::test(start_paused = true)]
-async fn volume_being_deleted_does_not_exist_and_its_delete_succeeds() {
+async fn get_of_deleting_volume_is_not_found_and_delete_succeeds() {
     let (fixture, volume) = Fixture::with_volume().await;
     fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
     assert_eq!(fixture.cloud.volumes.get(&volume).await.unwrap().id, volume);
@@ -38,7 +38,7 @@ async fn volume_in_use_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn access_check_distinguishes_refusal_and_outage() {
+async fn access_check_distinguishes_refusal_from_outage() {
     let fixture = Fixture::new().await;
     fixture.cloud.check_access().await.unwrap();
     for (class, kind) in [

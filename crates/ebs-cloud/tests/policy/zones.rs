@@ -47,7 +47,7 @@ async fn zone_without_the_volume_type_is_skipped_by_the_retry() {
 
 /// If the request allows only one zone, the message does not offer another.
 #[tokio::test(start_paused = true)]
-async fn message_offers_another_zone_only_if_it_is_allowed() {
+async fn capacity_error_offers_another_zone_only_if_it_is_allowed() {
     let fixture = Fixture::new().await;
     for (wanted, has_others) in [(in_zone(spec("pvc-1"), "us-west-2a"), false), (spec("pvc-2"), true)] {
         fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
@@ -58,7 +58,7 @@ async fn message_offers_another_zone_only_if_it_is_allowed() {
 
 /// A clone must be in its source's zone, so the user must change the StorageClass.
 #[tokio::test(start_paused = true)]
-async fn clone_in_a_zone_without_its_type_is_invalid() {
+async fn clone_in_a_zone_without_its_volume_type_is_invalid() {
     let fixture = without("io2").await;
     let origin = fixture.create(&in_zone(spec("origin"), "us-west-2c")).await.unwrap();
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..io2("pvc-1") };

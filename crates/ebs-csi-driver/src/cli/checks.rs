@@ -193,7 +193,7 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),
-        Role::Labeler => (&["endpoint", "endpoint_mode"], "in mode metadataLabeler, which serves no CSI"),
+        Role::Labeler => (&["endpoint", "endpoint_mode"], "in mode metadataLabeler, which serves no CSI requests"),
         Role::PreStopHook => (
             &[
                 "endpoint",

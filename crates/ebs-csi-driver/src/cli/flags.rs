@@ -50,7 +50,7 @@ pub(super) struct CommonFlags {
     /// Export traces of RPCs and calls to AWS over OTLP; the OTEL_* variables configure the export
     #[arg(long)]
     pub(super) enable_otel_tracing: bool,
-    /// Verbosity of single source files, by patterns of their names without .rs; text format only
+    /// Verbosity of individual source files, by patterns of their names without .rs; text format only
     #[arg(long, default_value = "", value_name = "PATTERN=N,…")]
     pub(super) vmodule: String,
     /// Deprecated: all lines go to standard error
@@ -91,10 +91,10 @@ pub(super) struct ControllerFlags {
     /// Skip a tag that EC2 would reject, with a warning, instead of failing the request
     #[arg(long)]
     pub(super) warn_on_invalid_tag: bool,
-    /// Batch describe calls to EC2 (the default); false sends each of them alone, at once
+    /// Batch describe calls to EC2 (the default); false sends each call by itself, without delay
     #[arg(long, default_value = "true")]
     pub(super) batching: bool,
-    /// Time to collect changes of one volume (size, type, IOPS, throughput) into one call to EC2
+    /// Time to collect changes of a volume (size, type, IOPS, throughput), which the driver then sends to EC2 in one call
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) modify_volume_request_handler_timeout: Duration,
     /// Also serve the metrics of EC2 calls under the names of the in-tree cloud provider
@@ -112,7 +112,7 @@ pub(super) struct NodeFlags {
     /// Maximum number of volumes on this node; -1 derives it from the instance type
     #[arg(long, default_value = "-1", value_name = "COUNT", allow_hyphen_values = true, value_parser = values::integer)]
     pub(super) volume_attach_limit: i64,
-    /// Attachments reserved for other uses; -1 counts those that exist at start-up
+    /// Attachments reserved for other uses; -1 reserves as many as exist at start-up
     #[arg(long, default_value = "-1", value_name = "COUNT", allow_hyphen_values = true, value_parser = values::integer)]
     pub(super) reserved_volume_attachments: i64,
     /// Directory for records that must survive a restart [default: the directory of the CSI socket]
@@ -121,13 +121,13 @@ pub(super) struct NodeFlags {
     /// Format xfs so that kernels up to 5.4 can mount it
     #[arg(long)]
     pub(super) legacy_xfs: bool,
-    /// Directory below which all mounts are included in the disk metrics, in addition to the driver's own
+    /// Directory below which all mounts are included in the disk metrics, in addition to the driver's own mounts
     #[arg(long, default_value = "", value_name = "PATH")]
     pub(super) csi_mount_point_prefix: String,
     /// On Windows: run as a host process, without csi-proxy
     #[arg(long)]
     pub(super) windows_host_process: bool,
-    /// On Windows with another project's csi-proxy: format disks without a recognised file system, although it cannot prove that they are blank
+    /// On Windows with another project's csi-proxy: format disks without a recognised file system, although that csi-proxy cannot prove that they are blank
     #[arg(long)]
     pub(super) format_over_csi_proxy: bool,
 }

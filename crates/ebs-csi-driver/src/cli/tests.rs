@@ -39,7 +39,7 @@ fn help(mode: &str) -> String {
 }
 
 #[test]
-fn help_of_each_mode_is_as_reviewed() {
+fn help_of_each_mode_matches_its_snapshot() {
     for mode in every_flag::ALL_MODES {
         insta::assert_snapshot!(format!("help_of_{mode}"), help(mode));
     }
@@ -73,7 +73,7 @@ fn labeler_and_hook_do_not_serve_csi() {
 }
 
 #[test]
-fn error_of_misplaced_flag_names_its_modes() {
+fn error_for_a_misplaced_flag_names_the_modes_that_accept_it() {
     for (line, modes) in [
         ("node --extra-tags=a=b", "all, controller"),
         ("node --aws-sdk-debug-log", "all, controller, metadataLabeler"),
@@ -91,7 +91,7 @@ fn error_of_misplaced_flag_names_its_modes() {
 }
 
 #[test]
-fn defaults_equal_reference_except_batching() {
+fn defaults_equal_those_of_the_reference_except_batching() {
     let flags = read("all").unwrap();
     assert_eq!(flags.common.endpoint, "unix://tmp/csi.sock");
     assert_eq!(flags.common.endpoint_mode, "0600");
@@ -111,7 +111,7 @@ fn defaults_equal_reference_except_batching() {
 }
 
 #[test]
-fn repeated_flag_overrides_and_repeated_map_merges() {
+fn last_value_of_a_flag_wins_but_map_flags_are_merged() {
     let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
     assert_eq!(flags.common.verbosity, 4);
     assert_eq!(flags.controller.unwrap().extra_tags, ["a=1", "b=2"]);

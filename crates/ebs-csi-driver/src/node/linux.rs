@@ -36,7 +36,7 @@ const LAST_NOTES: Duration = Duration::from_secs(2);
 
 pub(crate) async fn finish(node: &Service) {
     if !node.register_written(LAST_NOTES).await {
-        tracing::warn!("register of volumes not written: the state directory does not respond");
+        tracing::warn!("failed to write the volume register: the state directory does not respond");
     }
 }
 

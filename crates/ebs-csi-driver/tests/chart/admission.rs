@@ -111,7 +111,7 @@ async fn with_the_sample() -> anyhow::Result<KubeApi> {
 /// processes in each kind of container. It allows them for the listed accounts, but not for accounts of the same name
 /// in other namespaces. Other paths are allowed.
 #[tokio::test]
-async fn admission_sample_rejects_pipes_and_host_processes() -> anyhow::Result<()> {
+async fn admission_sample_rejects_csi_proxy_pipes_and_host_processes() -> anyhow::Result<()> {
     let api = with_the_sample().await?;
     let others = [("default", "default"), ("default", ALLOWED.1), ("kube-system", "other")];
     for path in REFUSED {

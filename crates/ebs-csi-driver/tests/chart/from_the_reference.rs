@@ -1,5 +1,5 @@
-//! Migration from the reference's chart and back, by Helm on a real API server. The chart in `reference/` replaces the
-//! reference's chart: it renders the objects that a release of that chart leaves in a cluster.
+//! Migration from the reference's chart and back, by Helm on a real API server. The chart in `reference/` stands in for
+//! the reference's chart: it renders the objects that a release of that chart leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
 /// field prevents the upgrade, and all objects, such as the CSIDriver and the StorageClasses, keep their UIDs. A
 /// rollback restores the reference's objects.
 #[tokio::test]
-async fn reference_upgrade_on_real_api_server_replaces_nothing() -> anyhow::Result<()> {
+async fn upgrade_from_the_reference_chart_replaces_no_object() -> anyhow::Result<()> {
     let release = Release::new().await?;
     let reference = here().join("reference").display().to_string();
     let values = here().join("reference-values.yaml").display().to_string();

@@ -68,7 +68,7 @@ fn shows_its_host(outcome: &Outcome) -> anyhow::Result<usize> {
 
 /// No mount of the pod covers a path in the arguments or environment of a host process, such as the driver's socket.
 #[tokio::test]
-async fn no_mount_covers_a_path_that_host_process_names() -> anyhow::Result<()> {
+async fn no_mount_hides_a_path_given_to_a_host_process() -> anyhow::Result<()> {
     let rendered = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none());
     let mut containers = 0;
     let mut results = Vec::new();

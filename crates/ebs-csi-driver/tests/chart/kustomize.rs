@@ -70,9 +70,9 @@ fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
     objects
 }
 
-/// Each overlay equals the chart in `kube-system` except for the images, which it replaces completely.
+/// The objects of each overlay equal those of the chart in `kube-system`, except that the overlay replaces every image.
 #[tokio::test]
-async fn overlay_equals_chart_with_images_of_its_registry() -> anyhow::Result<()> {
+async fn overlay_equals_the_chart_except_for_its_registry_images() -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for Overlay { path, kubernetes, registry } in OVERLAYS {
         seen.insert(path.to_owned());

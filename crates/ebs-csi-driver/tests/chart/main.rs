@@ -85,7 +85,8 @@ async fn corpus() -> anyhow::Result<&'static [Outcome]> {
     CORPUS.get_or_try_init(|| render_all(None)).await.map(Vec::as_slice)
 }
 
-/// Renders the cases. With a version of Kubernetes, uses it and leaves out the cases that name their own version.
+/// Renders the cases. If a Kubernetes version is given, renders for it, and leaves out the cases that name their own
+/// version.
 async fn render_all(kubernetes: Option<&str>) -> anyhow::Result<Vec<Outcome>> {
     let cases = cases::all()?.into_iter();
     let mut cases = cases.filter(|case| kubernetes.is_none() || case.kubernetes.is_none()).map(|mut case| {
@@ -130,7 +131,7 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The titles of the cases name the properties.
+/// The title of each case names the property that it checks.
 #[tokio::test]
 async fn values_render_expected_objects_or_are_rejected() -> anyhow::Result<()> {
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
@@ -138,7 +139,7 @@ async fn values_render_expected_objects_or_are_rejected() -> anyhow::Result<()> 
 
 /// Chart, image and driver have the version of the workspace.
 #[test]
-fn chart_has_version_of_workspace() -> anyhow::Result<()> {
+fn chart_has_the_workspace_version() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(chart().join("Chart.yaml"))?;
     let chart: serde_json::Value = serde_saphyr::from_str(&text)?;
     ensure!(chart["version"] == env!("CARGO_PKG_VERSION") && chart["appVersion"] == chart["version"], "{chart}");

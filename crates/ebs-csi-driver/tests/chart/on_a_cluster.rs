@@ -73,7 +73,7 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
 /// Validation is strict: it allows no unknown field and no duplicate key. If the values remove a field that Kubernetes
 /// requires, the server rejects exactly that field.
 #[tokio::test]
-async fn real_api_server_accepts_every_object_of_corpus() -> anyhow::Result<()> {
+async fn real_api_server_accepts_every_rendered_object() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let version = format!("1.{}.0", minor(&api).await?);
@@ -182,7 +182,7 @@ impl Release {
 /// Helm installs exactly the permissions with which the tests of `ebs-kubernetes` run. Helm's notes name the pods'
 /// labels and the AWS policies, and report that the cluster serves no snapshots.
 #[tokio::test]
-async fn helm_installs_tested_rights_and_leaves_nothing() -> anyhow::Result<()> {
+async fn helm_installs_tested_permissions_and_uninstalls_everything() -> anyhow::Result<()> {
     let release = Release::new().await?;
     let notes = release.helm(&["install", "ebs", &chart().display().to_string()]).await?;
     for said in ["app.kubernetes.io/instance=ebs", "deploy/iam", "serves no snapshot API"] {

@@ -138,7 +138,7 @@ fn schema_and_values_file_list_the_same_values() -> anyhow::Result<()> {
 }
 
 #[test]
-fn values_of_reference_chart_are_known() -> anyhow::Result<()> {
+fn schema_contains_every_value_of_the_reference_chart() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let known = |path: &&str| {
@@ -151,7 +151,7 @@ fn values_of_reference_chart_are_known() -> anyhow::Result<()> {
 }
 
 #[test]
-fn every_value_is_set_in_a_case() -> anyhow::Result<()> {
+fn every_chart_value_is_set_in_a_test_case() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let mut set = BTreeSet::new();
@@ -165,7 +165,7 @@ fn every_value_is_set_in_a_case() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn every_old_key_and_template_error_has_a_case() -> anyhow::Result<()> {
+async fn every_old_key_and_template_error_has_a_test_case() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let refused: Vec<&Outcome> = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_some()).collect();
@@ -213,7 +213,7 @@ fn says(text: &str, message: &str) -> bool {
 
 /// The error names the path of the invalid value.
 #[tokio::test]
-async fn invalid_values_and_unknown_keys_are_rejected_by_path() -> anyhow::Result<()> {
+async fn error_names_the_path_of_an_invalid_value_or_unknown_key() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let typed = places.leaves.iter().filter(|(_, part)| part.get("type").is_some());
@@ -284,7 +284,7 @@ fn needed() -> Vec<String> {
 /// Helm rejects each required value by its path when the value is null. When all of them are null, Helm reports all of
 /// them at once.
 #[tokio::test]
-async fn null_in_required_value_is_rejected_by_path() -> anyhow::Result<()> {
+async fn error_names_the_path_of_a_required_value_that_is_null() -> anyhow::Result<()> {
     let paths = needed();
     let maps = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass"];
     let all = refusal(&document(maps.map(|path| (path, Value::Null)).into_iter())).await?;

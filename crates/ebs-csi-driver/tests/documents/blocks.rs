@@ -83,9 +83,9 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// Only shell blocks may have a reason not to run.
+/// Only a shell block can be marked as not run.
 #[test]
-fn every_block_has_language_and_every_skip_has_reason() -> anyhow::Result<()> {
+fn every_code_block_has_a_language_and_every_skip_a_reason() -> anyhow::Result<()> {
     const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
     for page in pages()? {
         for block in &page.blocks {

@@ -109,7 +109,7 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
 /// promtool accepts the alerts as rules. Each alert fires in its case of `alerts.test.yaml`, and not before the
 /// expected time.
 #[tokio::test]
-async fn each_alert_fires_in_its_case_and_not_earlier() -> anyhow::Result<()> {
+async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<()> {
     let path = |file: &str| repository().join(file).display().to_string();
     promtool(&["check", "rules", &path(RULES)]).await?;
     promtool(&["test", "rules", &path(TESTS)]).await?;
@@ -133,7 +133,7 @@ async fn each_alert_fires_in_its_case_and_not_earlier() -> anyhow::Result<()> {
 
 /// The alerts, their cases, and the panels and variables of the dashboard use only declared names.
 #[test]
-fn monitoring_uses_only_metrics_and_labels_of_driver() -> anyhow::Result<()> {
+fn alerts_and_dashboard_use_only_declared_metrics_and_labels() -> anyhow::Result<()> {
     let declared = Declared::read()?;
     for alert in alerts()? {
         let name = alert["alert"].as_str().context("a name")?;

@@ -95,7 +95,7 @@ async fn run(page: Page) -> anyhow::Result<usize> {
 }
 
 #[tokio::test]
-async fn every_shell_block_of_documents_runs() -> anyhow::Result<()> {
+async fn every_shell_block_in_the_documents_succeeds() -> anyhow::Result<()> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for page in pages()? {
@@ -118,7 +118,7 @@ async fn every_shell_block_of_documents_runs() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn skipped_block_is_valid_shell_and_names_existing_files() -> anyhow::Result<()> {
+async fn skipped_shell_block_is_valid_and_names_existing_files() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     for page in pages()? {
         for block in page.blocks.iter().filter(|block| block.not_run.is_some()) {

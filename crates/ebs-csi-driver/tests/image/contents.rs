@@ -39,7 +39,7 @@ async fn image_contains_only_driver_and_listed_tools() -> anyhow::Result<()> {
     for (path, (mode, _)) in tree.iter().filter(|(_, (mode, _))| mode & KINDS != DIRECTORY) {
         let is_short = mode & KINDS == LINK && !path.contains('/');
         ensure!(is_short || places.iter().any(|place| path.starts_with(place)), "{path} has no place in the image");
-        // Anyone may read a file, and only root may write it. No file is set-user-id.
+        // Every user can read each file, and only root can write it. No file is set-user-id.
         let permissions = mode & 0o7777;
         ensure!(mode & KINDS == LINK || [0o644, 0o755].contains(&permissions), "{path} has mode {permissions:o}");
     }
@@ -57,7 +57,7 @@ async fn image_contains_only_driver_and_listed_tools() -> anyhow::Result<()> {
 
 /// `deploy/image/assemble` fails when a program is for another architecture.
 #[tokio::test]
-async fn driver_for_another_architecture_is_rejected() -> anyhow::Result<()> {
+async fn image_build_rejects_a_driver_for_another_architecture() -> anyhow::Result<()> {
     let place = OwnDir::new("image-")?;
     let other = if HERE == "amd64" { "arm64" } else { "amd64" };
     let error = assembled(other, DRIVER, &place.path().join("tree")).await.err().context("a driver was accepted")?;
@@ -81,7 +81,7 @@ fn image_contains_every_program_that_node_starts() -> anyhow::Result<()> {
 /// The Dockerfile builds the image from the same files, with the same script and settings, and with the repository's
 /// compiler version.
 #[test]
-fn dockerfile_uses_files_and_settings_of_builder() -> anyhow::Result<()> {
+fn dockerfile_uses_the_build_scripts_and_image_settings() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(repository().join("deploy/image/Dockerfile"))?;
     let (build, last) = text.split_once("FROM scratch\n").context("a last stage from nothing")?;
     let last: Vec<&str> = last.lines().filter(|line| !line.is_empty()).collect();

@@ -29,7 +29,7 @@ fn paths(tree: &Tree) -> BTreeSet<String> {
 /// The images for arm64 and amd64 are built from the same files, by the same recipe. An emulator runs the tools with
 /// only the libraries of the image.
 #[tokio::test]
-async fn arm64_image_has_files_of_amd64_and_its_tools_start() -> anyhow::Result<()> {
+async fn arm64_image_has_the_files_of_amd64_and_its_tools_start() -> anyhow::Result<()> {
     let qemu = variable("EBS_TEST_QEMU_AARCH64")?;
     let place = OwnDir::new("arm64-")?;
     let root = place.path().join("arm64");

@@ -66,7 +66,7 @@ fn bill_is_complete(bill: &[u8], crates: &[String; 2]) -> anyhow::Result<()> {
 
 /// The comparison covers the image, the chart and all other files, and their checksums match.
 #[tokio::test]
-async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
+async fn release_builds_from_the_same_inputs_are_identical() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
     let (driver, crates) = driver(place.path()).await?;
     let (one, other) = (place.path().join("one"), place.path().join("other"));

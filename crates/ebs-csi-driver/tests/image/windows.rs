@@ -8,7 +8,7 @@ use super::{script, text};
 /// the settings of Windows images. The same input gives the same digest. The build rejects bases and programs that do
 /// not fit.
 #[tokio::test]
-async fn windows_images_fit_their_bases_in_a_registry() -> anyhow::Result<()> {
+async fn windows_image_index_has_an_image_for_each_base_version() -> anyhow::Result<()> {
     let place = OwnDir::new("windows-")?;
     script("crates/ebs-csi-driver/tests/image/windows.bash", &[text(place.path())?]).await.map(drop)
 }

@@ -292,7 +292,7 @@ async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> 
 /// The driver's log, pages, traces, responses and files contain neither CSI secrets, nor AWS credentials from the
 /// environment, nor the values of fields that may hold secrets. All output is enabled.
 #[test]
-fn secrets_of_requests_and_environment_are_not_written() {
+fn no_output_contains_secrets_of_requests_or_environment() {
     with_mounts(|| async {
         let dir = tempfile::tempdir()?;
         let collector = Collector::start(dir.path(), &[]).await?;
@@ -381,7 +381,7 @@ fn imds(line: &str) -> Option<String> {
 /// The secrets are web identity tokens, STS's answers, the credentials of containers and instances, and the tokens that
 /// protect these credential sources.
 #[tokio::test]
-async fn secrets_of_other_credential_sources_are_not_written() -> anyhow::Result<()> {
+async fn no_output_contains_secrets_of_other_credential_sources() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let token = dir.path().join("token");
     std::fs::write(&token, canary("web-identity"))?;
@@ -432,7 +432,7 @@ fn garbage(line: &str) -> Option<String> {
 
 /// The credential sources return invalid data, and the proxy has a password.
 #[tokio::test]
-async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Result<()> {
+async fn no_output_contains_secrets_if_credentials_or_proxy_fail() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let token = dir.path().join("token");
     std::fs::write(&token, canary("web-identity"))?;
@@ -482,7 +482,7 @@ async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn endpoint_with_password_is_rejected_without_its_text() -> anyhow::Result<()> {
+async fn error_for_an_endpoint_with_a_password_hides_the_password() -> anyhow::Result<()> {
     let variables = ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"];
     for variable in variables {
         let url = format!("http://user:{}@127.0.0.1:1", canary("endpoint"));

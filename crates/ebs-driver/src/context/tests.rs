@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn node_accepts_options_that_the_controller_accepts(
+    fn node_accepts_format_options_that_the_controller_accepts(
         format in options(),
         fs_type in prop::sample::select(&FILE_SYSTEMS[..]),
     ) {

@@ -78,7 +78,7 @@ impl World {
         (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
-    /// Replaces the driver process by a new one whose time of day is that of EC2.
+    /// Replaces the driver process by a new one whose wall clock agrees with EC2's.
     fn restart(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, Some(self.ec2.engine().now()));
     }
@@ -303,7 +303,7 @@ async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Outpu
 
 /// The code is Unimplemented.
 #[tokio::test(start_paused = true)]
-async fn unsupported_rpcs_are_refused_by_name() {
+async fn error_for_an_unsupported_rpc_names_the_rpc() {
     let world = World::start().await;
     let s = &world.service;
     let refusals = [

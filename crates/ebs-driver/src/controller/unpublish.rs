@@ -19,7 +19,7 @@ pub(super) async fn run<E: Ec2>(
         tracing::info!(
             volume = request.volume_id,
             node = request.node_id,
-            "skipping DetachVolume: such an attachment cannot exist"
+            "skipping DetachVolume: EC2 cannot have an attachment with these ids"
         );
         return Ok(ControllerUnpublishVolumeResponse {});
     };

@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
             return self.function(at, name, arguments, piped);
         }
         if !arguments.is_empty() || piped.is_some() {
-            return error(command.line, "arguments are valid for functions only");
+            return error(command.line, "only functions take arguments");
         }
         if matches!(first, Operand::Constant(Value::Nil)) {
             return error(command.line, "nil is not a command");

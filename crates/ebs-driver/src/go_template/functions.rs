@@ -132,7 +132,7 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
     let out_of_range =
-        |count: usize| format!("field: index {n} is out of range: the text has {count} pieces, counted from 0");
+        |count: usize| format!("field: index {n} is out of range: the text has {count} pieces, and indices start at 0");
     let found = match usize::try_from(n) {
         Err(_) => None,
         // An empty separator splits the text into characters.

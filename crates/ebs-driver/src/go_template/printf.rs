@@ -119,6 +119,6 @@ fn number(text: &str) -> Result<(usize, &str), String> {
     match digits.parse() {
         _ if digits.is_empty() => Ok((0, rest)),
         Ok(n) if n <= limits::TEXT => Ok((n, rest)),
-        _ => Err(format!("printf: {digits} is wider than {}", limits::TEXT)),
+        _ => Err(format!("printf: width or precision {digits} exceeds {}", limits::TEXT)),
     }
 }

@@ -53,9 +53,9 @@ fn template_that_is_invalid_in_go_or_unsupported_is_rejected() {
     }
 }
 
-/// The driver checks `--extra-tags` at start, before any value is known. The error names the supported verbs.
+/// The driver checks `--extra-tags` at startup, before any value is known. The error names the supported verbs.
 #[test]
-fn unsupported_verb_is_rejected_before_values_are_known() {
+fn unsupported_printf_verb_is_rejected_before_values_are_known() {
     for verb in UNSUPPORTED_VERBS {
         let template = format!("{{{{if .PVCName}}}}\n{{{{printf \"{verb}\" .PVCName}}}}{{{{end}}}}");
         let error = super::check(&template).unwrap_err();
@@ -69,13 +69,13 @@ fn unsupported_verb_is_rejected_before_values_are_known() {
 }
 
 #[test]
-fn error_of_unknown_field_names_existing_fields() {
+fn error_for_an_unknown_field_names_the_existing_fields() {
     let error = render("{{.VolumeSnapshotName}}", &volume()).unwrap_err().to_string();
     assert!(error.contains(".VolumeSnapshotName") && error.contains(".PVCName"), "{error}");
 }
 
 #[test]
-fn unknown_metadata_is_empty_string() {
+fn template_field_without_metadata_is_an_empty_string() {
     let values = of_names("", "", "");
     assert_eq!(render("[{{.PVCName}}{{.PVCNamespace}}{{.PVName}}]", &values).unwrap(), "[]");
     assert_eq!(render("{{if .PVCName}}a{{else}}b{{end}}", &values).unwrap(), "b");
@@ -93,7 +93,7 @@ fn html_js_call_and_urlquery_are_errors() {
 
 /// EC2 would reject the invalid text.
 #[test]
-fn cutting_text_within_character_is_an_error() {
+fn slicing_text_within_a_character_is_an_error() {
     for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}"] {
         assert!(render(template, &volume()).is_err(), "{template}");
     }

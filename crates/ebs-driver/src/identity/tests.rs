@@ -26,7 +26,7 @@ async fn probe_is_ready_once_all_services_are_available() {
 
 /// The wait is shorter than a sidecar's timeout.
 #[tokio::test(start_paused = true)]
-async fn probe_waits_for_a_start_that_is_about_to_end() {
+async fn probe_waits_for_a_startup_that_is_about_to_finish() {
     let starting = watch::Sender::new(false);
     let service = identity(Mode::Controller, &starting);
     let began = Instant::now();

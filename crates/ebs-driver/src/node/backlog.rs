@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::timeouts::{GROWTH_DUE, LONG_GROWTH, LONG_GROWTH_PAUSE};
 
-const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next NodeStageVolume call grows it";
+const NOT_TRIED: &str =
+    "no growth was attempted; NodeExpandVolume or the next NodeStageVolume call grows the file system";
 
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -128,7 +129,7 @@ mod tests {
     /// A file system may be smaller than its disk for a while, because the orchestrator calls NodeExpandVolume some
     /// time after the disk has grown.
     #[tokio::test(start_paused = true)]
-    async fn volume_is_reported_early_only_after_a_failed_growth() {
+    async fn ungrown_volume_is_reported_early_only_after_a_failed_growth() {
         let backlog = Backlog::default();
         assert_eq!(backlog.record_seen(&volume(1), 5), None);
         assert_eq!(backlog.reported(), []);
@@ -160,7 +161,7 @@ mod tests {
 
     /// The check of a large file system takes hours, and blocks the volume each time.
     #[tokio::test(start_paused = true)]
-    async fn long_failed_growth_is_not_repeated_for_a_day() {
+    async fn failed_growth_that_took_long_is_not_repeated_for_a_day() {
         let (backlog, sizes) = (Backlog::default(), (1, 2));
         assert!(backlog.is_due(&volume(1), sizes));
         let start = Instant::now();

@@ -24,7 +24,7 @@ pub(super) async fn clear_vanished(
         let Ok(Owner::Vanished) = owner::owner(&node.mounter, entry, volume).await else { return Ok(()) };
         ensure_wanted(waiters, "unmounting")?;
         node.mounter.unmount_top(path, entry, true).await?;
-        tracing::warn!(%volume, %path, "mount of a vanished disk unmounted");
+        tracing::warn!(%volume, %path, "unmounted a mount whose disk has vanished");
     }
     Err(UnmountError::Endless { path: path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }

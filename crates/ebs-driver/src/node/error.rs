@@ -125,7 +125,7 @@ pub enum NodeRefusal {
     AtItsLimit { size: u64, device: u64, limit: GrowthLimit },
     #[error("the file system cannot grow: {}", match errors {
         Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
-        None => "it is read-only, although it was mounted for writing, probably after errors".to_owned(),
+        None => "it is read-only although it was mounted for writing, probably because of errors".to_owned(),
     })]
     CannotGrowReadOnly { errors: Option<String> },
     /// EC2 has made the disk larger, but the kernel does not show the new size yet.
@@ -267,8 +267,8 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
 }
 
 /// The advice protects data first. Its last part is for readers who are sure that the volume holds no data.
-const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if it \
-                         never held data, delete the claim, or wipe it with blkdiscard --zeroout on the node (not with wipefs alone)";
+const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if \
+                         the volume never held data, delete the claim, or wipe the device with blkdiscard --zeroout on the node (not with wipefs alone)";
 
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
@@ -328,7 +328,9 @@ fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
         NodeRefusal::BlankRestore { .. } => {
             "if the source is blank on purpose, set formatBlankRestore: \"true\" in the StorageClass"
         }
-        NodeRefusal::BlankReadOnly | NodeRefusal::DamagedReadOnly { .. } => "stage it once without ro",
+        NodeRefusal::BlankReadOnly | NodeRefusal::DamagedReadOnly { .. } => {
+            "stage the volume once without the mount option ro"
+        }
         NodeRefusal::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
         NodeRefusal::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
         NodeRefusal::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
@@ -351,7 +353,7 @@ fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
         }
         NodeRefusal::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
         NodeRefusal::CannotGrowReadOnly { .. } => {
-            "check the kernel log and end the pods that use the volume on this node: the next NodeStageVolume call then checks it"
+            "check the kernel log and end the pods that use the volume on this node: the next NodeStageVolume call then checks the file system"
         }
         NodeRefusal::NotYetLarge { .. } => {
             "call again; if the size does not change, compare the volume's size in EC2 with `lsblk --bytes` on the node"

@@ -97,7 +97,7 @@ async fn awaited_size(node: &LinuxNode, plan: &Expand, device: &Device, waiters:
 async fn raw(node: &LinuxNode, volume: &VolumeId, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;
-    let number = number.ok_or_else(|| not_published("no longer a block device"))?;
+    let number = number.ok_or_else(|| not_published("it is no longer a block device"))?;
     owner::of_device(&node.mounter, number, volume).await?.ensure_volume()?;
     let size = node.mounter.block_device_size(path).await;
     let size = Bytes(size.map_err(Cause::io("get the size of the device"))?);

@@ -55,7 +55,7 @@ pub(super) async fn before_mount(
 fn may_try(node: &LinuxNode, volume: &VolumeId, growth: &Growth) -> bool {
     let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
     if !is_due {
-        tracing::warn!(%volume, %growth, "skipping growth before the mount: the last attempt took long and failed");
+        tracing::warn!(%volume, %growth, "skipping growth before the mount: the last attempt took a long time and failed");
     }
     is_due
 }
@@ -140,9 +140,9 @@ async fn grow_mounted(
 /// the thaw, and the driver could not end it. Ignores other errors, which the tool reports better.
 async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            Err(Cause::io("test a write before the growth, because a frozen file system cannot grow")(error))
-        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Cause::io(
+            "test whether the file system accepts a write, because a frozen file system cannot grow",
+        )(error)),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -150,7 +150,7 @@ async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
 fn failed(node: &LinuxNode, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
     let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
-    tracing::warn!(%volume, size, device, error = message, "file system could not grow to its disk: using the volume at its present size");
+    tracing::warn!(%volume, size, device, error = message, "file system could not grow to its disk's size: using the volume at its present size");
     // An error about the missing privilege explains less than the error of an attempt before the mount.
     let explains_less = matches!(cause, Cause::Refused(NodeRefusal::GrowthNeedsPrivilege { .. }));
     let missing = headroom.map_or(0, Headroom::unused);

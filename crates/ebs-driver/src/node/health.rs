@@ -101,7 +101,7 @@ async fn examine(
     let errors = errors.map_err(Cause::io("read the errors that the kernel has recorded"))?;
     Ok(errors.map(|errors| {
         let message = format!(
-            "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next NodeStageVolume call checks it"
+            "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next NodeStageVolume call checks the file system"
         );
         Ailment::degraded("FileSystemErrors", message)
     }))
@@ -138,7 +138,7 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailme
         Owner::Vanished => {
             return inaccessible("DeviceVanished", format!("device {} of the mount no longer exists", entry.device));
         }
-        Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
+        Owner::Other(other) => return inaccessible("ForeignDevice", format!("another device is mounted: {other}")),
         Owner::Volume | Owner::Silent => {}
     }
     if let Some(error) = dead_mounts::evidence_of_death(entry, found) {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn file_system_after_shutdown_is_inaccessible() {
+    fn file_system_that_was_shut_down_is_inaccessible() {
         let entry = entry("rw", "rw,shutdown");
         assert_eq!(status(&entry, &Owner::Volume, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
     }

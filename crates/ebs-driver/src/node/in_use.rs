@@ -88,7 +88,7 @@ pub(super) async fn ensure_released(
     if !thawed.map_err(Cause::io("find a frozen file system"))? {
         return Err(held);
     }
-    tracing::warn!(volume = %plan.volume, %disk, "frozen file system without a mount thawed: it kept the disk in use");
+    tracing::warn!(volume = %plan.volume, %disk, "thawed a frozen file system without a mount, which kept the disk in use");
     refuse_held(node, disk, unmounted).await
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_uses_are_named_and_the_rest_are_counted() {
+    fn error_names_four_uses_of_a_volume_and_counts_the_rest() {
         let of = |count: usize| names((0..count).map(|number| format!("use {number}")));
         assert_eq!(of(0), "");
         assert_eq!(of(4), "use 0, use 1, use 2, use 3");

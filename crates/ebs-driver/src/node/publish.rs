@@ -64,7 +64,7 @@ async fn file_system(
 /// pod uses stays frozen, because a running backup may have frozen it.
 async fn thaw_unused(node: &LinuxNode, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
-        tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before NodePublishVolume");
+        tracing::warn!(volume = %plan.volume, path = %staging, "thawed a frozen, unused file system before NodePublishVolume");
     }
 }
 

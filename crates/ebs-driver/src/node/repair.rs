@@ -243,6 +243,11 @@ pub(super) async fn refuse_read_only(node: &LinuxNode, staging: &NodePath, stage
 /// Refuses a file system that does not accept a test write. Some kernels (6.12 to 6.14, and older ones with the same
 /// change) stop all writes after an error without showing it in the mount table.
 async fn refuse_unwritable(node: &LinuxNode, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
-    let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("test a write"))?;
+    let can_write = !turned
+        && node
+            .mounter
+            .can_write(at.as_path())
+            .await
+            .map_err(Cause::io("test whether the file system accepts a write"))?;
     if can_write { Ok(()) } else { Err(NodeRefusal::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
 }

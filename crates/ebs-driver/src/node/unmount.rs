@@ -51,7 +51,7 @@ pub(super) async fn thaw_unused(node: &LinuxNode, plan: &VolumePath) {
     let Some(entry) = table.topmost(&at).filter(|entry| entry.device.major != 0) else { return };
     let Ok(Owner::Volume | Owner::Silent) = owner::of_handle(&node.mounter, entry, &plan.volume).await else { return };
     if node.mounter.thaw_only_mount(entry, &plan.path).await {
-        tracing::warn!(volume = %plan.volume, path = %plan.path, "frozen, unused file system thawed while another operation runs");
+        tracing::warn!(volume = %plan.volume, path = %plan.path, "thawed a frozen, unused file system while another operation was running");
     }
 }
 
@@ -102,7 +102,7 @@ async fn number_of(node: &LinuxNode, entry: &MountEntry) -> Result<DeviceNumber,
         return Ok(entry.device);
     }
     let number = node.mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the path"))?;
-    number.ok_or_else(|| NodeRefusal::NotPublished { found: "no longer a block device".to_owned() }.into())
+    number.ok_or_else(|| NodeRefusal::NotPublished { found: "it is no longer a block device".to_owned() }.into())
 }
 
 /// Unmounts all mounts at the path from the top down, and returns their number. Stops at a mount of another owner.

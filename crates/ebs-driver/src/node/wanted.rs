@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_waits_for_the_next_call() {
+    async fn long_work_without_a_caller_waits_for_the_next_call() {
         let waiters = Waiters::default();
         let began = Instant::now();
         let call = async {
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_ends_without_a_next_call_or_when_superseded() {
+    async fn long_work_is_abandoned_without_a_next_call_or_if_superseded() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         let left = ensure_wanted_after(&waiters, WORK_WORTH_KEEPING, "formatting").await;
         assert!(matches!(left, Err(Cause::Abandoned { .. })) && began.elapsed() == NEXT_NODE_CALL);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn short_work_without_caller_ends_at_once() {
+    async fn short_work_without_a_caller_is_abandoned_at_once() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         ensure_wanted_after(&waiters, Duration::from_secs(1), "formatting").await.unwrap_err();
         let _waiter = waiters.join();

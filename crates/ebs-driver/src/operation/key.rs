@@ -61,7 +61,7 @@ impl fmt::Display for Key {
             Self::CreateSnapshot(name) => write!(f, "creation of snapshot {name:?}"),
             Self::Snapshot(id) => write!(f, "snapshot {id}"),
             Self::NodeVolume(id) => write!(f, "volume {id} on this node"),
-            Self::NodeGrowth(id) => write!(f, "growth of volume {id} on this node"),
+            Self::NodeGrowth(id) => write!(f, "file system growth of volume {id} on this node"),
             Self::NodeTarget { volume, target } => write!(f, "volume {volume} at {}", target.display()),
         }
     }

@@ -136,7 +136,7 @@ async fn retries_join_the_running_operation_and_get_its_result() {
 
 /// The status is Aborted.
 #[tokio::test(start_paused = true)]
-async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
+async fn held_key_is_busy_for_a_different_plan_or_plan_type() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let (held, _) = tokio::join!(run(&operations, "a", &gate, Ok(1)), async {
         until("started", || gate.starts() == 1).await;
@@ -198,7 +198,7 @@ async fn timeout_ends_the_wait_but_not_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_sees_whether_a_caller_waits() {
+async fn running_operation_sees_whether_a_caller_waits() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let seen: Arc<Mutex<Option<Waiters>>> = Arc::default();
     let work = {
@@ -220,7 +220,7 @@ async fn work_sees_whether_a_caller_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finished_success_is_not_replayed() {
+async fn result_of_a_finished_operation_is_not_replayed() {
     let operations = Operations::new();
     for value in 1..=3 {
         assert_eq!(operations.run(key(), "a", MINUTE, move |_| done(value)).await.expect("runs"), value);
@@ -230,7 +230,7 @@ async fn finished_success_is_not_replayed() {
 /// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume without callers. Until that has ended, no
 /// call can join it.
 #[tokio::test(start_paused = true)]
-async fn run_waits_for_an_operation_without_callers() {
+async fn new_operation_waits_for_a_running_one_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
     abandon(&operations, &publish).await;
     unpublish.open.notify_one();
@@ -302,7 +302,8 @@ async fn stage_excludes_publish_and_growth_which_may_run_together() {
     }
 }
 
-/// NodeUnstageVolume does not wait for a NodePublishVolume with callers, as for an operation under its own key.
+/// While a caller waits for NodePublishVolume, NodeUnstageVolume is refused as busy, like an operation with the same
+/// key.
 #[tokio::test(start_paused = true)]
 async fn unstage_waits_for_a_publish_without_callers() {
     let [whole, _, a, _] = volume_keys();

@@ -51,7 +51,7 @@ fn two_spellings_of_one_key_are_refused() {
 
 /// The unknown keys include `csi.storage.k8s.io/fstype`, and `tagSpecification` in another case.
 #[test]
-fn unknown_key_is_refused_by_name() {
+fn unknown_parameter_key_is_refused() {
     for key in ["tipe", "csi.storage.k8s.io/fstype", "tagspecification_1", "tagDeletion_1"] {
         assert!(matches!(volume(&[(key, "x=y")]), Err(ParameterError::Unknown { .. })), "{key}");
     }
@@ -59,7 +59,7 @@ fn unknown_key_is_refused_by_name() {
 
 /// The driver passes an unknown type to EC2 with a warning, and does not check its numbers.
 #[test]
-fn unknown_type_is_kept_and_known_type_is_case_insensitive() {
+fn unknown_volume_type_is_kept_and_known_one_ignores_case() {
     let read = |text: &str| volume(&[("type", text)]).expect("understood").volume_type;
     assert_eq!(read("gp9"), Some(VolumeType::Other("gp9".to_owned())));
     assert_eq!(read("GP3"), Some(VolumeType::Gp3));
@@ -97,7 +97,7 @@ fn booleans_accept_any_go_spelling_and_nothing_else() {
 
 /// Numbers are signed.
 #[test]
-fn numbers_are_32_bit_and_zero_or_less_is_unset() {
+fn numbers_are_32_bit_and_zero_or_less_means_unset() {
     assert_eq!(volume(&[("iops", "2147483647")]).expect("fits").iops, NonZeroU32::new(2_147_483_647));
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
@@ -120,7 +120,7 @@ fn text_in_place_of_a_number_is_refused_with_an_example() {
 
 /// A value may have a unit such as `k`.
 #[test]
-fn values_for_mkfs_are_letters_and_digits() {
+fn values_for_mkfs_must_be_letters_and_digits() {
     for key in ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"] {
         assert!(volume(&[(key, "4096k")]).is_ok(), "{key}");
         for bad in ["-b 1", "4096;x", "é"] {
@@ -237,7 +237,7 @@ fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumePa
 
 /// A value that is zero or empty unsets the value of the StorageClass.
 #[test]
-fn attributes_class_overrides_key_by_key() {
+fn attributes_class_overrides_the_storage_class_key_by_key() {
     let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
     let got = overridden(&class, &[("type", "gp3"), ("IOPS", "4000")]);
     assert_eq!(
@@ -268,7 +268,7 @@ fn attributes_class_accepts_the_keys_of_a_modification() {
 proptest! {
     /// An error names a key of the map. The parser accepts only maps with known keys.
     #[test]
-    fn no_map_makes_the_parser_panic(
+    fn parameter_parser_never_panics(
         chance in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..4),
         known in proptest::collection::hash_map(
             proptest::sample::select(vec!["type", "IOPS", "throughput", "encrypted", "blockSize", "lockMode", "lockDuration"]),

@@ -13,7 +13,7 @@ fn texts(request: &impl Summarize) -> [String; 2] {
 }
 
 #[test]
-fn no_summary_contains_a_secret() {
+fn no_request_summary_contains_a_secret() {
     let all = [
         texts(&csi::CreateVolumeRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::DeleteVolumeRequest { secrets: secrets(), ..Default::default() }),
@@ -46,7 +46,7 @@ fn logging_a_request_does_not_change_it() {
 
 /// The summary hides values of suspicious keys in other maps, too.
 #[test]
-fn secret_in_another_map_is_not_logged() {
+fn secret_in_a_parameter_map_is_not_logged() {
     let parameters = HashMap::from([
         ("csi.storage.k8s.io/provisioner-Secret-name".to_owned(), CANARY.to_owned()),
         ("type".to_owned(), "gp3".to_owned()),
@@ -56,7 +56,7 @@ fn secret_in_another_map_is_not_logged() {
 }
 
 #[test]
-fn summary_contains_subject_and_important_fields() {
+fn request_summary_contains_subject_and_important_fields() {
     let request = csi::CreateVolumeRequest {
         name: "pvc-1".to_owned(),
         volume_content_source: Some(csi::VolumeContentSource {

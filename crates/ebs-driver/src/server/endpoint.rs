@@ -21,7 +21,7 @@ pub enum Endpoint {
 pub enum EndpointError {
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
     Scheme(String),
-    #[error("{0:?} has no path of a socket file; use unix:///PATH")]
+    #[error("{0:?} has no socket path; use unix:///PATH")]
     NoPath(String),
     #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
     TooLong { path: PathBuf, length: usize },
@@ -94,7 +94,7 @@ mod tests {
 
     /// The scheme is case-insensitive.
     #[test]
-    fn endpoints_are_parsed_like_the_reference_driver() {
+    fn endpoints_are_parsed_as_the_reference_driver_parses_them() {
         let rows = [
             ("unix:///csi/csi.sock", "unix:///csi/csi.sock"),
             ("unix://csi/csi.sock", "unix:///csi/csi.sock"),
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsed_path_is_absolute_and_parses_back(text in "unix:/{1,3}[a-z./]{1,30}") {
+        fn parsed_socket_path_is_absolute_and_parses_to_itself(text in "unix:/{1,3}[a-z./]{1,30}") {
             if let Ok(endpoint) = Endpoint::parse(&text) {
                 let Endpoint::Unix(path) = &endpoint else { panic!("{endpoint}") };
                 prop_assert!(path.is_absolute() && path.components().all(|c| c != Component::ParentDir));

@@ -1,4 +1,6 @@
 //! The layer around every RPC: adds its span, its metrics and its failure line, and isolates panics.
+//!
+//! tonic enforces the client's `grpc-timeout` around this layer: it drops the request's future, and the operation continues.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;

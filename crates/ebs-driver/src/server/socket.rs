@@ -19,9 +19,9 @@ pub(super) use system::{SocketFile, incoming};
 /// The driver could not listen on the endpoint. It has changed no file of another process.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("another driver is serving on {} (it holds {}); stop it, or use another --endpoint", socket.display(), lock.display())]
+    #[error("another driver is serving on {} (it holds {}); stop that driver, or use another --endpoint", socket.display(), lock.display())]
     Locked { socket: PathBuf, lock: PathBuf },
-    #[error("another process is listening on {}; stop it, or use another --endpoint", socket.display())]
+    #[error("another process is listening on {}; stop that process, or use another --endpoint", socket.display())]
     Live { socket: PathBuf },
     #[error("{} exists and is not a socket; remove it, or use another --endpoint", socket.display())]
     NotASocket { socket: PathBuf },
@@ -73,7 +73,7 @@ pub fn bind(endpoint: &Endpoint, mode: u32) -> Result<Bound, BindError> {
             (listener.map(Listener::Tcp), None, real)
         }
     };
-    let listener = listener.map_err(|cause| io_error(&endpoint, "watch the socket", cause))?;
+    let listener = listener.map_err(|cause| io_error(&endpoint, "register the socket with the runtime", cause))?;
     Ok(Bound { listener, endpoint, file })
 }
 

@@ -44,7 +44,7 @@ impl WaitingCalls {
     async fn services(mut self) -> Result<Routes, &'static str> {
         // The wait fails if the driver stops before it has started, because the sender is dropped.
         let opened = timeout(timeouts::STARTUP, self.services.wait_for(Option::is_some)).await;
-        let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
+        let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows the reason")?;
         opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")
     }
 }

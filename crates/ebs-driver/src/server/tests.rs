@@ -213,7 +213,7 @@ async fn socket_of_another_listening_program_is_not_changed() {
     assert!(StdStream::connect(&socket).is_ok());
 }
 
-/// The driver does not replace a symbolic link either. The error names the path.
+/// The driver replaces neither a file nor a symbolic link. The error names the path.
 #[tokio::test]
 async fn bind_error_names_the_file_or_the_missing_directory() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -241,7 +241,7 @@ async fn socket_file_of_another_process_is_not_removed() {
 
 /// The process continues, and counts the request.
 #[tokio::test]
-async fn panic_ends_one_request_with_an_unknown_outcome() {
+async fn panic_fails_only_its_request_with_an_unknown_outcome() {
     let world = start(Duration::from_secs(1));
     let mut client = world.client().await;
     let status = within("the panic", client.get_plugin_capabilities(GetPluginCapabilitiesRequest {})).await;
@@ -316,7 +316,7 @@ async fn shutdown_finishes_requests_and_refuses_connections() {
 
 /// The shutdown does not wait for a request that hangs.
 #[tokio::test]
-async fn shutdown_ends_at_its_limit() {
+async fn shutdown_ends_at_its_time_limit_despite_a_hung_request() {
     let mut world = start(Duration::from_millis(50));
     let mut client = world.client().await;
     let mut callers = JoinSet::new();
@@ -366,9 +366,9 @@ async fn client_with_a_path_as_authority_is_served() {
     }
 }
 
-/// After the start, a call of an unknown RPC fails with Unimplemented.
+/// After startup, a call of an unknown RPC fails with Unimplemented.
 #[tokio::test]
-async fn identity_answers_at_once_and_other_calls_wait() {
+async fn identity_answers_during_startup_and_other_calls_wait() {
     let (world, gate) = starting();
     world.identity_answers().await;
     let channel = channel(&world.socket).await;

@@ -27,7 +27,7 @@ impl IntoStatus for Outer {
 struct Repeats(#[source] Inner);
 
 #[test]
-fn message_has_every_cause_once_and_the_next_step() {
+fn status_message_has_each_cause_once_and_the_next_step() {
     let status = to_status(&Outer(Middle(Inner)));
     let whole = "cannot attach vol-1: EC2 refused: AttachVolume: VolumeInUse (request id 1); detach it first";
     assert_eq!(status.message(), whole);
@@ -37,7 +37,7 @@ fn message_has_every_cause_once_and_the_next_step() {
 /// The status escapes control characters, because terminals act on them. A long message keeps its beginning and the
 /// next step, because a header has a maximum size.
 #[test]
-fn message_is_escaped_and_bounded() {
+fn status_message_is_escaped_and_has_a_maximum_length() {
     let odd = status(Meaning::InvalidArgument, "name \"a\u{1b}[31m\n\u{202e}\0\" is \\ Größe 日本");
     assert_eq!(odd.message(), "name \"a\\u{1b}[31m\\n\\u{202e}\\0\" is \\ Größe 日本");
     let long = status(Meaning::InvalidArgument, format!("begins {} call again", "x".repeat(100_000)));
@@ -55,7 +55,7 @@ fn panicked_request_never_has_a_final_code() {
 }
 
 #[test]
-fn code_of_a_response_is_parsed_from_its_headers() {
+fn status_code_is_parsed_from_the_response_headers() {
     let failed: http::Response<()> = Status::aborted("busy: 100 %").into_http();
     let answer = ResponseStatus::from_headers(failed.headers());
     assert_eq!(

@@ -102,7 +102,7 @@ fn tag_deleted_by_the_attributes_class_is_not_set() {
 
 /// The driver always refuses extra tags with reserved keys.
 #[test]
-fn reserved_keys_are_refused_or_dropped_with_a_warning() {
+fn reserved_tag_keys_are_refused_or_dropped_with_a_warning() {
     let reserved = [
         "CSIVolumeName",
         "CSIVolumeSnapshotName",
@@ -145,7 +145,7 @@ fn invalid_template_is_refused_or_dropped_with_a_warning() {
 
 /// On snapshots, the value is always literal.
 #[test]
-fn extra_tag_is_a_template_on_volumes_or_else_literal() {
+fn extra_tag_of_a_volume_is_rendered_if_it_is_a_valid_template() {
     let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
     let policy = TagPolicy { extra, ..TagPolicy::default() };
     let got = volume(&policy, &[("csi.storage.k8s.io/pvc/name", "data")], &[]).expect("fine");
@@ -155,7 +155,7 @@ fn extra_tag_is_a_template_on_volumes_or_else_literal() {
 }
 
 #[test]
-fn extra_tag_with_an_unsupported_verb_is_refused_at_start() {
+fn extra_tag_with_an_unsupported_verb_is_refused_at_startup() {
     for (value, refused) in [("{{printf `%x` 1}}", true), ("{{printf `%03d` 1}}", false), ("{{ broken", false)] {
         let policy = TagPolicy { extra: tags(&[("a", value)]), ..TagPolicy::default() };
         assert_eq!(policy.check_extra().is_err(), refused, "{value}");
@@ -163,7 +163,7 @@ fn extra_tag_with_an_unsupported_verb_is_refused_at_start() {
 }
 
 #[test]
-fn ec2_limits_of_tags_are_checked() {
+fn tags_beyond_the_limits_of_ec2_are_refused() {
     let long_key = format!("{}=x", "k".repeat(129));
     let long_value = format!("a={}", "v".repeat(257));
     for (entry, rule) in [

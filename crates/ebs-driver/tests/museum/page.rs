@@ -1,5 +1,6 @@
-//! The page that lists the exhibits. With `EBS_WRITE_DOCS=1` in the environment, the test writes the page. Without it,
-//! the test fails when the page differs from the exhibits.
+//! Generates the list of exhibits, the disks that the driver must not format, in `docs/never-formatted.md`. With
+//! `EBS_WRITE_DOCS=1` in the environment, the test writes the page. Without it, the test fails when the page differs
+//! from the exhibits.
 
 use ebs_testkit::doc_table;
 
@@ -32,13 +33,13 @@ fn table() -> String {
 }
 
 #[test]
-fn documentation_lists_every_exhibit() {
+fn documentation_lists_every_museum_exhibit() {
     doc_table::check("docs/never-formatted.md", &[("exhibits", table())]);
 }
 
 /// There are more than forty exhibits.
 #[test]
-fn every_exhibit_has_its_own_name() {
+fn every_museum_exhibit_has_a_unique_name() {
     let rooms = exhibits::all();
     let mut names: Vec<String> = Vec::new();
     for (room, exhibits) in rooms {

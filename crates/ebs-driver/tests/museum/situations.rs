@@ -73,9 +73,8 @@ fn record_file(node: &Node) -> PathBuf {
     node.path("state").join(format!("format-{}", node.volume))
 }
 
-/// The record permits a format only if it is unchanged, and only for the same disk in the same attachment. The record
-/// does not permit a format after another attachment, kernel boot, volume, size or file system, or when it is
-/// truncated.
+/// The record permits a format only if it is unchanged, and only for the same disk in the same attachment. It permits
+/// none if the attachment, kernel boot, volume, size or file system differs, or if the record is truncated.
 #[test]
 fn altered_or_foreign_record_does_not_permit_a_format() {
     with_node(async |node| {
@@ -216,7 +215,11 @@ fn disk_with_only_an_xfs_superblock_is_not_formatted() {
         run("mkfs.xfs", &["-q", "-K"], node.disk.path());
         let first = node.disk.read_at(128, 0).unwrap();
         zero(&node, 512, GIB - 512);
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["the kernel rejected it", "xfs"]);
+        refused(
+            node.stage(node.stage_request("xfs", &[])).await,
+            Code::Internal,
+            &["the kernel rejected the mount", "xfs"],
+        );
         // The UUID and geometry are unchanged. The kernel counts the mount attempt elsewhere in the superblock.
         assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
         assert!(!record_file(&node).exists());

@@ -1,4 +1,5 @@
-//! A visit makes an exhibit, asks the driver to stage it, and checks that the disk has not changed.
+//! A visit creates an exhibit, which is a disk that the driver must not format, asks the driver to stage it, and checks
+//! that the disk has not changed.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -108,10 +109,10 @@ fn room(exhibits: Vec<Exhibit>) {
     });
 }
 
-/// Wiped, incomplete and unsupported file systems, partition tables, members of volume managers and RAID, encryption, swap,
-/// data without a file system, and one byte at any position of the proof.
+/// The disks contain wiped, incomplete or unsupported file systems, partition tables, members of volume managers and
+/// RAID, encryption, swap, data without a file system, or one byte at any position that the proof reads.
 #[test]
-fn no_exhibit_is_formatted_mounted_or_changed() {
+fn no_disk_with_contents_is_formatted_mounted_or_changed() {
     std::thread::scope(|threads| {
         for first in [0, 1] {
             let rooms = exhibits::all().into_iter().skip(first).step_by(2);

@@ -54,7 +54,7 @@ fn abandoned_request_does_not_format_mount_or_bind() {
 
 /// The file system needs a check, which does not start.
 #[test]
-fn abandoned_stage_checks_nothing() {
+fn abandoned_stage_does_not_start_a_file_system_check() {
     with_node(async |node| {
         node.staged("ext2").await;
         node.unstage().await.unwrap();

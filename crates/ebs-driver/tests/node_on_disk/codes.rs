@@ -82,7 +82,8 @@ fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolume
     ]
 }
 
-/// Neither while the file system is mounted only at the target. After the unmount, the codes are final again.
+/// The codes are not final either while the file system is mounted only at the target. After the unmount, they are
+/// final again.
 #[test]
 fn publish_code_is_never_final_while_the_target_is_mounted() {
     with_staged_node(async |node| {
@@ -103,7 +104,7 @@ fn publish_code_is_never_final_while_the_target_is_mounted() {
     });
 }
 
-/// Another volume is mounted over this volume's mount, which the kubelet must still not forget.
+/// Another volume is mounted over this volume's mount. The kubelet must not forget the covered mount.
 #[test]
 fn code_is_not_final_while_another_mount_covers_the_volume() {
     in_mount_namespace(|| async {
@@ -123,7 +124,7 @@ fn code_is_not_final_while_another_mount_covers_the_volume() {
 
 /// The disk of a mounted volume has vanished, but its mount still exists.
 #[test]
-fn stage_or_publish_without_its_disk_has_no_final_code() {
+fn stage_or_publish_of_a_vanished_disk_has_no_final_code() {
     in_mount_namespace(|| async {
         for is_raw in [false, true] {
             let node = Node::new(64 * MIB);

@@ -20,7 +20,7 @@ pub(crate) fn shut_down(node: &Node, at: &str) {
 /// The remount keeps all synced data. The test includes read-only mounts. While a pod uses the volume, NodeStageVolume
 /// and NodePublishVolume refuse and name the paths.
 #[test]
-fn unused_file_system_after_shutdown_is_mounted_again() {
+fn unused_file_system_that_was_shut_down_is_mounted_again() {
     in_mount_namespace(|| async {
         for fs_type in ["xfs", "ext4"] {
             let node = Node::new(320 * MIB);
@@ -43,7 +43,7 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
-            // A read-only request, because then nothing has to grow.
+            // Use a read-only request, for which the file system need not grow.
             let read_only = || node.stage(node.stage_request(fs_type, &["ro"]));
             read_only().await.unwrap();
             shut_down(&node, "staging");

@@ -45,7 +45,7 @@ fn stage_request(node: &Node, fs_type: &str, parameters: &[(&str, &str)]) -> csi
 
 /// The pod gets its data at the old size. The log, the volume's health and NodeExpandVolume report the failure.
 #[test]
-fn failed_growth_does_not_fail_the_stage() {
+fn failed_file_system_growth_does_not_fail_staging() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         for (fs_type, tool, expanded) in
@@ -165,7 +165,7 @@ fn file_system_is_checked_before_and_after_a_failed_growth() {
 
 /// The watch also reports when the problem has ended.
 #[test]
-fn watch_reports_a_failed_growth_of_a_volume_in_use() {
+fn health_watch_reports_a_failed_growth_of_a_volume_in_use() {
     in_mount_namespace(|| async {
         let node = grown_while_unstaged("xfs", &[]).await;
         let tools = TracedTools::that_fail(&node);
@@ -209,7 +209,7 @@ fn restarted_driver_finds_a_file_system_that_has_not_grown() {
 /// On a large volume, the check before a growth takes hours. If the growth then fails, the next NodeStageVolume call
 /// repeats neither.
 #[test]
-fn long_failed_growth_is_not_repeated() {
+fn failed_growth_that_took_long_is_not_repeated() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = grown_while_unstaged("ext4", &[]).await;

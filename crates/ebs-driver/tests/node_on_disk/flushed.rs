@@ -84,7 +84,7 @@ fn on_xen(node: &Node) -> Calls {
 /// Data that cannot be written is lost, so waiting does not help. The driver reports the loss once, and a repeated call
 /// succeeds.
 #[test]
-fn failed_flush_is_reported_once_and_the_repeat_succeeds() {
+fn failed_flush_is_reported_once_and_the_next_call_succeeds() {
     in_mount_namespace(|| async {
         let below = Node::new(64 * MIB);
         below.staged("ext4").await;

@@ -60,7 +60,7 @@ fn vanished_raw_device_can_be_unpublished() {
 }
 
 #[test]
-fn disk_without_a_serial_is_the_volume_only_on_xen() {
+fn disk_without_a_serial_is_accepted_as_the_volume_only_on_xen() {
     in_mount_namespace(|| async {
         for xen in [false, true] {
             let node = Node::new(64 * MIB);
@@ -105,7 +105,7 @@ fn bind_raw(node: &Node, name: &str) {
 
 /// The driver does not check the device either.
 #[test]
-fn device_bound_raw_is_neither_formatted_nor_mounted() {
+fn device_with_a_raw_bind_mount_is_not_formatted_or_mounted() {
     with_node(async |node| {
         bind_raw(node, "elsewhere");
         let at = node.text("elsewhere");
@@ -123,7 +123,7 @@ fn device_bound_raw_is_neither_formatted_nor_mounted() {
 }
 
 #[test]
-fn file_system_on_a_raw_bound_device_is_not_published_or_grown() {
+fn file_system_with_a_raw_bind_is_not_published_or_grown() {
     with_node_of(600 * MIB, async |node| {
         node.staged("xfs").await;
         bind_raw(node, "elsewhere");
@@ -191,7 +191,7 @@ fn device_mounted_in_another_namespace_is_not_published_raw() {
 
 /// The first pod holds the device exclusively.
 #[test]
-fn second_pod_gets_a_raw_device_that_a_pod_holds() {
+fn raw_device_that_a_pod_holds_is_published_to_a_second_pod() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let _held = crate::release::exclusively(node).unwrap();

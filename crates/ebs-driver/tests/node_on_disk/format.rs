@@ -48,7 +48,7 @@ async fn is_refused_and_kept(node: &Node) {
 /// At first the driver can neither read nor remove the record, and refuses. Once it can, NodePublishVolume removes the
 /// record.
 #[test]
-fn raw_publish_is_refused_while_the_record_may_remain() {
+fn raw_publish_is_refused_while_a_format_record_may_exist() {
     with_node(async |node| {
         interrupt(node).await;
         let (state, away) = (node.path("state"), node.path("away"));
@@ -110,7 +110,7 @@ fn interrupted_format_is_finished_after_the_volume_grew() {
 
 /// This includes records from a previous kernel boot. The driver keeps a record that may still permit a format.
 #[test]
-fn records_for_missing_disks_are_removed_at_the_next_start() {
+fn format_records_for_missing_disks_are_removed_at_startup() {
     in_mount_namespace(|| async {
         let mut node = Node::new(64 * MIB);
         interrupt(&node).await;
@@ -140,7 +140,7 @@ fn unstage_removes_the_record_of_an_interrupted_format() {
 
 /// The removal does not depend on the success of that mount.
 #[test]
-fn record_is_removed_before_the_first_mount() {
+fn format_record_is_removed_before_the_first_mount() {
     with_node(async |node| {
         // The format succeeds and the mount fails. A later mount of the volume may write to it.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);

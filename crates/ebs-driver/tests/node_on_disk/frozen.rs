@@ -95,7 +95,7 @@ fn unpublish_keeps_a_staged_file_system_frozen() {
 
 /// The program that froze the volume ended with its pod. The next pod's first write must not hang.
 #[test]
-fn publish_for_writing_thaws_an_unused_volume() {
+fn writable_publish_thaws_an_unused_frozen_volume() {
     in_mount_namespace(|| async {
         for fs in ["ext4", "xfs"] {
             let node = Node::new(320 * MIB);

@@ -19,7 +19,7 @@ async fn published(fs_type: &str, flags: &[&str], bytes: u64) -> Node {
 
 /// EC2 reports a new size some seconds before the instance's kernel shows it.
 #[test]
-fn expansion_that_the_kernel_does_not_show_is_unavailable() {
+fn expand_returns_unavailable_until_the_kernel_shows_the_size() {
     in_mount_namespace(|| async {
         let node = published("xfs", &[], SIZE).await;
         let raw = Node::new(64 * MIB);
@@ -84,7 +84,7 @@ fn expansion_of_a_read_only_mount_changes_nothing() {
 
 /// The file system itself is writable.
 #[test]
-fn expansion_at_the_path_of_a_reader_grows_the_file_system() {
+fn expansion_at_a_read_only_target_grows_the_file_system() {
     with_node_of(SIZE, async |node| {
         node.staged("xfs").await;
         let mut reader = node.publish_request(mount("xfs", &[]));
@@ -111,7 +111,7 @@ fn file_system_remounted_read_only_does_not_grow() {
 /// The kernel requires CAP_SYS_RESOURCE, which the error names. A second NodeStageVolume call succeeds without
 /// unmounting the volume, because a mount after the unmount might fail.
 #[test]
-fn ext4_in_use_does_not_grow_without_the_capability() {
+fn ext4_in_use_does_not_grow_without_cap_sys_resource() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = published("ext4", &[], SIZE).await;

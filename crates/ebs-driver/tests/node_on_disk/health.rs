@@ -13,7 +13,7 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<(Vo
 /// A driver that started after NodeStageVolume also finds the volume. The log reports the problem once, and its end
 /// once.
 #[test]
-fn watch_finds_a_vanished_volume_and_logs_it_once() {
+fn health_watch_finds_a_vanished_volume_and_logs_it_once() {
     with_staged_node(async |node| {
         node.service.check_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);

@@ -73,10 +73,10 @@ async fn node_reports_its_id_topology_limit_and_capabilities() {
     assert_eq!(kinds, wanted.map(|kind| Type::Rpc(Rpc { r#type: kind.into() })));
 }
 
-/// The driver may restart, and its volumes may be detached, without a change of the limit. Volumes that another program
+/// The limit does not change when the driver restarts or its volumes are detached. Volumes that another program
 /// attached lower the limit.
 #[test]
-fn limit_is_the_same_after_a_reboot_with_volumes_attached() {
+fn attach_limit_is_unchanged_by_a_reboot_with_volumes_attached() {
     with_staged_node(async |node| {
         assert_eq!(limit(node).await, 26);
         let first = booted(node, "first", 1);
@@ -141,9 +141,9 @@ impl Source for Restless {
 }
 
 /// The number of network interfaces changes during the calls, and each response is based on one of the two numbers.
-/// When the metadata service is down, it is the last number.
+/// While the metadata service is down, responses use the last number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_node_get_info_is_consistent() {
+async fn concurrent_node_get_info_responses_are_consistent() {
     let node = Node::new(MIB);
     let source = Restless::default();
     let machine = Machine::find(vec![Box::new(source.clone())], None).await.unwrap();

@@ -202,7 +202,7 @@ fn raw_block_volume_keeps_its_data() {
 
 /// The snapshot's source volume is mounted at the same time.
 #[test]
-fn restored_larger_volume_has_the_data_and_fills_its_disk() {
+fn larger_restore_has_the_source_data_and_fills_its_disk() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("ext2", 160 * MIB), ("ext3", 160 * MIB), ("ext4", 160 * MIB), ("xfs", 320 * MIB)] {
             let (source, restored) = (Node::new(bytes), Node::new(2 * bytes));

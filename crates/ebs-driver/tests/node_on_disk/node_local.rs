@@ -77,7 +77,7 @@ fn node_local_volume_is_staged_once_for_several_pods() {
     });
 }
 
-/// A raw device, or a mount that identifies the volume.
+/// The test expands the volume first as a raw device, and then as a mounted file system.
 #[test]
 fn node_local_volume_grows_with_its_device() {
     with_node(async |node| {

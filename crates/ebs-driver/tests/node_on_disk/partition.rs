@@ -80,7 +80,7 @@ fn partition_is_published_raw_and_a_missing_one_is_not_found() {
 
 /// The request is for the whole disk. The error names the attribute and the existing partitions.
 #[test]
-fn error_for_a_partitioned_disk_names_the_attribute() {
+fn error_for_a_partitioned_disk_names_the_partition_attribute() {
     with_partition(async |node| {
         // A partition table with one Linux partition, which begins at the second MiB.
         let mut table = vec![0; 512];

@@ -32,14 +32,14 @@ fn read_only_disk_is_neither_checked_nor_grown() {
         let outcome = node.stage(node.stage_request("ext2", &[])).await;
         let started = tools.started();
         set("--setrw");
-        refused(outcome, Code::Internal, &["the kernel rejected it"]);
+        refused(outcome, Code::Internal, &["the kernel rejected the mount"]);
         assert_eq!(started, [] as [&str; 0]);
     });
 }
 
 /// The driver mounts the file system here as well, but no tool checks or grows it.
 #[test]
-fn file_system_mounted_elsewhere_is_not_changed() {
+fn file_system_mounted_elsewhere_is_not_checked_or_grown() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = in_need_of_a_check("ext3").await;
@@ -56,7 +56,7 @@ fn file_system_mounted_elsewhere_is_not_changed() {
 /// The driver may repeat an interrupted mkfs. It must not format a file system that was complete and in use, even if
 /// the next check of it fails.
 #[test]
-fn record_of_a_format_is_removed_before_the_check() {
+fn format_record_is_removed_before_the_file_system_check() {
     with_node(async |node| {
         let record = node.path("state").join(format!("format-{}", node.volume));
         let noted = format!("cp {} {}", record.display(), node.path("kept").display());
@@ -77,7 +77,7 @@ fn record_of_a_format_is_removed_before_the_check() {
 
 /// After mkfs, the driver reads the contents of the device again before it mounts anything.
 #[test]
-fn mkfs_that_makes_nothing_is_detected() {
+fn mkfs_that_creates_no_file_system_is_detected() {
     with_node(async |node| {
         let tools = TracedTools::new(node, &[("mke2fs", "exit 0")]);
         let words = ["mkfs reported success", "nothing"];

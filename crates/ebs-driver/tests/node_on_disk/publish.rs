@@ -44,7 +44,7 @@ fn read_only_publish_stays_read_only() {
 /// NodeStageVolume fails with a code that is not final, so that the kubelet keeps the mount. NodePublishVolume fails
 /// with AlreadyExists. A request that names neither mode nor type accepts the mount.
 #[test]
-fn other_journal_mode_or_fs_type_is_not_published() {
+fn request_for_another_journal_mode_or_fs_type_is_refused() {
     with_node(async |node| {
         let flags = ["data=journal"];
         node.stage(node.stage_request("ext4", &flags)).await.unwrap();
@@ -79,7 +79,8 @@ fn read_only_raw_volume_is_a_read_only_mount_of_a_device_node() {
     });
 }
 
-/// This happens, for example, without Bidirectional propagation of the kubelet's directory. The log reports it once.
+/// Mounts lack propagation if, for example, the driver's pod mounts the kubelet's directory without Bidirectional
+/// propagation. The log reports this once.
 #[test]
 fn mounts_without_propagation_are_logged() {
     in_mount_namespace(|| async {
@@ -116,7 +117,8 @@ fn volume_that_is_not_staged_is_never_published() {
     });
 }
 
-/// For example a relative path, a path with `..`, a link or a full directory, in stage, publish and unpublish.
+/// A path is invalid if, for example, it is relative, contains `..`, or is a link or a full directory. The test covers
+/// stage, publish and unpublish.
 #[test]
 fn invalid_path_is_refused_without_a_change() {
     with_node(async |node| {
@@ -182,7 +184,7 @@ fn raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
-/// Other paths are NotFound, for growth too.
+/// For other paths, the code is NotFound, also for expansions.
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {

@@ -13,7 +13,7 @@ const O_EXCL: i32 = 0o200;
 
 /// The error names the paths, and the volume stays staged.
 #[test]
-fn volume_in_use_is_not_unstaged_and_targets_are_named() {
+fn unstage_of_a_volume_in_use_fails_and_names_the_targets() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let target = node.text("target");
@@ -26,7 +26,7 @@ fn volume_in_use_is_not_unstaged_and_targets_are_named() {
             node.unpublish(target.clone()).await.unwrap();
         }
         node.unstage().await.unwrap();
-        // Without staging, a raw device at a target is the use.
+        // A raw volume is not staged. Its device at a target is the use that blocks NodeUnstageVolume.
         node.publish(node.publish_request(block())).await.unwrap();
         refused(node.unstage().await, Code::FailedPrecondition, &words);
         node.unpublish(target.clone()).await.unwrap();
@@ -133,7 +133,7 @@ fn propagated_staging_mount_does_not_block_unstage() {
 
 /// The calls succeed even while a pod uses the volume.
 #[test]
-fn vanished_device_is_unpublished_and_unstaged() {
+fn volume_with_a_vanished_device_is_unpublished_and_unstaged() {
     with_node(async |node| {
         // Use a readable sysfs that lists other disks, as after a surprise detachment.
         let sys = sysfs_with(node, "sdz", "8:400");
@@ -151,8 +151,8 @@ fn vanished_device_is_unpublished_and_unstaged() {
     });
 }
 
-/// From the top down, the driver checks the owner of each mount before it unmounts it, and stops at a foreign mount,
-/// also below the volume.
+/// From the top down, the driver checks the owner of each mount before it unmounts it. It stops at a foreign mount,
+/// even one that the volume's mount covered.
 #[test]
 fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {

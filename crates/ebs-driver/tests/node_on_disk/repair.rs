@@ -66,7 +66,7 @@ fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
 
 /// The disk does not change.
 #[test]
-fn damage_beyond_automatic_repair_is_refused() {
+fn stage_refuses_damage_beyond_automatic_repair() {
     in_mount_namespace(|| async {
         for is_recorded in [true, false] {
             let (node, _) = used_node().await;
@@ -91,7 +91,7 @@ fn read_only_stage_repairs_nothing() {
         Damage::RootChecksum.inflict(&node.disk).unwrap();
         let e2fsck = TracedTools::that_works(node, "e2fsck");
         let stage = node.stage(node.stage_request("ext4", &["ro"])).await;
-        refused(stage, Code::FailedPrecondition, &["damaged", "without ro"]);
+        refused(stage, Code::FailedPrecondition, &["damaged", "without the mount option ro"]);
         assert_eq!(e2fsck.started().len(), 0);
         node.staged("ext4").await;
     });
@@ -99,7 +99,7 @@ fn read_only_stage_repairs_nothing() {
 
 /// The driver checks the file system before a pod gets the volume, wherever the journal is.
 #[test]
-fn error_that_only_the_journal_recorded_is_checked() {
+fn file_system_with_an_error_only_in_its_journal_is_checked() {
     in_mount_namespace(|| async {
         for knows_journal_blocks in [true, false] {
             let (node, kept) = used_node().await;
@@ -128,7 +128,7 @@ fn error_that_only_the_journal_recorded_is_checked() {
 
 /// A repeated NodeStageVolume call checks the unused volume.
 #[test]
-fn error_in_the_superblock_is_reported_by_the_health() {
+fn health_reports_an_error_in_the_superblock() {
     with_used_node(async |node, kept| {
         record_journal_error(&node.disk).unwrap();
         // Stage the volume as the reference driver does, which does not read the journal.

@@ -44,7 +44,7 @@ fn blank_restore_is_formatted_only_if_its_class_allows_it() {
 
 /// A partition is smaller than its volume and can still be staged. An empty partition number means the whole disk.
 #[test]
-fn full_size_device_or_its_partition_is_staged() {
+fn full_size_device_and_its_smaller_partition_are_staged() {
     in_mount_namespace(|| async {
         let whole = || Node::new(1024 * MIB);
         for (node, partition) in [(whole(), "0"), (whole(), ""), (Node::partitioned(1024 * MIB), "1")] {
@@ -79,7 +79,8 @@ async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
 
-/// If the mounted file system may grow, the next call grows it. Otherwise, the next call that mounts it does.
+/// If the file system can grow while it is mounted, the next call grows it. Otherwise, the next call that mounts it
+/// does.
 #[test]
 fn next_stage_finishes_an_unfinished_growth() {
     in_mount_namespace(|| async {
@@ -189,7 +190,7 @@ fn request_without_a_file_system_mounts_the_existing_one() {
 
 /// The code is InvalidArgument. The message names only the rejected option and the file system.
 #[test]
-fn rejected_mount_option_is_named_alone() {
+fn error_names_only_the_rejected_mount_option() {
     in_mount_namespace(|| async {
         for (fs_type, flags, wrong) in [
             ("ext4", &["tls"][..], "tls"),

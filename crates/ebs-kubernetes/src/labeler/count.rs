@@ -106,7 +106,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn terminated_instance_has_no_count() {
+    fn terminated_instance_has_no_volume_count() {
         for state in ["shutting-down", "terminated"] {
             let ended = Instance { state: state.to_owned(), ..instance(None, &[]) };
             assert_eq!(counted(&ended, &[]), None, "{state}");

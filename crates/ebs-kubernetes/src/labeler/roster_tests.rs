@@ -63,7 +63,7 @@ async fn roster_is_complete_only_after_both_lists() {
 
 /// A node is due earlier if its labels or its instance change.
 #[tokio::test(start_paused = true)]
-async fn node_is_due_when_new_every_hour_and_when_changed() {
+async fn node_is_due_for_labelling_when_new_changed_or_hour_old() {
     let mut roster = listed(&[node("a", &[])], &[]);
     let first = roster.due().remove(0);
     let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
@@ -133,7 +133,7 @@ async fn nodes_that_ec2_does_not_describe_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn known_volumes_follow_the_persistent_volumes() {
+async fn volume_ids_are_updated_with_the_persistent_volumes() {
     let ids = |roster: &Roster| {
         let mut ids: Vec<String> = roster.persistent().iter().map(ToString::to_string).collect();
         ids.sort();

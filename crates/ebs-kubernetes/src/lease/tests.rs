@@ -81,7 +81,7 @@ async fn renewed_lease_is_not_taken_by_another_process() {
 
 /// The time stamps in the lease do not matter.
 #[tokio::test(start_paused = true)]
-async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
+async fn lease_expires_by_the_clock_of_the_waiting_process() {
     for stamp in ["1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z"] {
         let api = FakeApi::default();
         let (mut one, mut two) = (contender(&api, "one"), contender(&api, "two"));
@@ -132,7 +132,7 @@ async fn holder_that_cannot_renew_stops_before_the_next_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_outage_does_not_lose_the_lease() {
+async fn holder_keeps_the_lease_through_a_short_outage() {
     let api = FakeApi::default();
     let mut one = contender(&api, "one");
     one.acquire().await;
@@ -261,7 +261,7 @@ async fn lease_is_renewed_at_once_after_a_late_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_lasts_as_long_as_its_holder_wrote() {
+async fn waiter_honours_the_lease_duration_that_its_holder_wrote() {
     for (seconds, atleast, atmost) in [(60, 60, 80), (3, 3, 15)] {
         let api = FakeApi::default();
         put(&api, &held_by("the reference", seconds));

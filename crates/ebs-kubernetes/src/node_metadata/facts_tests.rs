@@ -22,7 +22,7 @@ fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
 /// The instance comes from the provider id. The type and place come from the well-known labels, without SageMaker's
 /// prefix `ml.`. The error names a missing label or an invalid zone.
 #[test]
-fn node_gives_instance_type_region_and_zone() {
+fn instance_type_region_and_zone_are_read_from_the_node() {
     let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
     assert_eq!(metadata.node.to_string(), "i-0abc");
     let place = (metadata.instance_type.as_str(), metadata.region.as_str(), metadata.zone.as_str());
@@ -78,10 +78,10 @@ fn source_metadata_labeler_requires_one_pair_of_labels() {
     assert!(error.to_string().contains(VOLUMES) && !error.to_string().contains(ENIS), "{error}");
 }
 
-/// A Node that is no EC2 instance, such as a Fargate node or a node of another cloud, has a provider id of another
+/// A Node that is not an EC2 instance, such as a Fargate node or a node of another cloud, has a provider id of another
 /// form.
 #[test]
-fn foreign_node_differs_from_node_without_provider_id() {
+fn error_distinguishes_foreign_node_from_missing_provider_id() {
     let hybrid = NodeObject::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
     let error = read(&hybrid, SourceKind::Kubernetes).unwrap_err();
     assert!(error.foreign().is_some_and(|what| what.contains("mi-0abc")), "{error}");
@@ -92,7 +92,7 @@ fn foreign_node_differs_from_node_without_provider_id() {
 
 /// The labels keep the Outpost when the metadata service does not answer.
 #[test]
-fn node_labels_keep_a_previously_registered_outpost() {
+fn previously_registered_outpost_is_read_from_node_labels() {
     let labels = [
         ("topology.ebs.csi.aws.com/partition", "aws"),
         ("topology.ebs.csi.aws.com/region", "us-west-2"),

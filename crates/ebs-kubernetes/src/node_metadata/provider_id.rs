@@ -8,7 +8,7 @@ pub enum ProviderIdError {
     #[error("spec.providerID is empty; check that the cluster's cloud controller manager runs")]
     Empty,
     /// The machine is not an EC2 instance: it is a Fargate or hybrid node, or belongs to another cloud.
-    #[error("spec.providerID {given:?} is not an EC2 instance")]
+    #[error("spec.providerID {given:?} does not name an EC2 instance")]
     Foreign { given: String },
 }
 

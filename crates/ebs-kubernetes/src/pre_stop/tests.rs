@@ -79,7 +79,7 @@ async fn hook_on_drained_node_waits_until_own_volumes_are_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_list_or_watch_is_retried_until_the_end() {
+async fn hook_retries_a_failed_list_or_watch_until_volumes_detach() {
     let faults = [
         (Ask::List, Fault::Code(503)),
         (Ask::List, Fault::Code(403)),
@@ -99,7 +99,7 @@ async fn failed_list_or_watch_is_retried_until_the_end() {
         let ended = ended(&mut hook, Duration::from_secs(45)).await;
         assert_eq!(ended, Some(Ok(Released::Detached)), "{ask:?} {fault:?}");
     }
-    // Lists alone must find that no attachment remains, without any watch.
+    // The hook must find out from lists alone, without any watch, that no attachment remains.
     let api = draining();
     api.fault(Ask::Watch, ATTACHMENTS, Fault::Code(403), Times::Always);
     let mut hook = hook(&api);

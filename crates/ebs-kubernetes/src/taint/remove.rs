@@ -184,8 +184,8 @@ impl Remover {
         match attempt {
             Attempt::Failed(failure) if failure.is_denied() && is_new => tracing::warn!(
                 node, taint, %failure,
-                "keeping the start-up taint: no permission to get the CSINode or patch the Node; it blocks pods until \
-                 it is removed"
+                "keeping the start-up taint: no permission to get the CSINode or patch the Node; the taint blocks pods \
+                 until it is removed"
             ),
             Attempt::Failed(failure) if is_new => {
                 tracing::warn!(node, taint, %failure, "failed to remove the start-up taint, retrying");

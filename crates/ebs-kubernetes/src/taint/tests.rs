@@ -62,10 +62,10 @@ impl Scene {
     }
 }
 
-/// The registration counts only if it includes the number of volumes. Until then, the driver reads the CSINode after 2
-/// s, 3 s and so on, at most 15 s apart.
+/// The registration counts only if it includes the volume limit. Until then, the driver reads the CSINode after 2 s, 3
+/// s and so on, at most 15 s apart.
 #[tokio::test(start_paused = true)]
-async fn taint_is_removed_once_driver_is_registered_with_its_count() {
+async fn taint_is_removed_once_driver_registers_its_volume_limit() {
     let api = Scene::api();
     api.put(CSI_NODES, NODE, csi_node("u1", None));
     let scene = Scene::on(api);
@@ -99,7 +99,7 @@ async fn taint_is_removed_by_polling_without_the_right_to_watch() {
 
 /// Until then, the driver only lists and watches the Node, and does not read the CSINode.
 #[tokio::test(start_paused = true)]
-async fn taint_set_hours_after_the_start_is_removed_at_once() {
+async fn taint_set_hours_after_startup_is_removed_at_once() {
     let api = Scene::api();
     api.put(NODES, NODE, node("u1", &[]));
     let scene = Scene::on(api);
@@ -114,7 +114,7 @@ async fn taint_set_hours_after_the_start_is_removed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_faults_delay_the_removal_without_preventing_it() {
+async fn server_faults_only_delay_the_taint_removal() {
     let faults = [
         (Ask::List, NODES, Fault::Hang, 40),
         (Ask::List, NODES, Fault::Busy(20), 30),
@@ -158,7 +158,7 @@ async fn silently_dead_watch_is_replaced() {
 
 /// While the attempt hangs, the watch notices that the Node was deleted.
 #[tokio::test(start_paused = true)]
-async fn hanging_attempt_does_not_delay_the_watch() {
+async fn hanging_removal_attempt_does_not_delay_the_watch() {
     let api = Scene::api();
     api.fault(Ask::Get, CSI_NODES, Fault::Hang, Times::Always);
     let scene = Scene::on(api);
@@ -197,7 +197,7 @@ async fn replaced_node_keeps_its_taint_until_its_own_registration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_rights_are_retried_slowly_until_granted() {
+async fn removal_without_rights_is_retried_slowly_until_granted() {
     // An admission policy rejects with the same code as a failed test in the patch.
     for code in [403, 422] {
         let api = Scene::api();

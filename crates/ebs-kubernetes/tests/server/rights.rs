@@ -130,7 +130,7 @@ async fn node_account_may_only_remove_the_taint_of_its_own_node() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn token_without_a_pod_changes_no_node() -> anyhow::Result<()> {
+async fn token_without_a_pod_cannot_change_a_node() -> anyhow::Result<()> {
     let api = shared().await?;
     node_account(&api).await?;
     let name = unique("claimless");

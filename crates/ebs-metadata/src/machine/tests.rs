@@ -78,7 +78,7 @@ fn boxed(tellers: &[&Teller]) -> Vec<Box<dyn Source>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_source_that_answers_is_used() {
+async fn first_metadata_source_that_answers_is_used() {
     let silent = Teller::new(SourceKind::Imds, None);
     let first = Teller::new(SourceKind::MetadataLabeler, Some(machine("i-0abc", 1)));
     let second = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 2)));
@@ -150,7 +150,7 @@ async fn disabled_source_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answer_about_another_instance_is_ignored() {
+async fn metadata_of_another_instance_is_ignored() {
     let imds = Teller::new(SourceKind::Imds, None);
     let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let found = Machine::find(boxed(&[&imds, &kubernetes]), None).await.unwrap();
@@ -172,14 +172,14 @@ async fn last_metadata_is_kept_while_source_does_not_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_source_delays_the_start_without_failing_it() {
+async fn slow_metadata_source_delays_but_does_not_fail_the_startup() {
     let slow = Teller::slow(5);
     let found = Machine::find(boxed(&[&slow]), None).await.unwrap();
     assert_eq!((found.source(), slow.asked()), (Some(SourceKind::Imds), 6));
 }
 
 #[tokio::test(start_paused = true)]
-async fn source_that_stays_slow_fails_the_start_after_minutes() {
+async fn source_that_stays_slow_fails_the_startup_after_minutes() {
     let (slow, began) = (Teller::slow(u32::MAX), Instant::now());
     Machine::find(boxed(&[&slow]), None).await.unwrap_err();
     assert!(began.elapsed() <= START_WITHIN && began.elapsed() > START_WITHIN / 2, "{:?}", began.elapsed());

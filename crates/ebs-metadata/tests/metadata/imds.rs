@@ -34,7 +34,7 @@ fn of(sim: &Sim, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn service_returns_node_metadata() {
+async fn imds_returns_the_node_metadata() {
     let sim = sim(|_| ()).await;
     let imds = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap();
     let me = imds.read().await.unwrap();
@@ -54,7 +54,7 @@ async fn service_returns_node_metadata() {
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
 #[tokio::test]
-async fn node_on_an_outpost_reads_its_arn() {
+async fn node_on_an_outpost_reads_the_arn_of_the_outpost() {
     let sim = sim(|config| config.engine.account.machine_outpost = Some(OUTPOST.to_owned())).await;
     let me = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap().read().await.unwrap();
     assert_eq!(me.outpost.map(|arn| arn.to_string()).as_deref(), Some(OUTPOST));
@@ -81,7 +81,7 @@ async fn node_on_an_outpost_reads_its_arn() {
 }
 
 #[tokio::test]
-async fn client_gets_new_token_from_restarted_service() {
+async fn imds_client_gets_a_new_token_from_a_restarted_service() {
     let first = sim(|_| ()).await;
     let endpoint = of(&first, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let address: SocketAddr = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
@@ -133,7 +133,7 @@ async fn serve(app: Router, token_requests: Arc<AtomicUsize>) -> Other {
 }
 
 #[tokio::test]
-async fn client_stops_requesting_tokens_if_service_issues_none() {
+async fn imds_client_stops_requesting_tokens_if_none_are_issued() {
     for status in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
         let service = other(status, DOCUMENT).await;
         let imds = Imds::with(options(&service.endpoint)).unwrap();
@@ -177,7 +177,7 @@ async fn rejected_token_request_is_final_and_imds_v1_can_be_disabled() {
 }
 
 #[tokio::test]
-async fn slow_service_delays_the_start() {
+async fn slow_imds_delays_the_startup() {
     let app = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::PUT {
             return StatusCode::FORBIDDEN.into_response();
@@ -197,7 +197,7 @@ async fn slow_service_delays_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_service_is_a_permanent_failure_within_seconds() {
+async fn missing_imds_is_a_permanent_failure_within_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -213,7 +213,7 @@ fn open(config: &MounterConfig, resolved: ResolvedDevice) -> Result<Option<(Open
     let Some(opened) = opened(&resolved.path)? else { return Ok(None) };
     if opened.number != resolved.number {
         let number = opened.number;
-        return Ok(Some((opened, Identity::Other(format!("device {number}, which now has its name")))));
+        return Ok(Some((opened, Identity::Other(format!("device {number}, which has replaced it under this name")))));
     }
     let ask =
         |config: &MounterConfig, disk: &Path| identity::of_disk(config, disk, || opened.file.try_clone()).map(Some);

@@ -36,7 +36,7 @@ impl fmt::Display for Identity {
 pub enum IdentityError {
     #[error("it is not a block device")]
     NotABlockDevice,
-    #[error("it leads to {0}, outside of the directory of devices")]
+    #[error("it leads to {0}, outside of the device directory")]
     Elsewhere(PathBuf),
     #[error("its NVMe controller reports no serial number")]
     NoSerial,
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controller_with_a_volumes_serial_number_is_that_volume() {
+    fn nvme_controller_is_identified_by_the_serial_of_its_volume() {
         let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
         assert_eq!(of_answer(Ok(volume.serial())).unwrap(), Identity::Volume(volume));
         for nothing in [Ok(String::new()), Err(io::Error::other("not an NVMe disk"))] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_attribute_is_empty_and_other_failures_are_errors() {
+    fn missing_sysfs_attribute_is_none_but_failed_read_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("serial");
         assert_eq!(attribute(&place).unwrap(), None);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unreadable_directory_is_an_error_and_not_empty() {
+    fn unreadable_directory_is_an_error_instead_of_empty() {
         let directory = tempfile::tempdir().unwrap();
         assert!(names(&directory.path().join("missing")).unwrap().is_empty());
         let file = directory.path().join("file");

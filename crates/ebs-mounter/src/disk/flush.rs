@@ -68,7 +68,7 @@ fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) 
 fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
     let Some(file) = open_node(node)? else { return Ok(()) };
     if os::block_device_number(&file.metadata()?) != number_in(part) {
-        return Err(io::Error::other("it is not the device with this name in sysfs"));
+        return Err(io::Error::other("its device number differs from the one in sysfs"));
     }
     file.sync_all()
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failed_flush_counts_only_for_its_own_disk() {
+    async fn failed_flush_is_remembered_only_for_its_own_disk() {
         let machine = Machine::new();
         let mounter = Mounter::new(machine.config()).unwrap();
         appears(&machine, Some("1"));

@@ -53,7 +53,7 @@ fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
         let entry = table.entries().iter().find(|entry| numbers.contains(&entry.device));
         if let Some(entry) = entry {
             let at = entry.target.display();
-            found.push(format!("{} has it mounted at {at} in its mount namespace", name(&process)));
+            found.push(format!("{}, which has it mounted at {at} in its mount namespace", name(&process)));
         }
     }
     found
@@ -70,7 +70,7 @@ fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
         })
     };
     let found = processes().into_iter().filter(has_file).take(NAMED);
-    found.map(|process| format!("{} has a file open on it", name(&process))).collect()
+    found.map(|process| format!("{}, which has a file open on it", name(&process))).collect()
 }
 
 fn mount_of(process: &Path, descriptor: &Path) -> Option<u64> {
@@ -86,7 +86,7 @@ fn device_of(descriptor: &Path) -> Option<DeviceNumber> {
 
 fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
     let found = processes().into_iter().filter(|process| has_open(process, numbers)).take(NAMED);
-    found.map(|process| format!("{} has it open", name(&process))).collect()
+    found.map(|process| format!("{}, which has it open", name(&process))).collect()
 }
 
 fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {

@@ -173,7 +173,9 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         Ok(opened) if os::block_device_number(&opened.metadata()?) == number_in(&disk) => {
             Ok(Opened::Exclusively(opened))
         }
-        Ok(_) => Err(io::Error::other(format!("{} is not the disk with this name in sysfs", node.display()))),
+        Ok(_) => {
+            Err(io::Error::other(format!("the device number of {} differs from the one in sysfs", node.display())))
+        }
         Err(error) => match error.raw_os_error() {
             Some(libc::EBUSY) => Ok(Opened::Held),
             Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),

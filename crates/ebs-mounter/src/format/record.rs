@@ -261,7 +261,7 @@ impl FormatRecords {
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
         let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
         if !self.read(&record.volume).await?.is_some_and(|(kept, state)| fits(&kept) && state == expected) {
-            let gone = "it was removed or replaced in the meantime, for example by a raw publish of the volume";
+            let gone = "it was removed or replaced in the meantime, for example because the volume was published as a raw device";
             return Err(failed(io::Error::other(gone)));
         }
         let (at, text) = (path.clone(), record.to_text(State::Started));
@@ -288,7 +288,7 @@ impl FormatRecords {
 
     fn ignore(&self, volume: &VolumeId, error: &RecordError) {
         let reason = error.source.to_string();
-        tracing::warn!(%volume, %error, reason, "ignoring the record of a format of the volume");
+        tracing::warn!(%volume, %error, reason, "ignoring the format record of the volume");
         self.ignored().insert(volume.clone());
     }
 
@@ -387,7 +387,7 @@ mod tests {
     const DATA: Contents = Contents::Data { offset: 4096 };
 
     #[test]
-    fn redo_requires_same_volume_fs_attachment_boot_and_disk() {
+    fn format_redo_requires_same_volume_fs_attachment_boot_and_disk() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
         let smaller = FormatRecord { bytes: 1 << 29, ..record() };
         assert!(record().permit_redo(&smaller, &DATA).is_some(), "the disk has grown");
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unreadable_record_is_an_error() {
+    async fn unreadable_format_record_is_an_error() {
         let state = tempfile::tempdir().unwrap();
         let (records, volume) = (records(state.path()), record().volume);
         assert_eq!(records.read(&volume).await.unwrap(), None);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_read_back_and_incomplete_record_is_ignored() {
+    fn format_record_is_read_back_and_incomplete_one_is_ignored() {
         for record in [
             record(),
             FormatRecord { partition: Some(3), attach_time: None, ..record() },

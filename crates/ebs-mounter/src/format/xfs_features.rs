@@ -82,7 +82,7 @@ mod tests {
     /// Features that a later mkfs.xfs may enable by default are disabled by name. Options that the installed version
     /// does not support are left out.
     #[test]
-    fn every_xfs_feature_that_mkfs_knows_is_named() {
+    fn every_xfs_feature_known_to_mkfs_is_set_explicitly() {
         let lines = [
             line((6, 18), false, &OPTIONAL),
             line((6, 18), false, &OPTIONAL[..6]),

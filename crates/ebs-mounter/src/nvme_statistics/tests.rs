@@ -63,7 +63,7 @@ fn ebs_page_is_decoded_with_counters_and_histograms() {
 }
 
 #[test]
-fn later_version_and_reserved_words_are_ignored() {
+fn later_page_version_and_reserved_words_are_ignored() {
     let mut page = ebs();
     page.put(4, &3_u32.to_le_bytes());
     for reserved in [516, 512 + 8 + 20, 2060, 2056 + 8 + 20] {
@@ -96,7 +96,7 @@ fn page_without_ebs_magic_is_rejected() {
 
 proptest! {
     #[test]
-    fn any_page_is_decoded_or_rejected(
+    fn any_statistics_page_is_decoded_or_rejected(
         bytes in proptest::collection::vec(any::<u8>(), STATISTICS_PAGE_BYTES),
         is_ebs in any::<bool>(),
     ) {

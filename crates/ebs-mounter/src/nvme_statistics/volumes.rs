@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn vanished_disk_is_not_a_failure() {
+    async fn vanished_disk_has_no_statistics_and_causes_no_error() {
         let directory = tempfile::tempdir().unwrap();
         let disk = UsedDisk { number: DeviceNumber { major: 259, minor: 8 }, node: directory.path().join("nvme8n8") };
         let gone = statistics_of(Arc::new(MounterConfig::new(directory.path())), disk).await;

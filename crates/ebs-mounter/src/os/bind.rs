@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_attr_has_the_kernels_layout_and_bits() {
+    fn mount_attr_matches_the_kernel_layout_and_bits() {
         assert_eq!(size_of::<MountAttr>(), 32);
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });

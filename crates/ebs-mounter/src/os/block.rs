@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nvme_admin_command_has_the_kernels_layout() {
+    fn nvme_admin_command_matches_the_kernel_layout() {
         assert_eq!(size_of::<NvmeAdminCommand>(), 72);
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, address), 24);
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, data_length), 36);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn non_nvme_device_has_no_controller_to_query() {
+    fn block_device_query_of_a_regular_file_is_an_error() {
         let file = tempfile::tempfile().unwrap();
         assert!(nvme_serial(&file).is_err());
         assert!(nvme_statistics_page(&file).is_err());

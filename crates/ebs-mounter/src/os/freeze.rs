@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fithaw_has_the_kernels_ioctl_number() {
+    fn fithaw_matches_the_kernel_ioctl_number() {
         assert_eq!(FITHAW, 0xC004_5878);
     }
 

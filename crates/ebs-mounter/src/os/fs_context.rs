@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn first_rejected_option_is_named() {
+    fn first_rejected_mount_option_is_named() {
         let (option, reason) = refused("ext4", &["discard", "tls", "nolock"]).unwrap();
         assert!(option == "tls" && reason.contains("tls"), "{reason}");
         let (option, reason) = refused("ext4", &["errors=maybe"]).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn value_too_long_for_fsconfig_is_left_to_the_mount() {
+    fn option_too_long_for_fsconfig_is_checked_only_by_the_mount() {
         let long = format!("errors={}", "x".repeat(MAX_VALUE + 1));
         assert_eq!(check_options("ext4", [long.as_str()]), OptionsCheck::Accepted);
     }

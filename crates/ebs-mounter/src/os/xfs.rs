@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn geometry_has_the_kernels_layout() {
+    fn xfs_geometry_matches_the_kernel_layout() {
         assert_eq!(size_of::<Geometry>(), 112);
         assert_eq!(FSGEOMETRY_V1, 0x8070_5864);
         assert_eq!(std::mem::offset_of!(Geometry, data_blocks), 32);

@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn export_lines_are_split_at_the_first_equals_sign() {
+    fn blkid_export_lines_are_split_at_the_first_equals_sign() {
         let opinion = parse_export("DEVNAME=/dev/x\nTYPE=ext4\n\nPTTYPE=\n").unwrap();
         assert_eq!(opinion, Opinion { kind: Some("ext4".to_owned()), table: None });
         assert_eq!(parse_export("garbage"), None);
     }
 
     #[test]
-    fn blank_requires_both_opinions_to_find_nothing() {
+    fn device_is_blank_only_if_probe_and_blkid_find_nothing() {
         let blank =
             || super::super::blank::prove(&super::super::Area::new(&super::super::tests::Zeros, 4096), 7).unwrap();
         assert_eq!(reconcile(blank(), &Opinion::default()), Ok(blank()));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_with_unexpected_output_is_not_an_opinion() {
+    fn blkid_exit_code_with_unexpected_output_is_no_result() {
         let of = |kind: Option<&str>, table: Option<&str>| {
             Some(Opinion { kind: kind.map(str::to_owned), table: table.map(str::to_owned) })
         };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn file_system_requires_blkid_to_find_exactly_the_same() {
+    fn file_system_is_accepted_only_if_blkid_finds_the_same() {
         let opinion = |kind: &str, table: &str| {
             let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             Opinion { kind: text(kind), table: text(table) }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_type_follows_from_features() {
+    fn ext_type_is_derived_from_the_superblock_features() {
         for (compat, incompat, ro_compat, fs_type) in [
             (0, 0x12, 0x7, FsType::Ext2),
             (4, 0x12, 0x7, FsType::Ext3),

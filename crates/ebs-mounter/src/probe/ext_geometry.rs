@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn last_group_without_room_for_its_tables_is_left_out() {
+    fn last_block_group_without_room_for_its_tables_is_omitted() {
         let least = 512 + 2 + 1 + 1024 + 1 + 50;
         assert_eq!(usual().reach(GIB + (least - 1) * 4 * KIB).bytes, GIB);
         assert_eq!(usual().reach(GIB + least * 4 * KIB).bytes, GIB + least * 4 * KIB);
@@ -151,7 +151,7 @@ mod tests {
 
     /// With clusters of 1 MiB a group is 32 GiB. The last one is omitted only if it has just a few MiB.
     #[test]
-    fn incomplete_last_group_is_used_if_its_tables_fit() {
+    fn incomplete_last_block_group_is_used_if_its_tables_fit() {
         let clusters =
             Geometry { cluster_blocks: 256, group_blocks: 32_768 * 256, reserved_descriptor_blocks: 0, ..usual() };
         assert_eq!(clusters.reach(17 * GIB).bytes, 17 * GIB);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn size_never_exceeds_the_device() {
+    fn reachable_size_never_exceeds_the_device() {
         for byte in [0, 1, 0x7f, 0xff] {
             for device in [0, 1, GIB, u64::MAX] {
                 assert!(Geometry::parse(&[byte; 1024]).reach(device).bytes <= device, "{byte:#x} {device}");

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_counts_beside_file_system_if_header_is_consistent() {
+    fn signature_makes_a_file_system_foreign_if_header_is_valid() {
         let ext4 = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
         for (what, at, header, deciding) in headers() {
             let both = contents(&ext4, at, header.clone());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn inconsistent_header_or_partition_is_ignored() {
+    fn inconsistent_header_or_partition_table_is_ignored() {
         let valid = |what, offset, bytes| is_valid_in(vec![(offset, bytes)], what, offset);
         assert!(valid("a GPT partition table", 512, gpt(512)));
         // With sectors of 4 KiB, the header is in the second sector.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_and_bcache_headers_are_checked_and_others_count() {
+    fn swap_and_bcache_need_a_valid_header_but_luks_does_not() {
         let valid = |what, offset, bytes| is_valid_in(bytes, what, offset);
         let swap = |version: u8, pages: u8| vec![(1024, vec![version, 0, 0, 0, pages, 0, 0, 0])];
         assert!(valid("swap space", 4086, swap(1, 9)));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn any_signature_counts_without_a_complete_file_system() {
+    fn any_signature_makes_an_incomplete_file_system_foreign() {
         let damaged = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
         std::os::unix::fs::FileExt::write_all_at(&damaged, b"x", 1024 + 0x78).unwrap();
         for (what, at, mut header, deciding) in headers() {

@@ -106,7 +106,7 @@ fn what_is_read() -> String {
 }
 
 #[test]
-fn documentation_has_the_computed_odds() {
+fn documentation_lists_the_computed_odds_of_missed_data() {
     let page = "docs/never-formatted.md";
     let tables =
         [("what is read", what_is_read()), ("odds", of_one_piece()), ("odds of spread data", of_spread_data())];

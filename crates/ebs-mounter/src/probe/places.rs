@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_has_whole_pages_of_the_device() {
+    fn every_proof_range_starts_at_a_page_and_ends_on_the_device() {
         for size in [8 * MIB + 512, GIB, 100 * GIB + 4096 * 3, 64 * TIB] {
             for (from, to) in copies_of_superblocks(size) {
                 assert!(from % PAGE == 0 && from < to && to <= size, "{from} to {to} of {size}");
@@ -246,7 +246,7 @@ mod tests {
 
     /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
     #[test]
-    fn proof_reads_the_same_ranges_in_every_build() {
+    fn blank_disk_proof_reads_the_same_ranges_in_every_build() {
         let line = |size: u64| {
             let places = copies_of_superblocks(size);
             let bytes: u64 = places.iter().map(|(from, to)| to - from).sum();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_cover_a_device_of_any_size_to_its_end() {
+    fn sampled_stretches_cover_a_device_of_any_size_to_its_end() {
         for size in [8 * MIB + PAGE, 19 * MIB, 5 * GIB - PAGE, 5 * GIB + 7 * PAGE, 64 * TIB - 3 * PAGE] {
             let stretch = size.div_ceil(STRETCHES) + PAGE;
             assert_eq!(sampled(size, seed("vol-0abc")).count(), 1024);

@@ -135,7 +135,7 @@ fn data_in_the_middle_of_a_device_is_found() {
 }
 
 #[test]
-fn check_before_mkfs_reads_only_signatures_and_ends() {
+fn check_before_mkfs_reads_only_signatures_and_disk_ends() {
     let again = |offset: u64, bytes: &[u8]| {
         inspect(&Area::new(&Written(vec![(offset, bytes.to_vec())]), SIZE), Depth::Again).unwrap()
     };
@@ -194,7 +194,10 @@ fn ext_and_xfs_superblocks_together_are_foreign() {
     let mut ext = vec![0; 1024];
     ext[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
     let contents = contents_of(&Written(vec![(1024, ext), (0, b"XFSB".to_vec())]));
-    assert!(matches!(contents, Contents::Foreign { ref what, .. } if what == "both ext and xfs"), "{contents}");
+    assert!(
+        matches!(contents, Contents::Foreign { ref what, .. } if what == "superblocks of both ext and xfs"),
+        "{contents}"
+    );
 }
 
 #[test]
@@ -232,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn one_byte_anywhere_in_the_ends_is_found(back in any::<bool>(), at in 0..blank::END, byte in 1_u8..) {
+    fn one_byte_anywhere_at_the_ends_of_a_disk_is_found(back in any::<bool>(), at in 0..blank::END, byte in 1_u8..) {
         let offset = if back { SIZE - 1 - at } else { at };
         let contents = contents_of(&Written(vec![(offset, vec![byte])]));
         prop_assert_eq!(contents, Contents::Data { offset });

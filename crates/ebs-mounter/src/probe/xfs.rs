@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_size_is_its_block_count_and_it_can_fill_its_device() {
+    fn xfs_size_is_its_block_count_and_xfs_can_fill_its_device() {
         assert_eq!(with(&[]).bytes(), 0x2_0000 * 4096);
         let reach = super::super::Superblock::Xfs(with(&[])).reach(1 << 40);
         assert_eq!((reach.bytes, reach.least_growth, reach.limit), (1 << 40, 16 << 20, None));

@@ -9,7 +9,7 @@ use crate::disk::{Disk, MIB, TIB, output_of};
 /// When the kernel kills the check of a large file system for its memory use, the driver checks again with maps that
 /// need less. It repeats neither a check that ended on its own nor one that already used these maps.
 #[test]
-fn killed_check_of_a_large_file_system_runs_with_less_memory() {
+fn killed_check_of_a_large_disk_is_repeated_with_less_memory() {
     in_mount_namespace(|| async {
         for (bytes, killed, expected) in [
             (2 * TIB, "trees", &["trees", "bits"][..]),

@@ -186,7 +186,7 @@ async fn non_block_device_or_path_outside_dev_is_rejected() {
 }
 
 #[tokio::test]
-async fn only_a_multipath_map_over_the_volume_is_the_volume() {
+async fn multipath_map_is_used_only_if_it_is_over_the_volume() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
     let second_path = Disk::new(MIB);
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;

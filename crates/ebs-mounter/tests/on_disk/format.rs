@@ -43,7 +43,7 @@ async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
 }
 
 #[tokio::test]
-async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
+async fn new_xfs_has_xfsprogs_6_12_features_and_legacy_xfs_fewer() {
     // The bits are finobt, rmapbt, reflink and inobtcount, and then ftype, sparse inodes, bigtime and large extent
     // counters.
     for (legacy_xfs, ro_compat, incompat) in [(false, "0xf", "0x2b"), (true, "0x3", "0x3")] {
@@ -116,7 +116,7 @@ fn mkfs_is_repeated_when_it_finds_the_disk_in_use() {
 }
 
 #[test]
-fn redo_does_not_start_if_its_record_was_removed() {
+fn format_redo_does_not_start_if_its_record_was_removed() {
     with_disk(async |disk| {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
@@ -137,7 +137,7 @@ fn held(disk: &Disk) -> std::fs::File {
 }
 
 #[test]
-fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
+fn held_disk_is_not_formatted_and_a_format_redo_waits_for_it() {
     in_mount_namespace(|| async {
         for fs_type in [FsType::Ext4, FsType::Xfs] {
             let disk = Disk::new(600 * MIB);
@@ -160,7 +160,7 @@ fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
 }
 
 #[test]
-fn record_of_a_format_that_never_ran_mkfs_permits_no_format() {
+fn format_record_permits_no_redo_if_mkfs_never_started() {
     with_disk(async |disk| {
         interrupted(disk, FsType::Ext4).await;
         let path = disk.place.path().join(format!("format-{}", disk.volume));
@@ -172,7 +172,7 @@ fn record_of_a_format_that_never_ran_mkfs_permits_no_format() {
 }
 
 #[test]
-fn record_and_its_removal_survive_a_power_cut() {
+fn format_record_and_its_removal_survive_a_power_cut() {
     in_mount_namespace(|| async {
         // To simulate a power cut, the file system of the state directory loses its unwritten log.
         let below = Disk::new(600 * MIB);

@@ -40,7 +40,7 @@ fn notes(disk: &Disk) -> Vec<String> {
 /// The kernel reports the size of a mounted xfs. statfs(2) would exclude the log, and would return the limit of a
 /// project quota if there is one.
 #[test]
-fn headroom_of_a_mount_requires_its_actual_type() {
+fn headroom_of_a_mounted_file_system_requires_its_real_type() {
     in_mount_namespace(|| async {
         for (fs_type, other, bytes) in [(FsType::Ext4, FsType::Xfs, 64 * MIB), (FsType::Xfs, FsType::Ext4, 600 * MIB)] {
             let disk = Disk::new(bytes);

@@ -59,7 +59,7 @@ fn serial_of(machine: &Machine, name: &str) -> PathBuf {
 /// The kernel may give a number to another disk between identification and open, so the driver reads the identity again
 /// after the open.
 #[tokio::test]
-async fn number_reused_by_another_disk_is_rejected_after_open() {
+async fn device_number_reused_by_another_disk_is_rejected_after_open() {
     let (machine, disk) = Machine::with_nvme(MIB).await;
     let (mounter, number) = (machine.mounter(), disk.find().await.number());
     let question = Question::at(serial_of(&machine, "nvme1n1"));
@@ -89,7 +89,7 @@ async fn partition_node_of_another_disk_counts_as_missing() {
 }
 
 #[tokio::test]
-async fn record_is_marked_started_only_after_the_last_check() {
+async fn format_record_is_marked_started_only_after_the_last_check() {
     let (machine, disk) = Machine::with_nvme(64 * MIB).await;
     let mounter = machine.mounter();
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
@@ -165,7 +165,7 @@ impl WaitingMkfs {
 /// mkfs opens its disk by name. The name stays valid because mkfs holds the driver's descriptor, even if the driver is
 /// killed: the kernel reuses a name only after the old disk is closed.
 #[test]
-fn mkfs_holds_its_disk_from_its_start() {
+fn mkfs_holds_its_disk_open_from_its_start() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "exit 1");
@@ -187,7 +187,7 @@ fn mkfs_holds_its_disk_from_its_start() {
 /// The mkfs of a killed driver keeps running, perhaps before it has opened the disk. The next driver neither formats
 /// the disk nor removes its record.
 #[test]
-fn disk_of_a_killed_drivers_waiting_mkfs_is_not_formatted() {
+fn disk_held_by_mkfs_of_a_killed_driver_is_not_formatted() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "kill -9 $$");

@@ -20,7 +20,7 @@ fn assert_names_it(answer: &VolumeStatistics, disk: &Disk) {
 }
 
 #[test]
-fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
+fn volume_below_the_prefix_or_registered_is_queried_only_once() {
     with_disk(async |disk| {
         let csi = disk.at("csi");
         csi.create_directory().await.unwrap();
@@ -40,7 +40,7 @@ fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
 }
 
 #[test]
-fn raw_block_volume_is_queried_too() {
+fn raw_block_volume_is_queried_for_nvme_statistics() {
     with_disk(async |disk| {
         let (device, target) = (disk.find().await, disk.at("raw/target"));
         target.create_file().await.unwrap();

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_sorted_and_merged_by_bound() {
+    fn latency_bins_are_sorted_and_merged_by_bound() {
         let transfers = DiskTransfers {
             latency: vec![(None, 1), (Some(256), 2), (Some(128), 4), (Some(256), 8)],
             microseconds: 3,

@@ -79,7 +79,7 @@ declare! {
     UNHEALTHY = gauge "aws_ebs_csi_volume_unhealthy" ["reason", "status", "volume_id"] Node Ours,
         "1 for each unhealthy volume on this node, by status and reason";
     NOT_GROWN = gauge "aws_ebs_csi_volume_not_grown_bytes" ["volume_id"] Node Ours,
-        "Bytes by which the file system of a volume on this node is smaller than its disk, if growth failed or is pending for five minutes";
+        "Bytes by which the file system of a volume on this node is smaller than its disk, if growth failed or has been pending for five minutes";
     READ_OPERATIONS = counter "aws_ebs_csi_read_ops_total" ["instance_id", "volume_id"] Node Reference,
         "Read operations that the volume completed";
     WRITE_OPERATIONS = counter "aws_ebs_csi_write_ops_total" ["instance_id", "volume_id"] Node Reference,
@@ -103,9 +103,9 @@ declare! {
     QUEUE_LENGTH = gauge "aws_ebs_csi_volume_queue_length" ["instance_id", "volume_id"] Node Reference,
         "Operations in the queue of the volume";
     READ_LATENCY = histogram(&[]) "aws_ebs_csi_read_io_latency_seconds" ["instance_id", "volume_id"] Node Reference,
-        "Latency of read operations in seconds, in the buckets of the volume";
+        "Latency of read operations in seconds, in the buckets that the volume reports";
     WRITE_LATENCY = histogram(&[]) "aws_ebs_csi_write_io_latency_seconds" ["instance_id", "volume_id"] Node Reference,
-        "Latency of write operations in seconds, in the buckets of the volume";
+        "Latency of write operations in seconds, in the buckets that the volume reports";
     DISK_SCRAPES = counter "aws_ebs_csi_nvme_collector_scrapes_total" ["instance_id"] Node Reference,
         "Number of collections of volume statistics";
     DISK_ERRORS = counter "aws_ebs_csi_nvme_collector_errors_total" ["instance_id"] Node Reference,

@@ -77,7 +77,7 @@ fn number_of_error_code_labels_is_bounded() {
 /// Failed RPCs count, too. EC2 calls count by outcome. Successful, rejected and throttled calls also have series of
 /// their own, which calls without an answer do not change. Each deprecated metric has the value of its successor.
 #[test]
-fn rpcs_and_calls_feed_exactly_their_series() {
+fn each_rpc_and_call_counts_only_in_its_own_series() {
     let config = MetricsConfig { with_deprecated: true, ..MetricsConfig::default() };
     for (metrics, has_deprecated) in [(Metrics::new(config), true), (Metrics::default(), false)] {
         metrics.count_rpc("CreateVolume", "OK", TOOK);
@@ -121,7 +121,7 @@ fn rpcs_and_calls_feed_exactly_their_series() {
 
 /// Counters appear when they are first incremented.
 #[test]
-fn durations_of_expected_actions_start_at_zero() {
+fn duration_metrics_of_expected_actions_start_at_zero() {
     let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
     let page = Metrics::new(config).page();
     for action in ["CreateVolume", "DescribeTags"] {
@@ -165,7 +165,7 @@ fn pending() -> PendingDetach {
 /// A detachment has a series once it has been pending for more than 60 s, until it ends: a counter under the
 /// reference's name, and a gauge. Each query of the detachments is counted and timed.
 #[tokio::test(start_paused = true)]
-async fn detachment_is_shown_from_60_s_until_its_end() {
+async fn pending_detachment_is_shown_after_60_s_until_it_ends() {
     let waiting = Arc::new(Mutex::new(vec![pending()]));
     let metrics = Metrics::default();
     let source = Arc::clone(&waiting);

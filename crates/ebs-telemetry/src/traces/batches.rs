@@ -138,7 +138,7 @@ impl<E: SpanExporter> Sender<E> {
             Err(error) => {
                 self.counts.refused.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "failed to export trace spans, not logged again until an export succeeds");
+                    tracing::warn!(%error, "failed to export trace spans; further failures are not logged until an export succeeds");
                 }
             }
         }

@@ -118,7 +118,7 @@ mod tests {
 
     /// The driver checks the endpoint before any library can repeat it in an error.
     #[test]
-    fn endpoint_with_password_is_rejected_without_its_text() {
+    fn error_for_an_endpoint_with_a_password_hides_the_password() {
         for name in ENDPOINTS {
             let error = check_endpoint(set(&[(name, "http://user:canary@collector:4317")])).unwrap_err().to_string();
             assert!(error.contains(name) && !error.contains("canary") && !error.contains("user:"), "{error}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_limits_follow_variables_within_bounds() {
+    fn trace_batch_limits_are_read_from_variables_and_bounded() {
         let usual = Limits { queue: 2_048, batch: 512, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
         assert_eq!(limits(set(&[])), usual);
         assert_eq!(limits(set(&[("OTEL_BSP_MAX_QUEUE_SIZE", "0"), ("OTEL_BSP_SCHEDULE_DELAY", "soon")])), usual);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn sdk_can_be_disabled() {
+    fn otel_sdk_is_disabled_only_by_the_value_true() {
         assert!(disabled(set(&[("OTEL_SDK_DISABLED", "True")])));
         assert!(!disabled(set(&[("OTEL_SDK_DISABLED", "1")])));
         assert!(!disabled(set(&[])));

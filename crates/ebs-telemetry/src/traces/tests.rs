@@ -43,7 +43,7 @@ impl opentelemetry_sdk::trace::SpanExporter for Kept {
     }
 }
 
-/// A trace setup whose spans end in `kept`, with its log.
+/// A trace setup that exports its spans to `kept`, and its log.
 struct Setting {
     kept: Kept,
     export: TraceExport,
@@ -106,7 +106,7 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
 
 /// A call to AWS is a child of its RPC even if the RPC was answered earlier. The RPC's span ends with the answer.
 #[tokio::test(start_paused = true)]
-async fn rpc_joins_its_caller_trace_and_late_calls_join_rpc() {
+async fn rpc_span_joins_caller_trace_and_late_calls_join_rpc_span() {
     let setting = Setting::new(Does::Keep);
     let span = rpc(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
     span.record("rpc.grpc.status_code", 14_i64).record("otel.status_description", "no EC2").record("otel.end", true);
@@ -133,7 +133,7 @@ async fn rpc_joins_its_caller_trace_and_late_calls_join_rpc() {
 
 /// A missing or invalid caller starts a new trace. Spans without a kind and spans of other crates are not exported.
 #[tokio::test(start_paused = true)]
-async fn trace_starts_without_caller_from_spans_with_kind() {
+async fn rpc_without_valid_caller_starts_a_new_trace() {
     let setting = Setting::new(Does::Keep);
     drop(rpc(None));
     drop(rpc(Some("00-nonsense")));

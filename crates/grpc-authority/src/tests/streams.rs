@@ -17,7 +17,7 @@ fn served_as(answer: &Answer) -> &str {
 }
 
 #[test]
-fn authority_up_to_16_kib_is_served() {
+fn invalid_authority_up_to_16_kib_is_replaced() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
         let authority = "/".repeat(length);
         let mut client = Client::new();
@@ -116,7 +116,7 @@ fn bytes_that_are_not_http2_pass_unchanged() {
 }
 
 #[test]
-fn bytes_wait_only_until_a_possible_authority_ends() {
+fn bytes_are_held_only_until_a_possible_authority_ends() {
     let begun = [0x83, 0x41, 0x09, b'/'];
     let mut waits = Client::new();
     waits.frame(1, 0, 1, &begun);

@@ -36,7 +36,7 @@ fn stream() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn read_sizes_do_not_change_the_bytes() {
+async fn rewritten_bytes_do_not_depend_on_read_sizes() {
     let sent = stream();
     for step in [1, 2, 7, 64, 1 << 13] {
         for room in [1, 3, 50, 1 << 13] {

@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_sorted_by_number() {
+    fn list_parameters_are_sorted_by_their_numbers() {
         let mut p = params("VolumeId.10=c&VolumeId.2=b&VolumeId.1=a");
         assert_eq!(p.take::<Vec<String>>("VolumeId").unwrap(), ["a", "b", "c"]);
         assert_eq!(p.finish(), Ok(()));
     }
 
     #[test]
-    fn filters_have_a_name_and_values() {
+    fn filters_are_parsed_with_name_and_values() {
         let mut p = params("Filter.1.Name=tag%3AA+B&Filter.1.Value.1=x%26y&Filter.1.Value.2=&Filter.2.Name=status");
         let filters = p.take::<Vec<Filter>>("Filter").unwrap();
         assert_eq!(filters[0], Filter { name: "tag:A B".into(), values: vec!["x&y".into(), String::new()] });
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_number_or_flag_is_invalid_value() {
+    fn invalid_number_or_boolean_is_invalid_parameter_value() {
         for bad in ["", "x", "4.5", "2147483648", "0x10"] {
             let refused = params(&format!("Size={bad}")).take::<Option<i64>>("Size").unwrap_err();
             assert_eq!(refused.code, "InvalidParameterValue", "{bad}");
@@ -291,7 +291,7 @@ mod tests {
 
         /// The values may contain any characters.
         #[test]
-        fn list_round_trips(ids in proptest::collection::vec(".{1,20}", 0..5)) {
+        fn list_parameter_round_trips_through_the_form(ids in proptest::collection::vec(".{1,20}", 0..5)) {
             let pair = |(at, id): (usize, &String)| {
                 format!("VolumeId.{}={}", at + 1, percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC))
             };

@@ -49,7 +49,7 @@ fn each_action_has_its_documented_bucket() {
 
 /// The error is RequestLimitExceeded with HTTP 503. The call takes no token and is not executed.
 #[test]
-fn empty_bucket_returns_error_of_ec2() {
+fn empty_bucket_returns_the_ec2_throttling_error() {
     let mut buckets = Buckets::new(Limits::ec2());
     burst(&mut buckets, at(0.0), &create(), 1.0);
     let fault = buckets.draw(at(0.1), &create(), 1.0).unwrap_err();
@@ -85,7 +85,7 @@ fn disabled_limits_throttle_nothing() {
 
 /// Limits apply by action or by prefix. A name that matches no action is rejected.
 #[test]
-fn most_specific_name_sets_the_rate() {
+fn most_specific_limit_name_sets_the_rate() {
     let rate = |capacity| Rate { capacity, per_second: 1 };
     let rates =
         [("*", rate(1)), ("Describe*", rate(2)), ("DescribeVolumes", rate(3)), ("Describe*:unfiltered", rate(4))];

@@ -12,7 +12,7 @@ fn parse(more: &[&str]) -> Cli {
 }
 
 #[test]
-fn second_instance_is_in_another_zone() {
+fn second_instance_must_be_in_another_zone() {
     let config = parse(&["--zone", "us-west-2b"]).config().unwrap().engine;
     assert_eq!(config.zone.as_str(), "us-west-2b");
     assert_eq!(config.second_zone.as_str(), "us-west-2a");
@@ -21,7 +21,7 @@ fn second_instance_is_in_another_zone() {
 }
 
 #[test]
-fn well_formed_instance_type_is_accepted() {
+fn unknown_but_well_formed_instance_type_is_accepted() {
     assert!(parse(&["--instance-type", "x99.metal-24xl"]).config().is_ok());
     for bad in ["", "m5", "m5.", ".large", "m5.large; rm"] {
         assert!(parse(&["--instance-type", bad]).config().is_err(), "{bad:?} was accepted");
@@ -40,14 +40,14 @@ fn uncreatable_state_directory_is_rejected() {
 }
 
 #[test]
-fn listening_for_other_machines_causes_warning() {
+fn listen_address_beyond_loopback_causes_a_warning() {
     assert!(parse(&["--ec2-listen", "127.0.0.1:0"]).warnings().is_empty());
     assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
 }
 
 /// The program parses all files before it starts anything. Errors name the flag, the file and the field.
 #[test]
-fn files_are_parsed_before_anything_starts() {
+fn config_files_are_parsed_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = dir.path().join(name);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_key_has_id_colon_and_secret() {
+    fn access_key_without_id_or_secret_is_rejected() {
         let key = AccessKey::parse("AKIA1:se:cret/+").unwrap();
         assert_eq!((key.id.as_str(), key.secret.as_str()), ("AKIA1", "se:cret/+"));
         for bad in ["", "AKIA1", ":secret", "AKIA1:", "AK IA:secret", "AKIA1:sec ret"] {

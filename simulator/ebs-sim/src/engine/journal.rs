@@ -107,7 +107,7 @@ pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<Sys
         }
         let input: Input = match serde_json::from_slice(&line) {
             Ok(input) => input,
-            Err(error) => return Ok(Err(format!("line {number} is not an input of a simulator: {error}"))),
+            Err(error) => return Ok(Err(format!("line {number} is not a simulator input: {error}"))),
         };
         last = input.now().or(last);
         if let Err(why) = input.replay(sim) {

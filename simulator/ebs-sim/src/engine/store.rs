@@ -111,7 +111,7 @@ impl Store {
     pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
         let Some((number, journal)) = &mut self.journal else { return };
         if let Err(error) = journal.write(input) {
-            tracing::error!(%error, "failed to write a change to the journal, so a restart loses it");
+            tracing::error!(%error, "failed to write a change to the journal, so the next run will lack the change");
         }
         let number = *number;
         let full = journal.lines() >= LINES && self.saving.as_ref().is_none_or(JoinHandle::is_finished);

@@ -48,7 +48,7 @@ async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_change_with_tokio_clock() {
+async fn resource_states_change_by_the_tokio_clock() {
     for seed in 0..100 {
         let engine = Engine::start(EngineConfig { seed: Some(seed), ..realistic() }).await.unwrap();
         // EC2 begins the creation between the call and its reply.
@@ -70,7 +70,7 @@ async fn states_change_with_tokio_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instant_timing_completes_before_next_call() {
+async fn instant_timing_completes_transitions_before_the_next_call() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let created = create(&engine).await;
     assert_eq!(created.state, "creating", "as EC2 replies");
@@ -156,7 +156,7 @@ async fn concurrent_callers_get_their_own_replies() {
 }
 
 #[tokio::test]
-async fn devices_directory_is_a_resolved_path() {
+async fn devices_directory_path_has_symlinks_resolved() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(dir.path(), dir.path().join("alias")).unwrap();
     let state_dir = Some(dir.path().join("alias/state"));

@@ -79,7 +79,7 @@ fn rule_affects_only_calls_with_its_resource() {
 }
 
 #[test]
-fn rule_affects_nth_call_or_limited_number() {
+fn rule_affects_only_the_nth_call_or_a_limited_number() {
     assert_eq!(hits(&mut rule_set(vec![lost().nth(3)]), &describe(), 5), [3]);
     assert_eq!(hits(&mut rule_set(vec![lost().times(2)]), &describe(), 5), [1, 2]);
     let mut used = rule_set(vec![lost().times(2)]);

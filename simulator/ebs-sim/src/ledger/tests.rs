@@ -21,7 +21,7 @@ fn actions(page: &LedgerPage) -> Vec<(u64, &str)> {
 }
 
 #[test]
-fn entry_has_arrival_duration_caller_and_faults() {
+fn ledger_entry_has_arrival_duration_caller_and_faults() {
     let ledger = Ledger::default();
     ledger.record(call("A"));
     let entry = ledger.since(0).calls.remove(0);
@@ -32,7 +32,7 @@ fn entry_has_arrival_duration_caller_and_faults() {
 }
 
 #[test]
-fn limited_page_has_number_of_next_call() {
+fn limited_ledger_page_names_the_next_call_number() {
     let ledger = Ledger::default();
     ["A", "B", "C"].into_iter().for_each(|action| ledger.record(call(action)));
     let page = |since, limit| serde_json::from_str::<LedgerPage>(&ledger.page(since, limit)).unwrap();
@@ -65,7 +65,7 @@ fn next_run_continues_the_ledger() {
 }
 
 #[test]
-fn incomplete_line_after_kill_is_removed() {
+fn incomplete_ledger_line_after_a_kill_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Ledger::open(dir.path()).unwrap().record(call("A"));
     let path = dir.path().join("ledger.jsonl");

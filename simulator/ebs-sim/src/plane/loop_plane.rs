@@ -147,7 +147,7 @@ impl LoopPlane {
                 Ok(device) => return Ok(device),
                 Err(error) => tracing::warn!(
                     volume, %error,
-                    "state directory does not support device files, so writes to this volume succeed and are lost while its I/O fails"
+                    "state directory does not support device files, so simulated I/O failures do not reject writes to this volume but lose them"
                 ),
             }
         }
@@ -212,7 +212,7 @@ impl LoopPlane {
             }
         }
         Err(io::Error::other(format!(
-            "copy {volume}: written to during each of {COPY_TRIES} copies; stop the writer, or put the state directory on XFS or Btrfs"
+            "copy {volume}: the volume was written to during each of {COPY_TRIES} attempts; stop the writer, or put the state directory on XFS or Btrfs"
         )))
     }
 
@@ -252,7 +252,7 @@ impl LoopPlane {
         if left.is_empty() {
             return Ok(());
         }
-        Err(format!("in use until their last user closes them: {}", left.join(", ")))
+        Err(format!("disconnect loop devices: these remain until their last user closes them: {}", left.join(", ")))
     }
 }
 

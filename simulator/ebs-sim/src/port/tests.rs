@@ -4,7 +4,7 @@ use ebs_ec2::{CreateVolume, Gib, Place, VolumeType, Volumes as _, ZoneName};
 
 use super::*;
 
-/// Returns how a test fails that makes these calls and drops its EC2, or `None` if it passes.
+/// Returns the failure of a test that makes these calls and then drops its EC2, or `None` if the test passes.
 async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
     let sim = SimEc2::start(EngineConfig::default()).await.unwrap();
     calls(&sim).await;

@@ -99,7 +99,7 @@ fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String
     let uri = format!("{path}?{query}");
     let headers = signed_headers(request.headers, proof)?;
     let body = SignableBody::Bytes(request.body);
-    let unsignable = |_| incomplete("it cannot be signed");
+    let unsignable = |_| incomplete("the request cannot be signed");
     let request = SignableRequest::new(request.method, uri, headers.into_iter(), body).map_err(unsignable)?;
     Ok(sign(request, &params).map_err(unsignable)?.signature().to_owned())
 }

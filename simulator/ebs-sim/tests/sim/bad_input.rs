@@ -1,4 +1,4 @@
-//! Any input results in a reply of EC2: a well-formed document, without a panic or a server error.
+//! Every input gets a well-formed EC2 reply, without a panic or a server error.
 //!
 //! `tests/corpus/requests` contains selected requests, each with its reply: first line `STATUS CODE` (`-`: any), second
 //! line `METHOD TARGET`, header lines, an empty line, the body. Every run replays all of them.
@@ -224,7 +224,7 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
 
 /// No input causes a panic or a server error.
 #[test]
-fn any_bytes_get_an_ec2_document() {
+fn any_request_body_gets_a_well_formed_ec2_reply() {
     let server = TestServer::start();
     fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&server.form(body)).map(drop));
     let json = prop_oneof![
@@ -239,7 +239,7 @@ fn any_bytes_get_an_ec2_document() {
 
 /// Some parameters of the call may also be missing.
 #[test]
-fn call_with_invalid_values_gets_an_ec2_document() {
+fn call_with_invalid_values_gets_a_well_formed_ec2_reply() {
     let server = TestServer::start();
     let made = |form: &str, name: &str| {
         let answer = server.form(form.to_owned());
@@ -262,7 +262,7 @@ fn call_with_invalid_values_gets_an_ec2_document() {
 
 /// Random headers never authenticate a request.
 #[test]
-fn any_target_and_headers_get_an_ec2_document() {
+fn any_target_and_headers_get_a_well_formed_ec2_reply() {
     let server = TestServer::start();
     let locked = server.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
     let locked = TestServer { service: locked, ..server };

@@ -37,7 +37,7 @@ async fn made(control: &str) -> usize {
 }
 
 #[tokio::test]
-async fn rules_can_be_added_listed_and_removed() {
+async fn fault_rules_can_be_added_listed_and_removed() {
     let sim = Sim::start().await;
     let control = sim.env("EBS_SIM_CONTROL");
     let rules = json!([
@@ -68,7 +68,7 @@ async fn rules_can_be_added_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn bad_input_is_rejected_by_field_and_changes_nothing() {
+async fn invalid_control_request_is_rejected_by_field_without_effect() {
     let sim = Sim::start().await;
     let control = sim.env("EBS_SIM_CONTROL");
     let before = (json(&control, "/limits").await, json(&control, "/timing").await);
@@ -115,7 +115,7 @@ async fn lost_reply_breaks_connection_after_execution() {
 
 /// The replies are invalid XML, a connection that breaks in the middle of the body, and a padded body.
 #[tokio::test]
-async fn clients_receive_unreadable_replies() {
+async fn injected_unreadable_replies_reach_the_client() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let whole = raw(&url, "Action=DescribeVolumes").await;
@@ -164,7 +164,7 @@ async fn limits_times_and_clock_can_be_changed() {
 }
 
 #[tokio::test]
-async fn stuck_attachment_is_released_and_reads_lag() {
+async fn stuck_attachment_can_be_released_and_read_lag_injected() {
     let sim = Sim::start().await;
     let (url, control, instance) =
         (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"), sim.env("EBS_SIM_INSTANCE_ID"));

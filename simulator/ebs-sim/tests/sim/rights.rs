@@ -21,7 +21,7 @@ async fn under(policies: &[Shipped], audit: bool) -> Sim {
 
 /// SageMaker's error code is AccessDeniedException.
 #[tokio::test]
-async fn policies_are_combined_and_sagemaker_has_its_own_error() {
+async fn call_is_allowed_by_any_policy_and_sagemaker_has_own_error() {
     let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     assert_eq!(ec2(&url, &managed()).await.status, 200, "the second one allows it");

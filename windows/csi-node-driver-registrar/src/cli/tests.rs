@@ -79,7 +79,7 @@ fn missing_path_or_two_health_ports_exit_1_other_errors_2() {
 }
 
 #[test]
-fn old_probe_and_version_exit_immediately() {
+fn deprecated_probe_mode_and_version_exit_immediately() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
     let with_both = format!("{REQUIRED} -mode kubelet-registration-probe --http-endpoint=:1 --health-port=1");
     assert!(matches!(read(&with_both).unwrap().0, Job::Probe));

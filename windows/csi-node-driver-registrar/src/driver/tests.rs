@@ -15,7 +15,7 @@ async fn registrar_waits_thirty_seconds_for_a_missing_driver() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_listener_does_not_count_as_a_driver() {
+async fn silent_listener_is_not_accepted_as_a_driver() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let began = Instant::now();

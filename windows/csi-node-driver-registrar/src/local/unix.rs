@@ -39,7 +39,7 @@ impl Listener {
         };
         set_mode().map_err(|cause| ("set the mode of the socket file", cause))?;
         socket.listen(BACKLOG).map_err(|cause| ("listen", cause))?;
-        UnixListener::from_std(socket.into()).map(Self).map_err(|cause| ("watch the socket", cause))
+        UnixListener::from_std(socket.into()).map(Self).map_err(|cause| ("register the socket with the runtime", cause))
     }
 
     pub(super) async fn accept(&mut self) -> io::Result<Stream> {

@@ -35,7 +35,7 @@ async fn driver_without_a_valid_name_ends_the_registrar() -> anyhow::Result<()> 
         (Says::Fails, "call GetPluginInfo of the driver at "),
         (Says::Nothing, "no reply within 300ms (--timeout)"),
         (Says::Name(""), "the driver's name is empty"),
-        (Says::Name("../x"), "is invalid in a file name"),
+        (Says::Name("../x"), "cannot be part of a file name"),
     ]
     .into_iter()
     .enumerate()

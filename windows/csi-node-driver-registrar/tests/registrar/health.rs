@@ -64,8 +64,8 @@ async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     std::fs::rename(&aside, sandbox.registration())?;
     is(200, "ok").await?;
 
-    // From here on, files of other processes replace the socket. The test renames them to its path, so that the path
-    // always exists.
+    // From here on, files of other processes replace the socket. The test renames them to the socket's path, so that
+    // the path always exists.
     let beside = sandbox.path().join("beside");
     std::fs::write(&beside, "")?;
     std::fs::rename(&beside, sandbox.socket(NAME))?;

@@ -51,7 +51,7 @@ async fn kubelet_gets_response_before_rejected_registrar_ends() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn stop_removes_the_socket_and_exits_with_0() -> anyhow::Result<()> {
+async fn stop_signal_removes_the_socket_and_exits_with_code_0() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     for (name, signal) in [("term", Signal::TERM), ("int", Signal::INT)] {
@@ -103,7 +103,7 @@ async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<
 /// grpc-go 1.20 sends the path of the socket as authority. The recorded calls are meant for a driver. Each gets a
 /// reply, and none is reset.
 #[tokio::test]
-async fn path_as_authority_is_accepted() -> anyhow::Result<()> {
+async fn socket_path_as_grpc_authority_is_accepted() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let _registrar = sandbox.start("registrar", &[])?;

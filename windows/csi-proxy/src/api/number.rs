@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disk_number_text_is_digits_that_fit_32_bits() {
+    fn disk_number_is_parsed_from_digits_that_fit_32_bits() {
         for (text, number) in [("0", 0), ("7", 7), ("007", 7), ("4294967295", u32::MAX)] {
             assert_eq!(disk_number(text), Ok(DiskNumber(number)));
         }

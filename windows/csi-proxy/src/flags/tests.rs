@@ -57,7 +57,7 @@ fn invalid_argument_is_rejected_by_name() {
 }
 
 #[test]
-fn each_flag_of_the_table_is_parsed() {
+fn each_listed_flag_is_parsed() {
     let command = flags::command::<Flags>("csi-proxy");
     for flag in command.get_arguments().filter_map(|flag| flag.get_long()) {
         assert!(usage().contains(&format!("  --{flag}")), "{flag}: {}", usage());

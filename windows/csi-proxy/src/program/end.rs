@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_service_is_restarted() {
+    fn unrequested_end_of_the_service_is_a_failure() {
         let failed = live(|| false, || Err("the pipe exists".to_owned()));
         assert_eq!(failed, End::Failed("the pipe exists".to_owned()));
         let panicked = live(|| false, || panic!("a bug of {}", "tests"));
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn requested_stop_is_not_a_failure() {
         assert_eq!(live(|| true, || Ok(())), End::Stopped(None));
-        let left = "2 calls were still running 20 s after the stop and were abandoned".to_owned();
+        let left = "2 calls were still running 20 s after the stop request and were abandoned".to_owned();
         assert_eq!(live(|| true, || Err(left.clone())), End::Stopped(Some(left)));
         assert!(matches!(live(|| true, || panic!("late")), End::Stopped(Some(_))));
     }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_are_digits_and_a_unit() {
+    fn grpc_timeout_is_parsed_and_bounds_the_retry_time() {
         assert_eq!(parse("2H"), Some(Duration::from_secs(7_200)));
         assert_eq!(parse("90S"), Some(Duration::from_secs(90)));
         assert_eq!(parse("250m"), Some(Duration::from_millis(250)));

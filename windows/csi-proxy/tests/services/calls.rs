@@ -2,8 +2,8 @@
 //!
 //! - the names of the call in all versions that have it
 //! - its fields
-//! - a part of the response in protobuf's text form without blanks
-//! - the step of the machine that fails
+//! - a part of the response in protobuf's text form without spaces
+//! - the primitive operation of the machine that fails
 //! - invalid fields
 //! - a part of the error for the invalid fields (`-`: no field of the call can be invalid)
 

@@ -41,7 +41,7 @@ async fn format_continues_after_its_client_has_disconnected() {
 }
 
 #[tokio::test]
-async fn stop_lets_running_calls_end_and_reply() {
+async fn stop_lets_running_calls_finish_and_reply() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
     let _silent = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
     running.stop.cancel();
@@ -81,7 +81,7 @@ async fn hung_call_delays_the_stop_by_20_seconds() {
 }
 
 #[tokio::test]
-async fn failed_pipe_closes_all_pipes_and_is_named() {
+async fn pipe_that_fails_to_open_closes_all_pipes_and_is_named() {
     let pipes = MemoryPipes::default();
     let taken = [r"\\.\pipe\csi-proxy-smb-v1", r"\\.\pipe\csi-proxy-disk-v1beta2"];
     taken.iter().for_each(|pipe| pipes.take(pipe));
@@ -95,7 +95,7 @@ async fn failed_pipe_closes_all_pipes_and_is_named() {
 }
 
 #[tokio::test]
-async fn service_that_ends_stops_all_others() {
+async fn failure_of_one_pipe_service_stops_all_others() {
     let mut running = serve(machine(), "").await;
     assert!(running.pipes.fail(r"\\.\pipe\csi-proxy-volume-v2alpha1"));
     let error = running.ended().await.unwrap_err();
@@ -105,7 +105,7 @@ async fn service_that_ends_stops_all_others() {
 }
 
 #[tokio::test]
-async fn unavailable_metrics_address_fails_the_start() {
+async fn startup_fails_if_the_metrics_address_is_unavailable() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let parts =
@@ -155,7 +155,7 @@ impl HungDisk {
 }
 
 #[tokio::test]
-async fn hung_disk_occupies_one_thread() {
+async fn hung_disk_occupies_only_one_thread() {
     let hung = HungDisk::new().await;
     let mut again = JoinSet::new();
     for _ in 0..3 {

@@ -42,7 +42,7 @@ async fn disabled_group_or_version_has_no_pipe() {
 }
 
 #[tokio::test]
-async fn panic_ends_only_its_call() {
+async fn panic_in_a_call_ends_only_that_call() {
     let host = machine();
     host.inject("rescan", 0, Effect::Meanwhile(Box::new(|_| panic!("a bug of tests"))));
     let running = serve(host, "disk/v1").await;
@@ -119,7 +119,7 @@ async fn hundreds_of_silent_connections_do_not_block_clients() {
     wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await.unwrap();
 }
 
-/// grpc-go sends these bytes when csi-proxy's own client uses it.
+/// csi-proxy's own Go client sends these bytes through grpc-go.
 #[tokio::test]
 async fn authority_with_the_path_of_a_pipe_is_accepted() {
     let stream = include_bytes!("../../../../crates/grpc-authority/src/tests/recorded/grpc-go-1.83-pipe.bin");

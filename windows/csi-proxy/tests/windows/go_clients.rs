@@ -72,7 +72,7 @@ async fn every_call_of_the_go_module_is_served() {
 }
 
 #[tokio::test]
-async fn go_clients_are_served_despite_their_open_probes() {
+async fn go_clients_are_served_despite_their_probe_connections() {
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1"]);
     connected(Group::Disk, "v1").await;

@@ -6,7 +6,7 @@ use winstorage::fake::Effect;
 
 use super::*;
 
-/// The reads that prove a disk blank change nothing, so the test crashes only after the first one and some others.
+/// Reads change nothing, so of the many reads that prove a disk blank, the test crashes only after these.
 const READS: [usize; 3] = [0, 1, 700];
 
 /// The RPCs of a volume's lifecycle, in order.
@@ -51,7 +51,8 @@ fn check(world: &World, rpc: &str, at: &str) {
     assert!(is_grown || rpc != "expand", "{at}: size");
 }
 
-/// Returns each call to the machine that `rpc` makes: the step, and the number of earlier calls of the same step.
+/// Returns each call that `rpc` makes to the machine: the name of the primitive operation, and the number of earlier
+/// calls of that operation.
 async fn calls_of(rpc: &str) -> Vec<(String, usize)> {
     let world = before(rpc).await;
     perform(&world, rpc).await.unwrap();

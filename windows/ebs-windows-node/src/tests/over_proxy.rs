@@ -35,7 +35,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unproven_disk_is_not_formatted_without_permission() -> anyhow::Result<()> {
+async fn disk_not_proven_blank_is_not_formatted_without_permission() -> anyhow::Result<()> {
     let world = World::over(machine(), Proxy::Foreign, Unproven::Refuse).await?;
     for _ in 0..2 {
         let refused = world.stage().await.expect_err("nothing proves it blank");
@@ -73,7 +73,7 @@ async fn our_csi_proxy_formats_only_a_blank_disk() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Result<()> {
+async fn driver_over_foreign_proxy_keeps_a_late_file_system() -> anyhow::Result<()> {
     for unproven in [Unproven::Format, Unproven::Refuse] {
         let host = with_directories(FakeHost::from_json("{}").map_err(anyhow::Error::msg)?);
         host.add_disk(1, SERIAL, 10 * GIB, false);

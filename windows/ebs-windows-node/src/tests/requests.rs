@@ -55,7 +55,7 @@ async fn raw_block_volumes_are_rejected() {
 }
 
 #[tokio::test]
-async fn linux_default_file_systems_become_ntfs() {
+async fn ext4_default_becomes_ntfs_and_xfs_is_rejected() {
     for (fs_type, is_taken) in
         [("", true), ("ntfs", true), ("NTFS", true), ("ext4", true), ("xfs", false), ("zfs", false)]
     {
@@ -131,7 +131,7 @@ async fn mount_flags_and_readonly_only_cause_a_warning() {
 }
 
 #[tokio::test]
-async fn node_reports_windows() {
+async fn node_info_has_windows_topology_and_capabilities() {
     let world = World::new();
     let info = world.node.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
     assert_eq!(info.node_id, "i-0123456789abcdef0");

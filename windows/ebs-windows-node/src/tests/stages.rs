@@ -45,7 +45,7 @@ async fn disk_is_identified_by_its_serial_number() {
 }
 
 #[tokio::test]
-async fn disk_location_is_used_only_without_nitro() {
+async fn disk_location_is_used_only_on_non_nitro_instances() {
     let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
         "location": "Bus 0 : Adapter 0 : Port 0 : Target 26 : LUN 0"}]}"#;
     for (instance_type, is_found) in [("m5.large", false), ("m4.large", true)] {
@@ -77,7 +77,7 @@ async fn disk_with_unknown_contents_is_never_formatted() {
 }
 
 #[tokio::test]
-async fn blank_restored_volume_is_not_formatted() {
+async fn blank_restored_volume_is_formatted_only_if_allowed() {
     let mut request = stage_request();
     request.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "snapshot".to_owned());
     let world = World::new();
@@ -135,7 +135,7 @@ async fn reused_disk_number_is_not_written_to() {
 }
 
 #[tokio::test]
-async fn mount_point_of_an_offline_disk_is_staged_again() {
+async fn stage_sets_an_offline_disk_with_a_mount_point_online() {
     let world = World::new();
     world.stage().await.unwrap();
     let storage = Arc::clone(&world.node.implementation().disks.storage);
@@ -237,7 +237,7 @@ async fn read_only_disk_is_staged_writable() {
 }
 
 #[tokio::test]
-async fn failed_growth_does_not_fail_the_stage() {
+async fn failed_file_system_growth_does_not_fail_staging() {
     let world = World::new();
     world.stage().await.unwrap();
     world.unstage().await.unwrap();

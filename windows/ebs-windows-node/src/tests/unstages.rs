@@ -34,7 +34,7 @@ async fn failed_flush_leaves_the_volume_mounted_and_online() {
 }
 
 #[tokio::test]
-async fn mount_of_another_volume_is_not_removed() {
+async fn unstage_does_not_remove_the_mount_of_another_volume() {
     let world = World::new();
     world.stage().await.unwrap();
     let volume = world.host.volumes_of(1).remove(0);
@@ -51,7 +51,7 @@ async fn mount_of_another_volume_is_not_removed() {
 }
 
 #[tokio::test]
-async fn detached_volume_is_unmounted() {
+async fn unstage_removes_the_mount_of_a_detached_volume() {
     let world = World::new();
     world.stage().await.unwrap();
     world.host.remove_disk(1);

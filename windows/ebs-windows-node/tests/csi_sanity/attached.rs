@@ -14,7 +14,7 @@ use winstorage::fake::FakeHost;
 pub(crate) trait Machine: Clone + Send + Sync + 'static {
     fn ask(&self, request: &str) -> String;
 
-    /// Returns the path on the fake machine that stands for a path here.
+    /// Returns the path on the fake machine that represents a path of this machine.
     fn path(&self, here: &str) -> String {
         here.to_owned()
     }

@@ -41,7 +41,7 @@ fn path_length_is_counted_in_utf16_units() {
 }
 
 #[test]
-fn containment_is_by_component_and_not_by_prefix() {
+fn path_containment_is_checked_by_component_not_by_prefix() {
     let rules = rules(Validation::Strict);
     for inside in [r"C:\var\lib\kubelet\pods\pv1", r"c:\VAR\lib\kubelet\x\", KUBELET, r"d:\CSI\\work\\x"] {
         assert!(rules.check(inside).is_ok(), "{inside}");
@@ -56,7 +56,7 @@ fn containment_is_by_component_and_not_by_prefix() {
 }
 
 #[test]
-fn letters_that_fold_to_ascii_are_distinct() {
+fn letters_that_fold_to_ascii_do_not_match_directories() {
     // The Kelvin sign folds to k, and the long s folds to s.
     for odd in ["C:\\var\\lib\\\u{212A}ubelet\\x", "D:\\c\u{17F}i\\work\\x"] {
         assert!(rules(Validation::Strict).check(odd).is_err(), "{odd}");

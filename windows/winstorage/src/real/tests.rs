@@ -31,7 +31,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn entries_are_handled_by_name_in_an_open_directory() {
+fn directory_entries_are_handled_by_name_below_an_open_handle() {
     let scratch = Scratch::new("entries");
     let root = scratch.open();
     let made = root.create_directory("a").unwrap();
@@ -86,7 +86,7 @@ fn windows_drive_has_a_volume_and_space() {
 }
 
 #[test]
-fn device_reports_its_number() {
+fn physical_drive_reports_its_device_number() {
     assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());
     assert!(Win32.device_number(r"\\.\PhysicalDrive77").is_err());
     let none = Win32.device_ids(r"\\.\PhysicalDrive77").unwrap_err();
@@ -94,7 +94,7 @@ fn device_reports_its_number() {
 }
 
 #[test]
-fn wmi_answers_on_every_thread() {
+fn wmi_queries_succeed_on_every_thread() {
     let host = windows_host(true);
     let name = ServiceName::parse("RpcSs").unwrap();
     // Run concurrent queries, each of a different class. Wine rebuilds the table of a class for each query without a

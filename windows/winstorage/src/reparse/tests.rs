@@ -16,7 +16,7 @@ fn mount_point(substitute: &str) -> Vec<u8> {
 }
 
 #[test]
-fn tag_and_name_distinguish_volume_junction_and_link() {
+fn reparse_tag_and_target_distinguish_volume_from_junction() {
     let id = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
     let volume = parse(&mount_point(r"\??\Volume{0123abcd-0000-4000-8000-00000000beef}\"), true);
     assert_eq!(volume, Some(EntryKind::MountPoint(VolumeGuid::parse(id).unwrap())));
@@ -31,7 +31,7 @@ fn tag_and_name_distinguish_volume_junction_and_link() {
 }
 
 #[test]
-fn written_link_is_read_back_unchanged() {
+fn encoded_symbolic_link_is_parsed_to_its_target() {
     for (target, read) in [
         (r"C:\var\lib\kubelet\x", r"C:\var\lib\kubelet\x"),
         (r"\\?\UNC\host\share\", r"\\host\share\"),

@@ -33,7 +33,7 @@ fn fake_machine_passes_the_selftest() {
 }
 
 #[test]
-fn failed_step_reports_what_it_found() {
+fn failed_selftest_step_reports_what_it_found() {
     let (host, storage, spare) = machine();
     host.inject("device_number", 1, Effect::Fail(Answer::Win32(1)));
     assert_eq!(

@@ -73,7 +73,7 @@ fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
         return;
     }
     if let Err(error) = entry.unmount() {
-        debug!(%path, %error, "failed to remove the mount point from Windows' list");
+        debug!(%path, %error, "failed to remove the mount point from Windows' list of mount points");
     }
 }
 

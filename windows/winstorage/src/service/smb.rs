@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_is_the_first_two_components_in_lower_case() {
+    fn smb_share_is_the_first_two_components_in_lower_case() {
         let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
         assert_eq!(root(r"\\Host\Path\sub\"), Ok(r"\\host\path".to_owned()));
         assert_eq!(root("//Host/Path"), Ok(r"\\host\path".to_owned()));

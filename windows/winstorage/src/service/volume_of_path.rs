@@ -116,7 +116,7 @@ impl Storage {
 }
 
 pub(super) fn too_many_links(path: &str, at: &Allowed) -> StorageError {
-    let reason = "is one of too many links";
+    let reason = "is reached through too many links";
     WayError::Target { path: path.to_owned(), target: at.path.to_string(), reason }.into()
 }
 

@@ -123,7 +123,7 @@ const SYSTEM: &[(&str, Operation, &str)] = &[
 ];
 
 #[test]
-fn each_operation_sends_exactly_its_recording() {
+fn each_operation_sends_exactly_its_recorded_wmi_calls() {
     let all: Vec<_> = [DISKS, VOLUMES, NETWORK, SYSTEM].concat();
     for (name, operation, expected) in &all {
         assert_eq!(replay(name, operation), *expected, "{name}");

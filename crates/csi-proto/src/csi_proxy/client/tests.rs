@@ -13,7 +13,8 @@ use super::*;
 use crate::csi_proxy::system::v1alpha1::GetBiosSerialNumberRequest;
 use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
 
-/// What the next attempts to open each pipe return. A pipe without an entry is served.
+/// A fake node. `errors` has the error numbers of the next attempts to open each pipe. A pipe without a remaining error
+/// opens.
 #[derive(Clone)]
 struct Node {
     errors: Arc<Mutex<BTreeMap<String, VecDeque<i32>>>>,
@@ -96,7 +97,7 @@ async fn error_names_the_newest_pipe_when_none_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_connection_to_a_busy_pipe_carries_the_calls() {
+async fn busy_pipe_is_retried_until_a_connection_carries_all_calls() {
     let (node, accepted) = node(&[("v1alpha1", &[231, 231])]);
     let _server = serve(accepted);
     let found = connect(&node, Group::System, &versions(&["v1alpha1"])).await.unwrap();

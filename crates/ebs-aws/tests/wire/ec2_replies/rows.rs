@@ -79,7 +79,7 @@ pub(super) fn example(pattern: &str) -> String {
 }
 
 #[test]
-fn pattern_matches_only_fitting_texts() {
+fn placeholder_matches_nonempty_text_and_ellipsis_any_text() {
     for (pattern, text, expected) in [
         ("plain", "plain", true),
         ("plain", "plainer", false),

@@ -58,7 +58,7 @@ pub(super) async fn modification_end<E: Ec2>(
         },
         _ if sent < visible_by => Verdict::Waiting,
         _ => {
-            let message = format!("{op}: EC2 does not list the modification; the next attempt checks again");
+            let message = format!("{op}: EC2 does not list the modification; try again, and the driver checks first");
             Verdict::Failed(CloudErrorKind::OutcomeUnknown.error(message))
         }
     };
@@ -95,7 +95,8 @@ pub(super) async fn reached<E: Ec2>(
 }
 
 fn is_in_unknown_state(op: &OpContext<'_>, state: &str) -> CloudError {
-    let message = format!("{op}: the modification is in the unknown state {state:?}; the next attempt checks again");
+    let message =
+        format!("{op}: the modification is in the unknown state {state:?}; try again, and the driver checks first");
     CloudErrorKind::InProgress.error(message)
 }
 

@@ -44,7 +44,7 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
         Some(tag) => {
             tracing::warn!(
                 volume = %volume.id, %tag,
-                "ignoring invalid tag that allows more IOPS, leaving IOPS unchanged"
+                "ignoring the invalid value of the tag that permits more IOPS, leaving IOPS unchanged"
             );
             false
         }
@@ -97,7 +97,8 @@ pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option
     let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
     let (min, max) = volume_type.size_range()?;
     let is_impossible = size < min || size > max;
-    is_impossible.then(|| format!("required_bytes comes to {size}, an invalid size of a {volume_type} volume"))
+    is_impossible
+        .then(|| format!("required_bytes rounds up to {size}, which is not a valid size of a {volume_type} volume"))
 }
 
 pub(super) fn is_nothing(request: &ModifyVolume) -> bool {

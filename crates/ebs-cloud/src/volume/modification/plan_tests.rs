@@ -12,9 +12,9 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
     requested_iops(spec, volume, &DriverName::default())
 }
 
-/// A ratio in the request needs no permission from the flag.
+/// A ratio in the request does not need `AllowAutoIOPSIncreaseOnModify`.
 #[test]
-fn explicit_iops_win_over_ratios_and_request_over_tags() {
+fn iops_or_ratio_in_request_wins_over_tagged_ratio() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
     let asked = |iops| requested(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
     for request in [IopsRequest::explicit(900), IopsRequest::per_gib(3)] {
@@ -25,9 +25,9 @@ fn explicit_iops_win_over_ratios_and_request_over_tags() {
     }
 }
 
-/// The flag in the request wins over the tag.
+/// `AllowAutoIOPSIncreaseOnModify` in the request wins over the tag of that name.
 #[test]
-fn tagged_ratio_counts_only_if_request_or_tag_allows_it() {
+fn tagged_ratio_applies_only_if_request_or_tag_allows_it() {
     for (tag, asked, counts) in [
         ("true", None, true),
         ("1", None, true),
@@ -133,7 +133,7 @@ fn result_is_checked_against_all_requested_properties() {
 }
 
 #[test]
-fn iops_are_never_fewer_than_the_volume_has() {
+fn iops_maximum_never_cuts_below_the_current_iops() {
     let gp3 = VolumeType::Gp3.iops_limits();
     let limited = |max| gp3.map(|limits| limits.with_max(max));
     let within = |asked, max, now| iops_within(IopsRequest::explicit(asked), Gib(500), limited(max), now);

@@ -36,7 +36,7 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     match change_tags(service, op, id, spec).await {
         Ok(()) => Ok(volume),
         Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_properties => {
-            let message = format!("{message}; its properties were modified as requested");
+            let message = format!("{message}; the other properties were modified as requested");
             Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
         }
         Err(error) => Err(error),
@@ -159,7 +159,7 @@ async fn with_fewer_iops<E: Ec2>(
     }
     tracing::warn!(
         volume = %volume.id, asked, error = %refusal,
-        "EC2 rejects the IOPS computed from the volume's tags, leaving IOPS unchanged"
+        "EC2 rejected the IOPS computed from the volume's tags, leaving IOPS unchanged"
     );
     Some(ModifyVolume { iops: None, ..refused.clone() })
 }
@@ -233,13 +233,16 @@ fn when_possible(latest: Option<&Modification>) -> String {
     let rule =
         "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
     let Some(latest) = latest else { return rule.to_owned() };
-    let since = latest.started.map(|t| format!("the latest started at {}", humantime::format_rfc3339_seconds(t)));
+    let since =
+        latest.started.map(|t| format!("the latest modification started at {}", humantime::format_rfc3339_seconds(t)));
     let again = latest.started.map(|t| humantime::format_rfc3339_seconds(t + MODIFICATION_WINDOW));
     match (&latest.state, since, again) {
         (ModificationState::Optimizing, Some(since), _) => {
             format!("{rule}; {since} and is still being optimized; try again when it is completed")
         }
-        (_, Some(since), Some(again)) => format!("{rule}; {since}; try again at {again} at the latest"),
+        (_, Some(since), Some(again)) => {
+            format!("{rule}; {since}; the next modification is possible at {again} at the latest")
+        }
         _ => rule.to_owned(),
     }
 }

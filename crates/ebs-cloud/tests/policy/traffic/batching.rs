@@ -83,7 +83,7 @@ async fn without_batching_each_lookup_makes_its_own_call_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lookup_that_ends_early_does_not_affect_others() {
+async fn cancelled_lookup_does_not_affect_other_lookups() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 2).await;
@@ -110,7 +110,7 @@ async fn throttles_and_lost_answers_only_delay_a_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unanswered_lookup_ends() {
+async fn unanswered_lookup_fails_within_21_s() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 1).await;

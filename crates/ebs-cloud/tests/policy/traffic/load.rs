@@ -11,7 +11,7 @@ use super::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
 
 #[tokio::test(start_paused = true)]
 async fn four_lifecycles_per_second_meet_the_cost_limits() {
-    // So many that the low traffic at the start and the end hardly counts.
+    // There are so many lifecycles that the low traffic at the beginning and the end hardly affects the result.
     const LIVES: u32 = 1_500;
     let world = World::realistic().await;
     let added = lives(&[world.driver()], LIVES, 4.0).await;
@@ -30,7 +30,8 @@ async fn four_lifecycles_per_second_meet_the_cost_limits() {
     assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{summary}");
 }
 
-/// Each needs an extra DetachVolume as its proof, so EC2's refill of 5/s suffices for two such lifecycles per second.
+/// Each detach needs an extra DetachVolume as its proof, so EC2's refill of 5/s suffices for two such lifecycles per
+/// second.
 #[tokio::test(start_paused = true)]
 async fn short_lived_volumes_are_detached_without_a_wait() {
     let world = World::realistic().await;
@@ -68,7 +69,7 @@ async fn describes_per_lifecycle_decrease_with_the_load() {
     assert!(costs.is_sorted_by(|a, b| a > b), "{costs:?}");
 }
 
-/// The waits of DescribeVolumes for their tokens.
+/// How long each DescribeVolumes call waited for a token.
 #[derive(Debug, Default)]
 struct DescribeWaits(Mutex<Vec<Duration>>);
 
@@ -82,7 +83,7 @@ impl Observer for DescribeWaits {
     }
 }
 
-/// The interval between describes is so long that only the interval limits them, and not the bucket as well.
+/// The interval between describes is long enough that it alone limits them, not the token bucket.
 #[tokio::test(start_paused = true)]
 async fn describes_rarely_wait_for_a_token() {
     for eaten in [0.0, 0.5, 0.8] {

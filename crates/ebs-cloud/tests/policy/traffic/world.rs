@@ -45,7 +45,7 @@ impl World {
         world
     }
 
-    /// Creates an account without limits, in which everything takes no time.
+    /// Creates an account without limits, in which calls and transitions take no time.
     pub(super) async fn instant() -> Self {
         Self::with(EngineConfig::default()).await
     }
@@ -125,7 +125,7 @@ impl Driver {
         let waiters = Waiters::default();
         let _waiter = waiters.join();
         let (cloud, spec) = (&self.cloud, spec(name));
-        // EC2 begins its work half way through a mutating call.
+        // EC2 begins its work halfway through a mutating call.
         let begun = MUTATING / 2;
         let (volume, create) = timed(|| cloud.volumes.create(&spec, &waiters)).await;
         let id = volume.id;

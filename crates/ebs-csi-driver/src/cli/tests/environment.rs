@@ -68,7 +68,7 @@ fn names_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_variable_read_is_documented() {
+fn every_environment_variable_that_is_read_is_documented() {
     let documented = ebs_testkit::doc_table::names("docs/options.md", "variables");
     let mut read = BTreeSet::new();
     for path in product_files() {

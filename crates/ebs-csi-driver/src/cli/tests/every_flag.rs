@@ -164,7 +164,7 @@ fn modes_of(letter: &str) -> &'static [&'static str] {
 }
 
 #[test]
-fn modes_have_reference_flags_and_documented_own_flags() {
+fn every_mode_has_the_reference_flags_and_documented_extras() {
     for mode in ALL_MODES {
         let mut expected: Vec<(String, String)> = Vec::new();
         for line in REFERENCE.lines().filter(|line| !line.is_empty()) {

@@ -6,8 +6,8 @@ fn on_windows(line: &str) -> Result<Job, Refused> {
     checks::job(&read(line)?, Platform::Windows)
 }
 
-/// Modes with a controller, including the default mode, and the labeler are usage errors. The error names the platform
-/// that supports the mode. `--version` works in every mode.
+/// The driver rejects the labeler and every mode with a controller, including the default mode, as usage errors. The
+/// error names the platform that supports the mode. `--version` works in every mode.
 #[test]
 fn windows_rejects_controller_modes() {
     for line in ["", "all", "controller", "metadataLabeler"] {

@@ -79,7 +79,7 @@ fn code(rpc: Rpc, kind: CloudErrorKind) -> String {
 /// credentials without the permission. For a missing object the code is NotFound, or OK if the request removes the
 /// object.
 #[test]
-fn every_outcome_has_its_code_for_every_rpc() {
+fn every_cloud_outcome_has_the_expected_code_for_every_rpc() {
     let kinds: Vec<CloudErrorKind> = all().collect();
     assert_eq!(kinds.len(), TABLE.len());
     for (kind, (name, usual, others)) in kinds.into_iter().zip(TABLE) {

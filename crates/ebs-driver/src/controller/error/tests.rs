@@ -13,7 +13,7 @@ fn operation_without_an_outcome_never_has_a_final_code() {
 }
 
 #[test]
-fn invalid_requests_have_matching_codes() {
+fn each_error_for_an_invalid_request_has_the_expected_code() {
     let id = || "x".to_owned();
     let rows = [
         (ControllerError::Missing { field: "name" }, Meaning::InvalidArgument),
@@ -43,7 +43,7 @@ fn invalid_requests_have_matching_codes() {
 }
 
 #[test]
-fn cloud_error_is_reported_once() {
+fn cloud_error_appears_only_once_in_the_message() {
     let error = CloudErrorKind::LimitExceeded.error("create pvc-1: a quota is reached");
     let error = ControllerError::during(Rpc::CreateVolume)(error);
     assert_eq!(chain(&error), "create pvc-1: a quota is reached");

@@ -33,7 +33,7 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
     let mut results = Vec::with_capacity(changes.len());
     match together {
         Err(error) if changes.len() > 1 && is_about_values(&error.kind) => {
-            tracing::info!(name: "v3", %volume, error = %error, "EC2 rejected the changes together: trying them one by one");
+            tracing::info!(name: "v3", %volume, error = %error, "EC2 rejected the combined changes, trying them one by one");
             let (growth, classes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_growth());
             for change in growth.into_iter().chain(classes) {
                 let sidecars = sidecars(std::slice::from_ref(change));

@@ -78,7 +78,7 @@ mod tests {
 
     /// The merged change keeps each field that only one request sets, including the IOPS ratio and its flag.
     #[test]
-    fn fields_of_only_one_request_are_kept_in_either_order() {
+    fn merge_keeps_fields_of_only_one_request_in_either_order() {
         let class = ModifySpec {
             volume_type: Some(VolumeType::Io2),
             iops: IopsRequest::per_gib(50),

@@ -39,7 +39,7 @@ async fn publish_context_names_a_snapshot_or_clone_as_source() {
 /// The volume is attached in its own zone, and the request names a node in another zone. A detach would not help, so
 /// the message does not advise one.
 #[tokio::test(start_paused = true)]
-async fn zone_mismatch_error_does_not_blame_the_attachment() {
+async fn zone_mismatch_error_does_not_advise_a_detach() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -50,7 +50,7 @@ async fn zone_mismatch_error_does_not_blame_the_attachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn publish_of_missing_volume_or_node_is_not_found() {
+async fn publish_returns_not_found_for_a_missing_volume_or_node() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let (here, no_node) = (world.here.as_str(), "i-0123456789abcdef0");
@@ -68,7 +68,7 @@ async fn publish_of_missing_volume_or_node_is_not_found() {
 
 /// The driver checks the volume first, then the node, then the capability.
 #[tokio::test(start_paused = true)]
-async fn first_of_several_faults_of_a_publish_is_reported() {
+async fn publish_reports_the_first_of_several_faults() {
     let world = World::start().await;
     let good = world.to_publish(&world.volume("pvc-1").await);
     world.ec2.clear_calls();
@@ -94,8 +94,9 @@ async fn first_of_several_faults_of_a_publish_is_reported() {
     world.publish_as(request).await.expect("attached");
 }
 
-/// EBS cannot attach a volume read-only, and no capability of the driver offers it. The publish context passes the flag
-/// to the node, which mounts the volume read-only. A repeated request without the flag returns a context without it.
+/// EBS cannot attach a volume read-only, and the driver does not announce the capability. The publish context passes
+/// the flag to the node, which mounts the volume read-only. A repeated request without the flag returns a context
+/// without it.
 #[tokio::test(start_paused = true)]
 async fn publish_passes_the_readonly_flag_to_the_node() {
     let world = World::start().await;
@@ -109,7 +110,7 @@ async fn publish_passes_the_readonly_flag_to_the_node() {
 
 /// Secrets and a mount group, for which the driver announces no capability, do not affect any request.
 #[tokio::test(start_paused = true)]
-async fn fields_without_a_capability_are_accepted_and_ignored() {
+async fn request_fields_of_unannounced_capabilities_are_ignored() {
     let world = World::start().await;
     let secrets = map(&[("key", "value")]);
     let mount = MountVolume { volume_mount_group: "1000".to_owned(), ..Default::default() };

@@ -141,7 +141,7 @@ fn tables_of_the_documentation_match_the_code() {
 
 /// The parser supports every documented key.
 #[test]
-fn every_key_is_documented_once() {
+fn every_parameter_key_is_documented_once() {
     let (class, of_tag) = (VolumeParameters::keys(), "tagSpecification*");
     for (page, table, keys) in [
         ("docs/parameters.md", "StorageClass", class.chain([of_tag]).collect::<Vec<_>>()),
@@ -167,10 +167,10 @@ const UNSUPPORTED: [Rpc; 5] = [
     Rpc::NodeGetStorageHealth,
 ];
 
-/// The page lists the timeout of each supported RPC. It also lists, for each meaning of an error, the code and whether
-/// a sidecar forgets the object after it.
+/// The page lists the timeout of each supported RPC. For each meaning of an error, it also lists the code, and whether
+/// a sidecar forgets the object after that code.
 #[test]
-fn design_has_the_timeout_of_each_rpc_and_each_code() {
+fn design_page_lists_the_timeout_of_each_rpc_and_each_code() {
     let page = std::fs::read_to_string(repository().join("docs/design.md")).expect("docs/design.md");
     let row = |begin: &str, end: &str| page.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
     for rpc in Rpc::ALL {

@@ -103,7 +103,7 @@ async fn mount_flags_that_no_node_supports_are_refused() {
 /// ext2 and ext3 have 32-bit block numbers, so a larger size is OutOfRange. The driver accepts the size if the source
 /// already has a file system.
 #[tokio::test(start_paused = true)]
-async fn volumes_larger_than_their_file_system_are_refused() {
+async fn volume_larger_than_its_file_system_supports_is_refused() {
     let world = World::start().await;
     let sized = |fs_type: &str, gib, class: &[_]| of_gib(with_parameters(mounted(fs_type, &[]), class), gib);
     for (fs_type, gib, class) in [
@@ -123,7 +123,7 @@ async fn volumes_larger_than_their_file_system_are_refused() {
 
 /// The error lists the valid values.
 #[tokio::test(start_paused = true)]
-async fn values_that_every_mkfs_rejects_are_refused() {
+async fn format_option_values_that_every_mkfs_rejects_are_refused() {
     let world = World::start().await;
     for (fs_type, key, value, range) in [
         ("ext4", "blockSize", "512", "1024 to 65536"),

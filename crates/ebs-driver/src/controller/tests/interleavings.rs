@@ -35,7 +35,7 @@ async fn client_that_leaves_during_create_gets_one_volume_on_retry() {
 
 /// A request with the terms in another order joins the first request.
 #[tokio::test(start_paused = true)]
-async fn order_of_topology_terms_is_irrelevant() {
+async fn request_with_reordered_topology_terms_joins_the_first() {
     let world = World::start().await;
     let zone = |z: &str| csi::Topology { segments: map(&[("topology.kubernetes.io/zone", z)]) };
     let request = |zones: [&str; 2]| {
@@ -56,7 +56,7 @@ async fn order_of_topology_terms_is_irrelevant() {
 
 /// The key is the name of a new volume or snapshot, the volume, or the volume and its node.
 #[tokio::test(start_paused = true)]
-async fn second_request_for_a_key_is_aborted() {
+async fn different_request_for_a_key_in_use_is_aborted() {
     let world = World::start().await;
     let other = with_parameters(named("pvc-1"), &[("type", "gp2")]);
     let (created, second) =
@@ -122,7 +122,7 @@ async fn publish_whose_client_has_left_attaches_nothing() {
 /// A request with the same content joins, and one with other content is Aborted. Two simultaneous deletions of a
 /// snapshot also join.
 #[tokio::test(start_paused = true)]
-async fn snapshots_of_one_name_are_not_created_concurrently() {
+async fn concurrent_requests_for_a_snapshot_name_take_one_snapshot() {
     let world = World::start().await;
     let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
     let (first, equal, different) = tokio::join!(

@@ -46,7 +46,7 @@ fn calls(world: &World) -> usize {
 /// A repeated LockSnapshot would restart the cooling-off period. EC2 rejects a cooling-off period for a snapshot whose
 /// cooling-off period is over.
 #[tokio::test(start_paused = true)]
-async fn cooling_off_period_is_not_restarted() {
+async fn repeated_request_does_not_restart_the_cooling_off_period() {
     let (mut world, volume) = world().await;
     let class = [COMPLIANCE[0], COMPLIANCE[1], ("lockCoolOffPeriod", "3")];
     world.take("snapshot-1", &volume, &class).await.expect("taken, and pending");
@@ -63,7 +63,7 @@ async fn cooling_off_period_is_not_restarted() {
 /// EC2 rejects a lock that ends in less than a day, even if the snapshot's lock already has this end. A new driver
 /// process and the one that made the lock both accept the existing lock.
 #[tokio::test(start_paused = true)]
-async fn lock_with_a_near_or_past_end_is_accepted() {
+async fn existing_lock_with_a_near_or_past_end_is_accepted() {
     for restarts in [true, false] {
         let (mut world, volume) = world().await;
         world.restart();

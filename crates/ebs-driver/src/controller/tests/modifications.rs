@@ -1,4 +1,4 @@
-//! Tests changes of volumes: classes, growth, and both at the same time.
+//! Tests changes of volumes: attributes classes, expansions, and both at the same time.
 
 use csi_proto::modify::{GetCsiDriverModificationCapabilityRequest, ModifyVolumePropertiesRequest};
 use ebs_ec2::{ErrorClass, Limit, Tags, VolumeId};
@@ -102,7 +102,7 @@ fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
 
 /// Tag values contain the names of the claim.
 #[tokio::test(start_paused = true)]
-async fn class_changes_properties_and_tags_through_both_services() {
+async fn class_is_applied_through_csi_and_the_volume_modifier() {
     for by in [By::Csi, By::VolumeModifier] {
         let world = World::start().await;
         let volume = a_volume(&world, "pvc-1").await;
@@ -134,7 +134,7 @@ type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
 /// `--warn-on-invalid-tag` does not apply to modifications.
 #[tokio::test(start_paused = true)]
-async fn invalid_class_is_refused_before_any_call() {
+async fn invalid_attributes_class_is_refused_before_any_ec2_call() {
     let mut world = World::start().await;
     let tags = TagPolicy { warn_on_invalid: true, ..TagPolicy::default() };
     let options = ControllerOptions { tags, ..ControllerOptions::default() };
@@ -176,7 +176,8 @@ async fn empty_class_changes_nothing_and_detects_a_missing_volume() {
     }
 }
 
-/// Two tags record the ratio and its flag, the flag in normalised form.
+/// Two tags record the IOPS ratio and `allowAutoIOPSIncreaseOnModify`. The second tag contains `true`, whatever the
+/// spelling in the request.
 #[tokio::test(start_paused = true)]
 async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
     let (world, volume) = world_with_volume().await;
@@ -192,7 +193,7 @@ async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
 
 /// A class cannot change the tags of `--extra-tags`.
 #[tokio::test(start_paused = true)]
-async fn extra_tags_override_a_class() {
+async fn extra_tags_override_tags_of_an_attributes_class() {
     let mut world = World::start().await;
     let extra = Tags::from([("cost".to_owned(), "a".to_owned()), ("unit".to_owned(), "b".to_owned())]);
     let options =
@@ -207,7 +208,7 @@ async fn extra_tags_override_a_class() {
 
 /// The driver sends the call without waiting for the end of the window.
 #[tokio::test(start_paused = true)]
-async fn growth_and_class_are_merged_before_the_window_ends() {
+async fn expansion_and_class_are_sent_together_before_the_window_ends() {
     let (world, volume) = leading_world().await;
     let began = Instant::now();
     let class = [("iops", "4000"), ("throughput", "250")];
@@ -220,7 +221,7 @@ async fn growth_and_class_are_merged_before_the_window_ends() {
 /// A single request waits for others until the window ends. All requests within the window become one ModifyVolume
 /// call.
 #[tokio::test(start_paused = true)]
-async fn classes_within_the_window_become_one_modification() {
+async fn class_changes_within_the_window_become_one_modification() {
     let (world, volume) = leading_world().await;
     let began = Instant::now();
     let (sent, first, second, again) = tokio::join!(
@@ -242,7 +243,7 @@ async fn classes_within_the_window_become_one_modification() {
 
 /// The result does not depend on the order of the two requests in the window.
 #[tokio::test(start_paused = true)]
-async fn iops_ratio_applies_to_the_size_of_an_earlier_request() {
+async fn iops_ratio_uses_the_size_of_another_request_in_the_window() {
     let (world, volume) = world_with_volume().await;
     let class = [("iopsPerGB", "400"), ("allowAutoIOPSIncreaseOnModify", "true")];
     let (grown, changed) = tokio::join!(world.grow(&volume, 20), world.modify(&volume, &class));
@@ -252,7 +253,7 @@ async fn iops_ratio_applies_to_the_size_of_an_earlier_request() {
 
 /// The other requests of the window succeed.
 #[tokio::test(start_paused = true)]
-async fn request_that_contradicts_its_window_is_aborted() {
+async fn request_that_contradicts_others_in_its_window_is_aborted() {
     let (world, volume) = world_with_volume().await;
     let other = async |class: &[(&str, &str)]| {
         sleep(MOMENT).await;
@@ -308,7 +309,7 @@ async fn invalid_value_of_one_request_does_not_fail_another() {
 
 /// Only the class exceeds the quota.
 #[tokio::test(start_paused = true)]
-async fn exceeded_quota_of_a_class_does_not_fail_growth() {
+async fn class_that_exceeds_a_quota_does_not_fail_an_expansion() {
     let (world, volume) = world_with_volume().await;
     world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
     let (grown, changed) = tokio::join!(world.grow(&volume, 20), world.modify(&volume, &[("iops", "4000")]));
@@ -316,10 +317,10 @@ async fn exceeded_quota_of_a_class_does_not_fail_growth() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
-/// The driver does not call EC2 again before the limit ends. Until then it reports an exceeded quota as
-/// ResourceExhausted, and an invalid value as InvalidArgument.
+/// EC2 first rejects an exceeded quota and an invalid value, which have other codes. While EC2 then optimizes the
+/// volume after a successful change, it gets only one ModifyVolume call for two further requests.
 #[tokio::test(start_paused = true)]
-async fn modification_limit_is_reported_with_its_end() {
+async fn changes_during_optimization_fail_after_one_ec2_call() {
     let (world, volume) = world_with_volume().await;
     world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
     world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
@@ -357,7 +358,7 @@ async fn change_is_not_started_when_its_caller_has_left() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// A client whose deadline is shorter than a window therefore does not open a window with each call.
+/// Otherwise, a client whose deadline is shorter than a window would open a new window with each call.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_after_the_window_continues_at_once() {
     let (world, volume) = world_with_volume().await;
@@ -370,9 +371,9 @@ async fn repeated_request_after_the_window_continues_at_once() {
     assert!(sent - began < MOMENT, "{:?}", sent - began);
 }
 
-/// The user may have chosen another class through another driver since.
+/// After the abandoned request, the user may have chosen another class through another driver.
 #[tokio::test(start_paused = true)]
-async fn returning_growth_caller_does_not_apply_an_abandoned_class() {
+async fn retried_expansion_does_not_apply_an_abandoned_class() {
     let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
     for has_begun in [false, true] {
         let (world, volume) = if has_begun { slow_world().await } else { leading_world().await };
@@ -391,9 +392,10 @@ async fn returning_growth_caller_does_not_apply_an_abandoned_class() {
     }
 }
 
-/// While the driver waits for an earlier modification, the caller of the class leaves and the caller of growth stays.
+/// While the driver waits for an earlier modification, the client that requested the class leaves, and the client that
+/// requested the expansion stays.
 #[tokio::test(start_paused = true)]
-async fn growth_continues_without_an_abandoned_class() {
+async fn expansion_continues_without_an_abandoned_class() {
     let (world, volume) = slow_world().await;
     let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
     let left = async {

@@ -29,7 +29,7 @@ pub(super) async fn attached_by_hand(world: &World) -> String {
 /// The publish context contains the device of the handle, the volume that EC2 lists there, and whether the request is
 /// read-only. Unpublish does nothing.
 #[tokio::test(start_paused = true)]
-async fn node_local_volume_is_described_and_not_attached() {
+async fn publish_describes_a_node_local_volume_without_attaching_it() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
     let shared = capability(AccessType::Mount(MountVolume::default()), Mode::MultiNodeMultiWriter);
@@ -55,9 +55,10 @@ async fn node_local_volume_is_described_and_not_attached() {
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
-/// Each of a missing volume, a missing node, the root device and a lost reply has its own code.
+/// The device has no volume, the node does not exist, the device is the root device, or EC2 rejects DescribeInstances.
+/// Each error has the code of its cause.
 #[tokio::test(start_paused = true)]
-async fn publish_of_a_missing_device_is_refused() {
+async fn publish_of_an_unusable_node_local_device_is_refused() {
     let world = world().await;
     attached_by_hand(&world).await;
     let here = world.here.as_str();
@@ -76,7 +77,7 @@ async fn publish_of_a_missing_device_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn device_that_attaches_or_detaches_is_not_published() {
+async fn device_that_is_attaching_or_detaching_is_not_published() {
     let world = world().await;
     world.timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
     attached_by_hand(&world).await;
@@ -111,7 +112,7 @@ async fn invalid_node_local_request_is_refused_before_any_call() {
 
 /// DeleteVolume succeeds for any handle and deletes nothing.
 #[tokio::test(start_paused = true)]
-async fn node_local_volume_is_validated_and_deleted_without_a_call() {
+async fn node_local_volume_is_validated_and_deleted_without_ec2() {
     let mut world = world().await;
     let volume = attached_by_hand(&world).await;
     let validate = async |world: &World, handle: &str, mode| {

@@ -19,7 +19,7 @@ fn segments(volume: &csi::Volume) -> &HashMap<String, String> {
 
 /// The response and lists contain the zone and the four segments that the Outpost's nodes report.
 #[tokio::test(start_paused = true)]
-async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
+async fn outpost_volume_has_the_topology_segments_of_outpost_nodes() {
     let world = World::start().await;
     for (name, place) in [("pvc-1", &[ZONE, OUTPOST][..]), ("pvc-2", &PARTS), ("pvc-1", &PARTS)] {
         let made = world.create(in_place(named(name), place)).await.expect("created or found");
@@ -33,7 +33,7 @@ async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
 
 /// The driver does not mix a preferred term in the region with a required term on an Outpost.
 #[tokio::test(start_paused = true)]
-async fn zone_and_outpost_come_from_one_term() {
+async fn zone_and_outpost_come_from_the_same_topology_term() {
     let world = World::start().await;
     let term = |segments: &[(&str, &str)]| csi::Topology { segments: map(segments) };
     let region = [("topology.kubernetes.io/zone", "us-west-2b")];
@@ -70,10 +70,10 @@ async fn clone_is_created_only_on_the_outpost_of_its_source() {
     assert_eq!(world.ec2.count(Action::CopyVolumes), 2);
 }
 
-/// For a clone, too, the topology has the segments of the Outpost that EC2 names. If EC2 returns no zone or an invalid
-/// Outpost ARN, the topology is missing.
+/// The topology has the segments of the Outpost that EC2 names, even for a clone. If EC2 returns no zone or an invalid
+/// Outpost ARN, the response has no topology.
 #[tokio::test(start_paused = true)]
-async fn topology_of_a_volume_comes_from_its_description() {
+async fn volume_topology_comes_from_the_ec2_description() {
     use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};
     let world = World::start().await;
     world.volume("pvc-1").await;
@@ -91,7 +91,7 @@ async fn topology_of_a_volume_comes_from_its_description() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn local_snapshot_is_kept_and_restored_on_its_outpost() {
+async fn local_snapshot_is_stored_and_restored_on_its_outpost() {
     let world = World::start().await;
     let volume = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("created").volume_id;
     let snapshot = world.take("snapshot-1", &volume, &[("outpostArn", ARN)]).await.expect("taken").snapshot_id;

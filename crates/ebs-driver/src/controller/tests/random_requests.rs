@@ -67,7 +67,7 @@ fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'st
 /// only in case. Each request gets a CSI code and a bounded message without control characters that names the field. A
 /// refused request changes nothing in EC2. No request panics.
 #[tokio::test(start_paused = true)]
-async fn random_requests_get_codes_and_refused_ones_change_nothing() {
+async fn random_requests_get_a_csi_code_and_change_nothing_if_refused() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("RANDOM_REQUESTS_SEED").unwrap_or(1);
     let world = World::start().await;

@@ -127,7 +127,8 @@ async fn omitted_parameters_are_logged_in_one_line() {
 
 const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
 
-/// EC2 accepts a KMS key in five spellings and shows one of them. The class of a volume also creates its clone.
+/// EC2 accepts several spellings of a KMS key, but reports only one of them. With any of the accepted spellings, the
+/// same class creates a volume and its clone.
 #[tokio::test(start_paused = true)]
 async fn clone_is_created_with_the_class_of_its_source() {
     let world = world_with_keys().await;
@@ -152,9 +153,9 @@ async fn clone_is_created_with_the_class_of_its_source() {
     assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
 }
 
-/// The spelling of another key does not find it.
+/// A request with another key does not find the volume.
 #[tokio::test(start_paused = true)]
-async fn another_spelling_of_the_kms_key_finds_the_volume() {
+async fn existing_volume_is_found_by_any_spelling_of_its_kms_key() {
     let mut world = world_with_keys().await;
     let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
     let class = |key: &str| of_class("pvc-1", &[("kmsKeyId", key)]);

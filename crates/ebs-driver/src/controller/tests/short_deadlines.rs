@@ -11,8 +11,8 @@ use super::*;
 
 /// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 6] = [1, 2, 5, 8, 10, 15];
-/// The most calls that a request may take. If it takes more, each call repeats the work of the previous one. One call
-/// may be spent on the window that gathers changes.
+/// The maximum number of calls for one request. A request that needs more makes no progress: each call repeats the work
+/// of the previous one. One of the calls can be lost to the window that gathers changes.
 const MOST_CALLS: u32 = 9;
 const LOST: [bool; 2] = [true, false];
 const ENDLESS: u64 = 100_000_000;
@@ -75,7 +75,7 @@ async fn volume_is_created_once_after_a_lost_first_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creation_continues_after_the_death_of_the_driver() {
+async fn new_driver_finishes_the_volume_creation_of_a_dead_one() {
     for_all(&[()], async |mut world, seconds, ()| {
         // The driver process dies after EC2 has accepted the request.
         let gate = world.ec2.hold(Action::DescribeVolumes);
@@ -88,9 +88,10 @@ async fn creation_continues_after_the_death_of_the_driver() {
     .await;
 }
 
-/// The driver reports a rejected or missing source, lock, permission or size. A rejected lock leaves no snapshot.
+/// The client gets the error for a missing permission, a missing source or volume, and a rejected lock. A rejected lock
+/// leaves no snapshot.
 #[tokio::test(start_paused = true)]
-async fn rejected_request_is_reported_by_a_new_driver() {
+async fn rejected_request_is_reported_for_any_client_deadline() {
     for_all(&[()], async |world, seconds, ()| {
         for _ in 0..MOST_CALLS {
             world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
@@ -185,7 +186,7 @@ async fn snapshot_is_taken_once_with_lock_and_fast_restores() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volume_grows_once_after_a_lost_first_reply() {
+async fn volume_is_expanded_once_after_a_lost_first_reply() {
     let variants = LOST.map(|done| LOST.map(|dies| (done, dies)));
     for_all(variants.as_flattened(), async |mut world, seconds, (done, dies)| {
         let volume = world.volume("pvc-1").await;
@@ -208,7 +209,7 @@ async fn volume_grows_once_after_a_lost_first_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_during_optimization_is_refused_with_the_reason() {
+async fn expansion_during_optimization_is_refused_with_the_reason() {
     for_all(&[()], async |world, seconds, ()| {
         world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
         let volume = world.volume("pvc-1").await;
@@ -222,7 +223,7 @@ async fn growth_during_optimization_is_refused_with_the_reason() {
 
 /// A previous driver process attached the volume.
 #[tokio::test(start_paused = true)]
-async fn previous_attachment_is_published_for_any_client_deadline() {
+async fn existing_attachment_is_published_for_any_client_deadline() {
     for_all(&[0, 5, 20], async |mut world, seconds, age| {
         let volume = world.volume("pvc-1").await;
         let first = world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -236,7 +237,7 @@ async fn previous_attachment_is_published_for_any_client_deadline() {
 
 /// This driver process or a previous one attached the volume.
 #[tokio::test(start_paused = true)]
-async fn fresh_attachment_is_unpublished_for_any_client_deadline() {
+async fn recent_attachment_is_unpublished_for_any_client_deadline() {
     let variants = [(false, 0), (false, 3), (true, 0), (true, 3), (true, 200)];
     for_all(&variants, async |mut world, seconds, (restarted, age)| {
         let volume = world.volume("pvc-1").await;
@@ -294,7 +295,7 @@ async fn abandoned_publish(seconds: u64) -> (World, String) {
     (world, volume)
 }
 
-/// The client of ControllerPublishVolume has given up, so that the operation only describes.
+/// The client of ControllerPublishVolume has given up, so its operation only sends describe calls.
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_at_once_from_an_abandoned_publish() {
     let (world, volume) = abandoned_publish(5).await;

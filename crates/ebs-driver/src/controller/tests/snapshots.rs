@@ -141,14 +141,15 @@ async fn get_snapshot_finds_a_snapshot_by_id() {
 /// EC2 does not delete a snapshot with fast restores, and the driver must delete the snapshot when EC2 rejects the
 /// lock.
 #[tokio::test(start_paused = true)]
-async fn snapshot_gets_its_lock_before_fast_restores() {
+async fn snapshot_is_locked_before_fast_restores_are_enabled() {
     let (world, volume) = world().await;
     let made = world.take("snapshot-1", &volume, &BOTH).await.expect("taken");
     assert_eq!(world.mutations()[1..], [CreateSnapshot, LockSnapshot, EnableFastSnapshotRestores]);
     refused(world.delete_snapshot(&made.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
-/// EC2 rejects its lock or fast restores. If the delete fails too, the message has both errors and the code is not final.
+/// EC2 rejects the snapshot's lock or fast restores. If DeleteSnapshot fails too, the message has both errors and the
+/// code is not final.
 #[tokio::test(start_paused = true)]
 async fn new_snapshot_is_deleted_when_it_cannot_be_completed() {
     let (world, volume) = world().await;
@@ -215,7 +216,7 @@ async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
 
 /// The repeated request performs only the steps that this process has not seen completed.
 #[tokio::test(start_paused = true)]
-async fn repeat_completes_a_pending_snapshot() {
+async fn repeated_request_completes_a_pending_snapshot() {
     let (world, volume) = slow_world().await;
     world.ec2.fail_next(LockSnapshot, ErrorClass::Ambiguous, false);
     refused(world.take("snapshot-1", &volume, &BOTH).await, "Aborted", "lock snapshot");
@@ -226,10 +227,10 @@ async fn repeat_completes_a_pending_snapshot() {
     assert_eq!(calls, [2, 1, 1]);
 }
 
-/// The same applies to a snapshot that this process may have taken. Only for such snapshots is the rejected lock or
-/// fast restore final.
+/// The driver also deletes a snapshot that this process may have taken. Only for such snapshots does a rejected lock or
+/// fast restore have a final code.
 #[tokio::test(start_paused = true)]
-async fn repeat_deletes_own_snapshot_when_its_lock_is_rejected() {
+async fn repeated_request_deletes_own_snapshot_if_lock_is_rejected() {
     let (world, volume) = slow_world().await;
     world.ec2.fail_next(LockSnapshot, ErrorClass::Ambiguous, false);
     refused(world.take("snapshot-1", &volume, &LOCK).await, "Aborted", "lock snapshot");
@@ -259,7 +260,7 @@ async fn snapshot_is_deleted_after_lost_reply_and_rejected_lock() {
 
 /// The code for the rejected lock is not final.
 #[tokio::test(start_paused = true)]
-async fn snapshot_that_a_client_may_know_is_never_deleted() {
+async fn snapshot_that_a_client_may_have_received_is_never_deleted() {
     let (mut world, volume) = slow_world().await;
     // A previous process, whose memory is lost, returned the snapshot as pending.
     let told = world.take("snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
@@ -291,7 +292,7 @@ async fn snapshot_is_ready_only_after_confirmed_lock_and_restores() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rejected_zones_keep_the_snapshot_of_an_earlier_attempt() {
+async fn earlier_snapshot_is_kept_when_its_restore_zones_are_rejected() {
     let (mut world, volume) = world().await;
     let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
     // EC2 does not list its zones, so the driver cannot check them and takes the snapshot. The reply about fast

@@ -1,4 +1,4 @@
-//! Tests creation, deletion, growth, validation and lists of volumes.
+//! Tests creation, deletion, expansion, validation and lists of volumes.
 
 use ebs_ec2::{CreateVolume, ErrorClass, Gib, Place, VolumeType, Volumes as _, ZoneName};
 
@@ -35,7 +35,7 @@ async fn volume_has_the_properties_of_its_class() {
 
 /// The requests set, for example, both IOPS and IOPS per GiB.
 #[tokio::test(start_paused = true)]
-async fn invalid_request_is_refused_before_any_call() {
+async fn invalid_create_request_is_refused_before_any_ec2_call() {
     let world = World::start().await;
     let size = |required, limit| CreateVolumeRequest { capacity_range: bytes(required, limit), ..named("pvc-1") };
     let class = |parameters: &[(&str, &str)]| with_parameters(named("pvc-1"), parameters);
@@ -74,7 +74,7 @@ type Mend = fn(&mut CreateVolumeRequest);
 /// The driver checks the name first, then capabilities, size, parameters, parameters of the attributes class, tags,
 /// formatting, source and topology.
 #[tokio::test(start_paused = true)]
-async fn first_of_several_faults_is_reported() {
+async fn create_volume_reports_the_first_of_several_faults() {
     let world = World::start().await;
     let parameters = [
         ("tipe", "gp3"),

@@ -7,7 +7,7 @@ use crate::go_template::{TemplateError, check, render};
 
 /// The error names the exceeded limit: length, depth, steps or output.
 #[test]
-fn template_over_a_limit_fails_with_that_limit() {
+fn error_for_a_template_over_a_limit_names_the_limit() {
     let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
     let parens = format!("{{{{{}1{}}}}}", "(".repeat(5000), ")".repeat(5000));
     let chain = format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(400));

@@ -54,14 +54,14 @@ fn stage_without_a_file_system_accepts_any_mounted_one() {
 }
 
 #[test]
-fn foreign_device_at_the_staging_path_is_never_covered() {
+fn stage_never_mounts_over_a_foreign_device() {
     let foreign = entry(OTHER, "ext4", "rw");
     let refused = stage(&foreign, FsType::Ext4, &[]).unwrap_err();
     assert_eq!(refused, NodeRefusal::OtherMount { found: "ext4 from /dev/nvme1n1 (device 259:2)".to_owned() });
 }
 
 #[test]
-fn publish_compares_device_root_and_attributes() {
+fn publish_compares_the_device_the_root_and_the_attributes() {
     let source = entry(DEVICE, "ext4", "rw,nosuid");
     let target = |options| entry(DEVICE, "ext4", options);
     let ro = flags(&["ro"]);
@@ -132,7 +132,7 @@ fn mount_with_other_label_journal_mode_or_type_is_refused() {
 }
 
 #[test]
-fn block_publish_compares_device_and_read_only() {
+fn block_publish_compares_the_device_and_the_read_only_flag() {
     let node = entry(DeviceNumber { major: 0, minor: 5 }, "devtmpfs", "rw,nosuid");
     let decide = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
     assert_eq!(published_block(None, None, DEVICE, &flags(&[])), Ok(Mounted::No));
@@ -195,7 +195,7 @@ fn foreign() -> Contents {
 }
 
 #[test]
-fn nonblank_device_is_never_formatted_without_its_record() {
+fn nonblank_device_is_formatted_only_with_a_matching_record() {
     let data = Contents::Data { offset: 4096 };
     for contents in [&data, &foreign()] {
         let refused = plan_for(contents, |_| {}).unwrap_err();

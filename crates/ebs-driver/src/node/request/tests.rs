@@ -57,7 +57,7 @@ fn stage_request_without_options_asks_for_ext4() {
 
 /// The code is InvalidArgument.
 #[test]
-fn missing_or_invalid_field_of_a_stage_is_refused() {
+fn stage_with_a_missing_or_invalid_field_is_refused() {
     type Change = fn(&mut NodeStageVolumeRequest);
     let rows: [(Change, &str); 14] = [
         (|r| r.volume_id.clear(), "volume_id"),
@@ -85,7 +85,7 @@ fn missing_or_invalid_field_of_a_stage_is_refused() {
 
 /// The driver also accepts the handle of an in-tree volume, which contains the zone.
 #[test]
-fn invalid_volume_id_is_not_found_and_in_tree_handle_valid() {
+fn stage_accepts_in_tree_handles_but_no_invalid_volume_id() {
     let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
     assert_eq!(error.meaning(), Meaning::NotFound);
     let plan = stage(|r| r.volume_id = "aws://us-west-2a/vol-0abc".to_owned()).unwrap().unwrap();
@@ -118,7 +118,7 @@ fn format_option_must_fit_the_file_system_even_if_empty() {
 
 /// Each of the three values may be absent.
 #[test]
-fn publish_context_contains_source_size_and_attach_time() {
+fn source_size_and_attach_time_are_read_from_publish_context() {
     let context = map(&[
         ("devicePath", ""),
         ("ebs.csi.aws.com/source", "snapshot"),
@@ -180,7 +180,7 @@ fn publish(change: impl FnOnce(&mut NodePublishVolumeRequest)) -> Result<Publish
 
 /// The code is InvalidArgument.
 #[test]
-fn publish_needs_an_access_type_and_readonly_adds_ro() {
+fn publish_needs_an_access_type_and_readonly_sets_the_ro_flag() {
     let unset = publish(|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)));
     assert_eq!(unset, Err(RequestError::AccessTypeUnset));
     let plan = publish(|r| r.readonly = true).unwrap();
@@ -272,7 +272,7 @@ fn node_local_file_system_may_have_several_nodes() {
 }
 
 #[test]
-fn no_volume_is_found_at_an_invalid_path() {
+fn expand_returns_not_found_for_an_invalid_path() {
     let request = NodeExpandVolumeRequest {
         volume_id: "vol-0abc".to_owned(),
         volume_path: "some/path".to_owned(),

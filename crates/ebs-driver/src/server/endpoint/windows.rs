@@ -36,7 +36,7 @@ mod tests {
 
     /// The path may have a drive, and uses either separator, doubled or not.
     #[test]
-    fn socket_path_is_parsed_in_the_forms_of_manifests() {
+    fn socket_path_is_parsed_in_every_form_used_in_manifests() {
         let plugin = r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock";
         for (rest, path) in [
             ("/csi/csi.sock", r"\csi\csi.sock"),

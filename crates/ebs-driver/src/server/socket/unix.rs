@@ -46,7 +46,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, mode: u32) -> Result<(Liste
     let identity = identity(path).map_err(|cause| io_error(endpoint, "examine the socket file", cause))?;
     let file = SocketFile { path: path.to_owned(), identity, _lock: lock };
     let listener = UnixListener::from_std(socket.into());
-    Ok((listener.map_err(|cause| io_error(endpoint, "watch the socket", cause))?, file))
+    Ok((listener.map_err(|cause| io_error(endpoint, "register the socket with the runtime", cause))?, file))
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

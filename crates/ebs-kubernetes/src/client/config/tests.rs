@@ -79,7 +79,7 @@ fn missing_or_invalid_pod_configuration_is_named() {
 
 /// A token in the kubeconfig file takes precedence over its token file.
 #[tokio::test]
-async fn kubeconfig_token_file_is_relative_and_overridden_by_token() {
+async fn relative_token_file_is_read_unless_kubeconfig_has_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
     for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)]

@@ -60,7 +60,7 @@ async fn late_device_is_found_by_kernel_event() {
 }
 
 #[tokio::test]
-async fn search_for_current_devices_does_not_wait() {
+async fn search_for_current_devices_does_not_wait_for_late_ones() {
     let machine = Machine::new();
     let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
     let query = query(&unused_volume_id());
@@ -76,8 +76,8 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
         let [volume, other] = [unused_volume_id(), unused_volume_id()];
         let disks = [&volume, &other].map(|volume| LoopDevice::new(volume, 1 << 20).unwrap());
         machine.add_nvme("nvme1n1", &volume, &disks[0]);
-        // Between the two identity checks, the driver reads the kind of its holder. That read returns only after the
-        // change.
+        // Between the two identity checks of a disk, the driver reads the UUID of the device-mapper device that holds
+        // the disk. That read returns only after the change.
         let (disk, holder) =
             (machine.root.join("sys/devices/nvme1n1"), machine.root.join("sys/devices/nvme1n1/holders/dm-0/dm"));
         std::fs::create_dir_all(&holder).unwrap();
@@ -95,7 +95,7 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
             std::io::Write::write_all(&mut answer, b"CRYPT-LUKS2-1").unwrap();
         });
         let outcome = find(&Arc::new(machine.config()), &query(&volume)).await;
-        let seen = if takes_the_name { "which now has its name".to_owned() } else { other.to_string() };
+        let seen = if takes_the_name { "which has replaced it under this name".to_owned() } else { other.to_string() };
         assert!(matches!(&outcome, Err(DeviceError::Foreign { found, .. }) if found.contains(&seen)), "{outcome:?}");
         changes.join().unwrap();
     }
@@ -118,7 +118,7 @@ async fn unreadable_disk_affects_only_the_volume_it_is_named_after() {
 }
 
 #[test]
-fn open_of_a_node_without_device_is_not_an_error() {
+fn opening_a_device_node_without_a_device_is_not_an_error() {
     let directory = tempfile::tempdir().unwrap();
     assert!(open_node(&directory.path().join("missing")).unwrap().is_none());
     let node = directory.path().join("node");

@@ -197,7 +197,7 @@ async fn new_certificate_is_served_and_invalid_one_ignored() {
 }
 
 #[tokio::test]
-async fn files_are_checked_without_clients() {
+async fn tls_files_are_checked_even_without_clients() {
     let secret = tempfile::tempdir().unwrap();
     Pair::new().write(secret.path(), "first");
     let tls = Tls::load(files(secret.path())).await.unwrap();
@@ -215,7 +215,7 @@ async fn files_are_checked_without_clients() {
 }
 
 #[tokio::test]
-async fn unusable_files_at_start_are_named() {
+async fn unusable_tls_files_at_startup_are_named_in_the_error() {
     let secret = tempfile::tempdir().unwrap();
     let (pair, other) = (Pair::new(), Pair::new());
     let text = |text: &str| Some(text.to_owned());

@@ -128,7 +128,7 @@ async fn realistic_transitions_vary_around_usual_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn explicit_time_is_exact_without_explicit_spread() {
+async fn explicit_transition_time_is_exact_unless_spread_is_given() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await.unwrap();
     let given = |spread_percent| TimingOverride { create_ms: Some(9_000), spread_percent, ..Default::default() };
     assert_eq!(engine.timing().spread_percent, Some(25));

@@ -60,7 +60,7 @@ async fn journal_replay_restores_the_same_state() {
 }
 
 #[tokio::test]
-async fn incomplete_last_line_is_ignored() {
+async fn incomplete_last_journal_line_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     let kept = made(&engine, "kept").await;

@@ -211,7 +211,7 @@ fn v2_policy_denies_iops_probe_without_cluster_tag() {
 
 /// The caller's cluster tag decides about volumes, and about the instances to which they are attached.
 #[test]
-fn cluster_scoped_policy_follows_tag_of_caller() {
+fn cluster_scoped_policy_requires_the_callers_cluster_tag() {
     let of = "TagSpecification.1";
     let tag = format!("{of}.Tag.1.Key=ebs.csi.aws.com/cluster-name {of}.Tag.1.Value=blue");
     let call = line(format!("CreateVolume {of}.ResourceType=volume {tag}"));
@@ -247,7 +247,7 @@ fn delete(id: &str) -> Call {
     line(format!("DeleteVolume VolumeId={id}"))
 }
 
-/// EC2's recorded replies contain the text for a call that no policy allows.
+/// This test covers only an explicit deny. EC2's recorded replies contain the text for a call that no policy allows.
 #[test]
 fn explicit_deny_is_named_in_the_denial() {
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);
@@ -259,7 +259,7 @@ fn explicit_deny_is_named_in_the_denial() {
 }
 
 #[test]
-fn forbidden_key_does_not_reject_the_call() {
+fn kms_denial_is_reported_without_rejecting_the_call() {
     let (rights, _) = rights(vec![v2()]);
     let judgement = rights.authorize(&client(), &create("KmsKeyId=alias/mine"), &Account::usual());
     assert_eq!((judgement.refusal, judgement.key_refused), (None, true));
@@ -275,7 +275,7 @@ fn own_calls_of_simulator_need_no_permissions() {
 }
 
 #[test]
-fn violation_is_kept_until_an_addition_covers_it() {
+fn violation_is_reported_until_optional_statement_covers_it() {
     let (rights, least_rights) = rights(Vec::new());
     let account = Account::usual();
     rights.authorize(&client(), &attach("vol-1"), &account);

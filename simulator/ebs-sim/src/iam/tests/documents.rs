@@ -72,7 +72,7 @@ fn unreadable_policy_file_is_named() {
 }
 
 #[test]
-fn single_statement_and_text_need_no_list() {
+fn single_statement_or_string_is_accepted_without_a_list() {
     let text = r#"{"Version":"2012-10-17","Id":"one","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}"#;
     assert_eq!(document(text).unwrap().statements.len(), 1);
 }

@@ -46,14 +46,12 @@ proptest! {
 
     /// No document causes a panic.
     #[test]
-    fn any_text_is_parsed_or_rejected(text in r#"[{}\[\]":,a-zA-Z$*/. ]{0,60}"#) {
+    fn any_policy_text_is_parsed_or_rejected_without_panic(text in r#"[{}\[\]":,a-zA-Z$*/. ]{0,60}"#) {
         let _either = super::document(&text);
         let _either = super::document(&super::super::Shipped::ManagedV2.text().replacen("ec2:", &text, 1));
     }
 
-    /// Without a statement that allows it, a check is denied.
-    ///
-    /// A statement that denies everything removes all permissions.
+    /// A statement that denies a check wins over one that allows it, in either order.
     #[test]
     fn explicit_deny_overrides_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
         let allow = policy(&format!(r#""Effect":"Allow","Action":"{action}","Resource":"*""#));
@@ -102,7 +100,7 @@ fn holds(condition: &str) -> bool {
 
 /// The table covers each condition operator, quantifier, IfExists and policy variable.
 #[test]
-fn each_operator_holds_as_in_iam() {
+fn each_condition_operator_works_as_in_iam() {
     let table = [
         (r#""StringEquals":{"aws:RequestTag/team":"red"}"#, true),
         (r#""StringEquals":{"AWS:requesttag/TEAM":"red"}"#, true),
@@ -161,7 +159,7 @@ fn for_all_values_holds_without_tags_and_for_any_does_not() {
 }
 
 #[test]
-fn variable_in_resource_has_value_of_caller() {
+fn policy_variable_in_resource_takes_the_callers_value() {
     let policy =
         policy(r#""Effect":"Allow","Action":"ec2:*","Resource":"arn:aws:ec2:*:*:volume/${aws:PrincipalTag/volume}""#);
     let check = Check::new("ec2:DeleteVolume", VOLUME.to_owned());

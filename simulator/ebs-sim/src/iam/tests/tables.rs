@@ -63,7 +63,7 @@ fn check(action: &str, resource: &str) -> Check {
     Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
 }
 
-/// Only the cluster-scoped policy looks at the tags of instances, and only the legacy example allows DescribeTags.
+/// Only the cluster-scoped policy checks the tags of instances, and only the legacy example allows DescribeTags.
 #[test]
 fn policies_allow_exactly_what_the_table_lists() {
     for row in TABLE.lines().map(str::trim).filter(|row| !row.is_empty()) {
@@ -85,7 +85,7 @@ fn policies_allow_exactly_what_the_table_lists() {
 
 /// The calls are CreateVolume, CreateSnapshot and CopyVolumes.
 #[test]
-fn new_resources_may_be_tagged_in_the_same_call() {
+fn policies_allow_tagging_a_resource_when_creating_it() {
     for (resource, action, expected) in [
         ("volume/*", "CreateVolume", "vcl"),
         ("volume/*", "CopyVolumes", "vcl"),

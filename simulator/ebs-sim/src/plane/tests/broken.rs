@@ -62,7 +62,7 @@ fn broken_volume_leaves_no_read_only_loop_device() {
 }
 
 #[test]
-fn kept_data_of_broken_volume_is_deleted_with_it() {
+fn data_of_a_broken_volume_is_deleted_with_the_volume() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d3";
     bench.create(volume, 1);

@@ -17,7 +17,7 @@ fn snapshot(volume: &str, snapshot: &str) -> Effect {
 
 /// A restored volume may be larger than its snapshot.
 #[test]
-fn snapshot_and_restore_have_data_of_device() {
+fn snapshot_and_restored_volume_have_the_data_of_the_device() {
     let bench = Bench::new();
     let (volume, restored) = ("vol-0b0000000000000b1", "vol-0b0000000000000b2");
     let snap = "snap-0b0000000000000b1";
@@ -43,7 +43,7 @@ fn snapshot_and_restore_have_data_of_device() {
 }
 
 #[test]
-fn copies_keep_holes() {
+fn copies_of_sparse_images_stay_sparse() {
     let bench = Bench::new();
     let (volume, clone) = ("vol-0b0000000000000b3", "vol-0b0000000000000b4");
     bench.create(volume, 100);

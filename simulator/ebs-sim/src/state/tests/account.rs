@@ -46,7 +46,7 @@ fn volume_with_unusable_key_of_its_own_or_snapshot_vanishes() {
 
 /// The quotas apply to creation and to modification.
 #[test]
-fn storage_and_iops_of_type_have_quotas() {
+fn storage_and_iops_quotas_apply_per_volume_type() {
     let quotas = Quotas { storage_tib: of("st1", 1), iops: of("io2", 1000), ..Quotas::default() };
     let mut world = World::with_quotas(quotas);
     world.create("VolumeType=st1 Size=1000");
@@ -61,7 +61,7 @@ fn storage_and_iops_of_type_have_quotas() {
 }
 
 #[test]
-fn concurrent_modifications_and_copies_have_quotas() {
+fn quotas_limit_concurrent_modifications_and_copies() {
     let quotas = Quotas { modification_tib: of("gp3", 1), concurrent_copies: Some(1), ..Quotas::default() };
     let mut world = World::realistic();
     world.sim.policy.account.quotas = quotas;
@@ -102,7 +102,7 @@ fn outpost_arn_is_kept_on_volume_and_snapshot() {
 }
 
 #[test]
-fn zone_may_lack_volume_types() {
+fn volume_type_missing_in_a_zone_is_refused() {
     let missing_volume_types = [("us-west-2b".to_owned(), vec!["gp3".to_owned()])].into();
     let mut world = World::with_account(AccountSettings { missing_volume_types, ..AccountSettings::default() });
     let local = "AvailabilityZone=us-west-2-lax-1a";

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn attachment_needs_elapsed_time_and_connected_device() {
+fn attachment_completes_after_its_time_and_device_connection() {
     let mut world = World::realistic();
     let (volume, instance) = world.ready();
     let Ok(Reply::AttachVolume(reply)) = world.apply(&attach(&volume, &instance, "/dev/xvdaa")) else { panic!() };
@@ -34,7 +34,7 @@ fn failed_device_connection_is_retried() {
 }
 
 #[test]
-fn instance_of_other_machine_gets_no_device() {
+fn instance_on_another_machine_gets_no_device() {
     let mut world = World::instant();
     let volume = world.create("AvailabilityZone=us-west-2b").id;
     let second = world.instance(1);
@@ -45,7 +45,7 @@ fn instance_of_other_machine_gets_no_device() {
 }
 
 #[test]
-fn only_device_names_of_ec2_are_accepted() {
+fn only_device_names_that_ec2_allows_are_accepted() {
     let mut world = World::instant();
     let (volume, instance) = world.ready();
     for bad in "/dev/loop0 xvdaa /dev/xvd /dev/xvddy /dev/xvdea /dev/xvdAA /dev/sd /dev/sdb100 /dev/xvdaaa".split(' ') {
@@ -114,7 +114,7 @@ fn attaching_volume_can_be_detached_before_device_appears() {
 }
 
 #[test]
-fn ebs_card_needs_type_with_several_cards() {
+fn ebs_card_index_must_exist_on_the_instance_type() {
     for (instance_type, bad, default) in [("m5.large", "1", None), ("r8gb.48xlarge", "2", Some(0))] {
         let mut world = World::of(EngineConfig { instance_type: instance_type.into(), ..EngineConfig::default() });
         let (volume, instance) = world.ready();

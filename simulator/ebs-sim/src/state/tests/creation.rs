@@ -7,7 +7,7 @@ fn delete(volume: &str) -> String {
 }
 
 #[test]
-fn each_type_has_its_size_range() {
+fn each_volume_type_has_its_size_range() {
     let mut world = World::instant();
     for (volume_type, smallest, largest) in [
         ("gp2", 1, 16_384),
@@ -30,7 +30,7 @@ fn each_type_has_its_size_range() {
 
 /// The defaults are those of EC2.
 #[test]
-fn iops_and_throughput_have_ranges_and_ratios_of_type() {
+fn iops_and_throughput_are_checked_against_the_volume_type() {
     let mut world = World::instant();
     let (value, combination) = (Err("InvalidParameterValue"), Err("InvalidParameterCombination"));
     for (volume, expected) in [
@@ -72,7 +72,7 @@ fn iops_and_throughput_have_ranges_and_ratios_of_type() {
 }
 
 #[test]
-fn invalid_volume_is_rejected_with_code_of_ec2() {
+fn invalid_volume_request_is_rejected_with_the_ec2_code() {
     let calls = [
         ("VolumeType=GP3", "UnknownVolumeType"),
         ("!AvailabilityZone AvailabilityZoneId=usw9-az1", "InvalidZone.NotFound"),
@@ -104,7 +104,7 @@ fn volume_is_creating_until_time_and_data_are_complete() {
 }
 
 #[test]
-fn volume_without_data_is_in_error_and_deletable() {
+fn volume_whose_data_creation_failed_is_in_error_and_deletable() {
     let mut world = World::instant();
     let Ok(Reply::CreateVolume(volume)) = world.apply(GP3) else { panic!() };
     world.fail_effects("disk full");
@@ -165,7 +165,7 @@ fn restored_volume_has_min_size_and_encryption_of_snapshot() {
 }
 
 #[test]
-fn copy_has_zone_and_minimum_size_of_source() {
+fn copied_volume_has_zone_and_minimum_size_of_its_source() {
     let mut world = World::instant();
     let source = world.gp3();
     world.refuses([

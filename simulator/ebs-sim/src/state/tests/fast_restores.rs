@@ -58,7 +58,7 @@ fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
 
 /// A volume that is created from a snapshot with enabled fast restore is fully initialized at once.
 #[test]
-fn fast_restore_becomes_enabled_and_creates_full_volumes() {
+fn volume_from_enabled_fast_restore_is_initialized_at_once() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(100);
     let answer = world.enable(&snapshot, "us-west-2a");
@@ -78,7 +78,7 @@ fn fast_restore_becomes_enabled_and_creates_full_volumes() {
 
 /// The state is `disabling`, then `disabled`, which stays listed.
 #[test]
-fn disabled_fast_restore_frees_quota_and_can_be_enabled() {
+fn disabled_fast_restore_frees_quota_and_can_be_enabled_again() {
     let mut world = World::realistic();
     world.sim.policy.account.quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
     let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
@@ -159,7 +159,7 @@ fn restored_volume_initializes_at_its_rate() {
 }
 
 #[test]
-fn blank_volume_is_complete_and_copy_initializes() {
+fn blank_volume_needs_no_initialization_but_a_copy_does() {
     let mut world = World::realistic();
     let blank = world.create("Size=100").id;
     world.pass(secs(2));

@@ -44,9 +44,9 @@ impl World {
     }
 }
 
-/// The states are pending, running, shutting down and terminated.
+/// The instance passes through the states pending, running, shutting down and terminated.
 #[test]
-fn instance_passes_its_states_and_is_listed_for_an_hour() {
+fn terminated_instance_stays_listed_for_an_hour() {
     let mut world = World::realistic();
     let id = world.launch("").remove(0).id;
     let volume = world.gp3();
@@ -139,7 +139,7 @@ fn stopped_instance_needs_its_root_volume_to_start() {
 }
 
 #[test]
-fn instances_are_changed_atomically() {
+fn stop_or_terminate_changes_all_instances_or_none() {
     let mut world = World::instant();
     let free = world.running();
     let locked = world.launch("DisableApiStop=true DisableApiTermination=true").remove(0).id;
@@ -187,7 +187,7 @@ fn launch_is_idempotent_and_tags_instances_and_volumes() {
 }
 
 #[test]
-fn network_interfaces_use_shared_slots() {
+fn network_interfaces_use_shared_attachment_slots() {
     let mut world = World::instant();
     for (instance_type, interfaces, slots) in [("m5.large", 1, 27), ("m5.large", 3, 25), ("m7i.48xlarge", 3, 128)] {
         let interfaces: String = (1..=interfaces).map(|n| format!(" NetworkInterface.{n}.DeviceIndex={n}")).collect();
@@ -207,7 +207,7 @@ fn network_interfaces_use_shared_slots() {
 }
 
 #[test]
-fn invalid_launch_is_rejected_with_code_of_ec2() {
+fn invalid_launch_is_rejected_with_the_ec2_code() {
     let many: String = (1..=99).map(|n| format!(" NetworkInterface.{n}.DeviceIndex={n}")).collect();
     World::instant().refuses(
         [

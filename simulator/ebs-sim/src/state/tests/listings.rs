@@ -35,7 +35,7 @@ fn volumes_are_found_by_attachment_snapshot_or_tag_value() {
 
 /// EC2 rejects MaxResults together with ids. Each action has its own range of page sizes.
 #[test]
-fn page_requests_follow_rules_of_ec2() {
+fn page_sizes_and_ids_are_checked_as_by_ec2() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.refuses([(format!("DescribeVolumes VolumeId.1={volume} MaxResults=5"), "InvalidParameterCombination")]);
@@ -88,7 +88,7 @@ fn first_listed_zone_is_not_an_availability_zone() {
 }
 
 #[test]
-fn instances_are_found_by_every_filter_of_ec2() {
+fn instances_are_found_by_each_ec2_filter() {
     let mut world = World::instant();
     let (volume, first) = world.attached();
     for (name, value, count) in [
@@ -111,7 +111,7 @@ fn instances_are_found_by_every_filter_of_ec2() {
 
 /// The token appears only if the account is configured to return it.
 #[test]
-fn full_last_page_may_have_token_for_empty_page() {
+fn full_last_page_may_return_a_token_for_an_empty_page() {
     let oddities = Oddities { tokens_after_full_pages: true, ..Oddities::default() };
     let mut world = World::with_account(AccountSettings { oddities, ..AccountSettings::default() });
     (0..3).for_each(|_| drop(world.gp3()));

@@ -47,7 +47,7 @@ fn locked_snapshot_is_not_deletable_before_expiry() {
 }
 
 #[test]
-fn compliance_lock_is_only_extendable_after_cooling_off() {
+fn compliance_lock_can_only_be_extended_after_cooling_off() {
     let mut world = World::instant();
     let id = world.completed_snapshot();
     let cooling = lock(&id, "compliance", 10) + " CoolOffPeriod=3";

@@ -12,7 +12,7 @@ fn state(world: &mut World, volume: &str) -> String {
 
 /// The state is `modifying` until the device has grown, then `optimizing`, then `completed`.
 #[test]
-fn modification_passes_its_states_after_device_has_grown() {
+fn modification_leaves_modifying_only_after_device_has_grown() {
     let mut world = World::realistic();
     let (volume, _) = world.ready();
     let Ok(Reply::ModifyVolume(reply)) = world.apply(&modify(&volume, "Size=9")) else { panic!() };
@@ -60,7 +60,7 @@ fn fifth_modification_in_24_hours_is_rejected() {
 }
 
 #[test]
-fn omitted_values_stay_unless_they_belong_to_old_type() {
+fn omitted_iops_and_throughput_are_kept_unless_type_changes() {
     let mut world = World::instant();
     let volume = world.create("Iops=4000 Throughput=500 Size=100").id;
     assert_eq!(world.refused(&modify(&volume, "VolumeType=io2")), "InvalidParameterCombination");

@@ -12,7 +12,7 @@ impl World {
 }
 
 #[test]
-fn saved_state_is_loaded_again() {
+fn saved_state_and_tokens_survive_a_restart() {
     let mut world = World::instant();
     let volume = world.create("ClientToken=t").id;
     world.snapshot(&volume);

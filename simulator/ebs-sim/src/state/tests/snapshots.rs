@@ -57,7 +57,7 @@ fn snapshot_with_failed_copy_is_in_error() {
 }
 
 #[test]
-fn snapshot_needs_existing_and_ready_volume() {
+fn snapshot_of_a_missing_or_creating_volume_is_rejected() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.refuses([

@@ -19,7 +19,7 @@ fn numbered(count: usize) -> String {
 
 /// The rules: at most 50 tags, no `aws:` prefix, maximum lengths, no duplicate keys.
 #[test]
-fn tags_of_new_volume_follow_rules_of_ec2() {
+fn tags_of_new_volume_are_checked_by_the_ec2_rules() {
     let mut world = World::instant();
     let new_with = |kind: &str, tags: &str| {
         format!("{GP3} TagSpecification.1.ResourceType={kind}{}", tags.replace(" Tag.", " TagSpecification.1.Tag."))

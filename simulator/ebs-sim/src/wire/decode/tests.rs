@@ -9,7 +9,7 @@ fn code(form: &str) -> String {
 }
 
 #[test]
-fn invalid_call_has_code_of_ec2() {
+fn invalid_call_is_rejected_with_the_ec2_code() {
     for (form, expected) in [
         ("Action=RebootInstances&InstanceId.1=i-1", "InvalidAction"),
         ("Version=2016-11-15", "MissingAction"),
@@ -35,6 +35,6 @@ fn invalid_call_has_code_of_ec2() {
 }
 
 #[test]
-fn signature_parameters_do_not_belong_to_the_call() {
+fn signature_parameters_are_not_read_as_call_parameters() {
     assert!(call("Action=DescribeVolumes&X-Amz-Signature=s&X-Amz-Date=d&SignatureVersion=4").is_ok());
 }

@@ -90,7 +90,7 @@ fn clock_skew_over_5_minutes_is_auth_failure() {
 }
 
 #[test]
-fn missing_and_invalid_signatures_have_own_errors() {
+fn missing_and_malformed_signatures_have_different_errors() {
     assert_eq!(answer(&HeaderMap::new(), b"", NOW), Err("MissingAuthenticationToken".into()));
     for garbled in ["Basic YTpi", "AWS4-HMAC-SHA256 Credential=AKIA", "AWS4-HMAC-SHA256 x"] {
         let mut headers = signed_request("right", SENT, None);
@@ -130,7 +130,7 @@ fn signed_query_string_is_accepted_until_expiry() {
 }
 
 #[test]
-fn signed_query_string_without_a_part_is_incomplete() {
+fn signed_query_without_a_part_is_incomplete_signature() {
     let query = presigned("right", "");
     for part in ["Algorithm", "Date", "Credential", "Expires", "SignedHeaders", "Signature"] {
         let without = query.replace(&format!("X-Amz-{part}="), "Unrelated=");

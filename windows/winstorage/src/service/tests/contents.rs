@@ -10,7 +10,7 @@ fn contents(storage: &Storage) -> Contents {
 }
 
 #[test]
-fn interrupted_call_differs_from_a_foreign_partition() {
+fn contents_distinguish_interrupted_call_from_foreign_partition() {
     let (host, storage) = machine();
     host.inject("initialize_gpt", 0, crate::fake::Effect::CrashAfter);
     storage.partition_disk(DiskNumber(1)).unwrap_err();

@@ -55,7 +55,7 @@ fn disks_are_listed_with_their_identifiers() {
 }
 
 #[test]
-fn odd_disk_does_not_hide_others() {
+fn disk_that_cannot_be_identified_does_not_hide_others() {
     let (host, storage) = machine();
     // A virtual disk answers with ERROR_INVALID_FUNCTION.
     host.inject("device_ids", 1, Effect::Fail(Answer::Win32(1)));

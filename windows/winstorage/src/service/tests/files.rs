@@ -3,7 +3,7 @@ use crate::host::EntryKind;
 use crate::{StorageError, WayError};
 
 #[test]
-fn path_exists_for_any_entry() {
+fn path_exists_is_true_for_any_entry_even_a_dangling_link() {
     let (host, storage) = machine();
     host.add_link(&at("dangling"), &at("none"));
     host.add_file(&at("file"));
@@ -102,7 +102,7 @@ fn repeated_create_symlink_creates_one_link() {
 }
 
 #[test]
-fn symlink_is_a_link_or_mount_point_with_a_target() {
+fn is_symlink_is_true_for_links_and_mount_points_with_target() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_link(&at("link"), &at("pods"));

@@ -11,7 +11,7 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
 }
 
 #[test]
-fn windows_own_storage_is_protected() {
+fn system_disk_and_volume_are_protected_from_changes() {
     let (host, storage) = machine();
     let system = host.volumes_of(0).remove(0);
     host.add_mount_point(&at("c"), &system);
@@ -48,7 +48,7 @@ fn volume_with_a_drive_letter_has_a_full_lifecycle() {
 }
 
 #[test]
-fn drive_letter_protects_volume_without_proof() {
+fn volume_with_drive_letter_is_formatted_only_if_proven_blank() {
     let (host, storage) = machine();
     storage.partition_disk(DiskNumber(1)).unwrap();
     host.set_drive_letter(1, 'E');

@@ -56,7 +56,7 @@ fn volume_on_a_read_only_disk_is_unmounted() {
 }
 
 #[test]
-fn removed_mount_point_leaves_the_list_of_windows() {
+fn rmdir_unmounts_a_mount_point_before_removing_it() {
     for refused in [false, true] {
         let (host, storage) = machine();
         let volume = formatted(&storage);

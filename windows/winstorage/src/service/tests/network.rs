@@ -24,7 +24,7 @@ fn mapping(local: &str) -> SmbMapping {
 }
 
 #[test]
-fn working_mapping_is_kept_and_stale_one_replaced() {
+fn working_smb_mapping_is_kept_and_stale_one_replaced() {
     let (host, storage) = machine();
     host.add_share(share());
     for _ in 0..2 {
@@ -75,7 +75,7 @@ fn share_link_is_checked_before_and_created_after_mapping() {
 }
 
 #[test]
-fn removing_a_missing_mapping_is_a_success() {
+fn removing_a_missing_smb_mapping_succeeds() {
     let (host, storage) = machine();
     storage.remove_smb_global_mapping(SHARE).unwrap();
     assert_eq!(host.calls("remove_mapping"), 0);
@@ -98,7 +98,7 @@ fn target(target: FakeTarget) -> (FakeHost, Storage) {
 }
 
 #[test]
-fn iscsi_target_is_used_from_portal_to_disconnect() {
+fn iscsi_target_is_added_connected_and_disconnected() {
     let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
     storage.add_target_portal("10.0.0.1", 3260).unwrap();
     assert_eq!(host.calls("add_portal"), 1);
@@ -146,7 +146,7 @@ fn persistent_session_is_unregistered_before_logout() {
 }
 
 #[test]
-fn mutual_chap_secret_has_1_to_16_bytes() {
+fn mutual_chap_secret_outside_1_to_16_bytes_is_rejected() {
     let (host, storage) = machine();
     for secret in ["", "12345678901234567"] {
         assert!(matches!(storage.set_mutual_chap_secret(&Secret::new(secret)), Err(StorageError::ChapSecret(_))));

@@ -99,7 +99,7 @@ fn space_is_reported_for_the_volume_of_the_link_target() {
 }
 
 #[test]
-fn kubelet_directory_on_a_mounted_disk_has_its_volume() {
+fn closest_volume_of_a_junctioned_kubelet_directory_is_found() {
     let host = FakeHost::new();
     host.add_disk(1, SERIAL, 10 * GIB, true);
     let first = storage(&host);

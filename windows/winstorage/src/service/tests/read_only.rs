@@ -9,7 +9,7 @@ fn online(storage: &Storage) -> Result<(), crate::StorageError> {
 }
 
 #[test]
-fn attribute_set_while_going_online_is_cleared() {
+fn read_only_attribute_set_while_going_online_is_cleared() {
     let (host, storage) = machine();
     storage.set_disk_state(DiskNumber(1), false).unwrap();
     host.inject("set_online", 0, Effect::Meanwhile(Box::new(|host| host.set_read_only(1, false))));
@@ -18,7 +18,7 @@ fn attribute_set_while_going_online_is_cleared() {
 }
 
 #[test]
-fn refused_online_names_the_offline_reason() {
+fn failed_online_error_names_the_offline_reason() {
     let (host, storage) = machine();
     storage.set_disk_state(DiskNumber(1), false).unwrap();
     host.set_read_only(1, true);

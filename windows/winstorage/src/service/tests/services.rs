@@ -15,7 +15,7 @@ fn service(name: &str, state: &str, needs: &[&str]) -> FakeService {
 }
 
 #[test]
-fn states_and_start_modes_are_mapped_by_name() {
+fn service_states_and_start_modes_are_mapped_by_name() {
     let (host, storage) = machine();
     let modes = [
         ("Boot", StartType::Boot),
@@ -65,7 +65,7 @@ fn service_starts_and_stops_within_thirty_seconds() {
 }
 
 #[test]
-fn dependents_are_stopped_first_and_only_with_force() {
+fn dependent_services_are_stopped_first_and_only_with_force() {
     let (host, storage) = machine();
     host.add_service(service("base", "Running", &[]));
     host.add_service(service("top", "Running", &["middle", "base"]));
