@@ -104,7 +104,7 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::SizeAhead, "the size in the reply is not the volume's"),
     (Planted::LateBeyondBelief, "after a successful detach"),
     (Planted::WorkWithoutCallers, "although no client waits"),
-    (Planted::BeyondThePolicies, "the run panicked: calls that none of the policies"),
+    (Planted::BeyondThePolicies, "the run panicked: calls that no policy"),
     (Planted::ContentIgnored, "although the existing volume has another content source"),
     (Planted::ContentIgnored, "although the existing snapshot has another source"),
     (Planted::ContentIgnored, "the snapshot is foreign"),
