@@ -288,7 +288,7 @@ fn violation_is_reported_until_optional_statement_covers_it() {
         assert!(text.contains(word), "{text}");
     }
     assert_eq!(found[0].access_key.as_deref(), Some("AKIA1"));
-    assert!(least_rights.check().unwrap_err().contains("none of the policies"));
+    assert!(least_rights.check().unwrap_err().contains("no policy in deploy/iam allows"));
     least_rights.declare(Extra::TagEdits);
     assert_eq!(least_rights.violations().len(), 1);
     least_rights.declare(Extra::Kms);
