@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::super::fake::Machine;
 use super::*;
 use crate::bounded::Stuck;
+use crate::mounter::Mounter;
 
 fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
@@ -62,9 +63,9 @@ async fn late_device_is_found_by_kernel_event() {
 #[tokio::test]
 async fn search_for_current_devices_does_not_wait_for_late_ones() {
     let machine = Machine::new();
-    let config = Arc::new(MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() });
-    let query = query(&unused_volume_id());
-    let outcome = tokio::time::timeout(BOUND, find(&config, &query)).await.expect("it waits");
+    let config = MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() };
+    let (mounter, query) = (Mounter::new(config).unwrap(), query(&unused_volume_id()));
+    let outcome = tokio::time::timeout(BOUND, mounter.find_now(&query)).await.expect("it waits");
     assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
 }
 
