@@ -93,7 +93,7 @@ async fn client_does_not_fall_back_after_other_pipe_errors() {
 async fn error_names_the_newest_pipe_when_none_is_served() {
     let (node, _accepted) = node(&[("v1", &[2]), ("v1alpha1", &[2])]);
     let missing = connect(&node, Group::System, &versions(&["v1alpha1", "v1"])).await.unwrap_err().to_string();
-    assert!(missing.contains(r"\\.\pipe\csi-proxy-system-v1,") && missing.contains("group system"), "{missing}");
+    assert!(missing.contains(r"\\.\pipe\csi-proxy-system-v1 ") && missing.contains("group system"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
