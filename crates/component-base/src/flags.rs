@@ -1,4 +1,4 @@
-//! Parses command lines as Go programs do, over clap.
+//! Parses command lines as Go programs do, on top of clap.
 //!
 //! A boolean flag without a value is true, and takes a value only after `=`. The last occurrence of a flag wins.
 

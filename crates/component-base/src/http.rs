@@ -1,4 +1,4 @@
-//! The HTTP listener of the pages for metrics and health.
+//! The HTTP listener for the metrics and health pages.
 //!
 //! Any client in the cluster can reach these pages, and must not be able to use up the program's memory or file
 //! descriptors. `axum::serve` and axum-server limit neither the number of connections nor their lifetimes.
@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 pub use endpoint::{BadHttpEndpoint, HttpEndpoint};
 
-/// How long to wait before a failed listener is tried again.
+/// How long to wait before retrying a listener that failed to start.
 pub const RETRY: Duration = Duration::from_secs(10);
 /// The time limit for the TLS handshake, for a request's headers, and for idle connections, as in Go programs.
 pub const HEADERS_WITHIN: Duration = Duration::from_secs(3);
@@ -32,9 +32,9 @@ pub const HEADERS_WITHIN: Duration = Duration::from_secs(3);
 const LIFETIME: Duration = Duration::from_secs(60);
 /// How long a connection may take to finish its request at the end of its lifetime.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The most connections. Further clients wait until one ends.
+/// The maximum number of open connections. Further clients wait until one closes.
 const CONNECTIONS: usize = 64;
-/// The most concurrent requests on an HTTP/2 connection.
+/// The maximum number of concurrent requests on an HTTP/2 connection.
 const STREAMS: u32 = 16;
 
 /// Turns an accepted connection into one that carries HTTP.
@@ -105,7 +105,7 @@ pub async fn serve_on<H: Handshake>(listener: TcpListener, handshake: H, app: Ro
     }
 }
 
-/// Returns true if a single client disconnected before `accept`, so that the next `accept` may succeed.
+/// Returns true if the error only means that a client disconnected before `accept`. The next `accept` may succeed.
 pub fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

@@ -39,7 +39,7 @@ pub struct Shape {
     pub header: bool,
     /// Whether the directory of the source file precedes its name.
     pub directory: bool,
-    /// Whether the message is quoted. A message without quotes should be a fixed text of the program.
+    /// Whether the message is quoted. An unquoted message should be a fixed text of the program.
     pub quoted: bool,
 }
 
@@ -50,8 +50,8 @@ impl Shape {
     pub const PRINTED: Self = Self { header: true, directory: false, quoted: false };
 }
 
-/// Sets up logging to standard error for the whole process. The settings apply to code that `is_ours`, by its target.
-/// Other code logs errors and warnings only. When standard error is closed, lines are lost and nothing else happens.
+/// Sets up logging to standard error for the whole process. `settings` apply to code whose target `is_ours` accepts.
+/// Other code logs only errors and warnings. If standard error is closed, lines are silently lost.
 pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), TryInitError> {
     let wanted = ByVerbosity::new(settings.verbosity, settings.modules.clone(), is_ours);
     let lines = Lines::new(settings.format, std::io::stderr, Careless::NOBODY).with_filter(wanted);

@@ -9,7 +9,7 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-/// Receives requests to stop, which do not end the process by themselves while it exists.
+/// Receives requests to stop. While this value exists, such a request does not end the process by itself.
 ///
 /// On Unix this effect lasts until the process ends. Windows still ends the process some seconds after its console
 /// closes, or the machine or container shuts down.

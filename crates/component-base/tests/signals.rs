@@ -29,7 +29,7 @@ async fn all_listeners_receive_each_signal_by_name() {
     assert_eq!([next(&mut signals).await, next(&mut also).await], ["SIGTERM"; 2]);
     send(Signal::INT);
     assert_eq!([next(&mut signals).await, next(&mut also).await], ["SIGINT"; 2]);
-    // A second signal interrupts a drain.
+    // Programs interrupt a drain at the second signal, so it must arrive too.
     send(Signal::TERM);
     assert_eq!(next(&mut signals).await, "SIGTERM");
     drop((signals, also));

@@ -1,8 +1,8 @@
 //! csi-proxy's API: the messages, clients and servers of its 23 pairs of group and version, generated from the files in
 //! `proto/csi-proxy/`, and a function that connects a client.
 //!
-//! Each pair is a module, such as `disk::v1`. The protobuf packages are named after versions only. So messages of
-//! different groups have equal names, but no module uses another.
+//! Each pair is a module, such as `disk::v1`. The protobuf packages are named after versions only, so messages of
+//! different groups can have equal names. No module uses another.
 //!
 //! Three messages carry secrets. Their `Debug` output and their serialised form hide them.
 

@@ -29,8 +29,8 @@ impl Account {
         Self { sts: aws_sdk_sts::Client::from_conf(config.build()), id: OnceCell::new() }
     }
 
-    /// Returns the twelve digits of the account id. Concurrent callers share one request. The class of an error
-    /// excludes an effect, because the call only reads.
+    /// Returns the twelve digits of the account id. Concurrent callers share one request. Because the call only reads,
+    /// an error is `NotSent` instead of `Ambiguous` or `Other`.
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
             let monitor = ec2.monitor(Action::GetCallerIdentity);

@@ -102,7 +102,7 @@ impl Intercept for CallMonitor {
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        // The SDK's STS client accepts incomplete replies, so check them here. EC2's replies are all read by `reply`.
+        // The SDK's STS client accepts incomplete replies, so check them here. `reply` checks the replies of EC2.
         if context.output_or_error().is_ok() && self.action == Action::GetCallerIdentity {
             reply::read(context.response().body().bytes().unwrap_or_default(), self.action, |_| ())?;
         }
@@ -136,12 +136,12 @@ impl Intercept for CallMonitor {
 }
 
 impl CallMonitor {
-    /// Returns true if the call may be repeated after a transient error, because it is a describe.
+    /// Returns true if the runtime can repeat the call after a transient error: it only reads and is not a dry run.
     pub(crate) fn is_repeatable(&self) -> bool {
         !self.action.mutates() && !self.dry_run
     }
 
-    /// Returns AWS's time of day in the last reply, if that reply had a `Date`.
+    /// Returns the `Date` of the last reply, which is the time by AWS's clock, if that reply had one.
     pub(crate) fn date(&self) -> Option<SystemTime> {
         *self.date.lock().unwrap_or_else(PoisonError::into_inner)
     }

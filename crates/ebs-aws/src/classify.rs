@@ -3,7 +3,7 @@
 use ebs_ec2::ErrorClass as C;
 use ebs_ec2::{Action, ErrorClass, Limit};
 
-/// Codes by which EC2 rejects a call because of its rate and does nothing. The HTTP status varies.
+/// Codes with which EC2 rejects a call because of the call rate, without executing it. The HTTP status varies.
 pub(crate) const THROTTLES: [&str; 14] = [
     "BandwidthLimitExceeded",
     "EC2ThrottledException",

@@ -28,7 +28,7 @@ const OPERATION: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
     pub region: String,
-    /// The value of `AWS_EC2_ENDPOINT`, which wins over the endpoint that the SDK would choose. Empty means not set.
+    /// The value of `AWS_EC2_ENDPOINT`, which replaces the endpoint that the SDK would choose. Empty means not set.
     pub ec2_endpoint: Option<String>,
     /// The value of `AWS_SAGEMAKER_ENDPOINT`, with the same rules. Used only for HyperPod nodes.
     pub sagemaker_endpoint: Option<String>,
@@ -43,9 +43,9 @@ pub struct AwsConfig {
 /// Optional settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The source of the credentials. If `None`, the SDK's default chain.
+    /// The source of the credentials. `None` means the SDK's default chain.
     pub credentials: Option<SharedCredentialsProvider>,
-    /// The transport for the requests. If `None`, the network.
+    /// The transport for the requests. `None` means the network.
     pub transport: Option<Transport>,
     /// The endpoint of STS. If `None`, the SDK chooses it.
     pub sts_endpoint: Option<String>,
@@ -85,7 +85,7 @@ pub struct AwsEc2 {
 }
 
 impl AwsEc2 {
-    /// Builds the client without any call. The first call loads the credentials.
+    /// Builds the client without making a call. The first call loads the credentials.
     pub async fn connect(config: &AwsConfig, observer: Arc<dyn Observer>) -> Result<Self, ConfigError> {
         Self::connect_with(config, Settings::default(), observer).await
     }

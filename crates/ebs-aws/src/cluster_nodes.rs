@@ -1,4 +1,4 @@
-//! The port's calls about HyperPod nodes. Each method calls SageMaker once, and the first one also calls STS.
+//! The port's calls about HyperPod nodes. Each method calls SageMaker once. The first call also calls STS.
 
 use std::time::SystemTime;
 

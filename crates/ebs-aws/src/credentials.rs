@@ -16,10 +16,10 @@ use crate::classify::THROTTLES;
 
 /// STS's code for an identity provider that it cannot reach.
 const PROVIDER_AWAY: &str = "IDPCommunicationError";
-/// The start of aws-config's message, which has no error type, when the credential source of a container (ECS, EKS Pod
-/// Identity) returns an error status. The status number follows.
+/// The start of aws-config's message (it has no error type) for an error status from a container's credential source
+/// (ECS, EKS Pod Identity). The status number follows.
 const HTTP_STATUS: &str = "Non-success status from HTTP credential provider: ";
-/// The start of the SDK's message, which has no error type, when a source is too slow for the credentials cache.
+/// The start of the SDK's message (it has no error type) for a source that is too slow for the credentials cache.
 const TIMED_OUT: &str = "identity resolver timed out";
 /// A part of aws-config's message for a source that it was compiled without, such as IAM Identity Center.
 const NOT_COMPILED_IN: &str = "requires following cargo feature";
@@ -27,7 +27,7 @@ const NOT_COMPILED_IN: &str = "requires following cargo feature";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
     Slow,
-    /// The source is unreachable or reports a failure of its own.
+    /// The source is unreachable or reports an internal failure.
     Away,
     /// The profile names a source that this program does not support.
     NotSupported,
@@ -77,7 +77,7 @@ impl NoCredentials {
     }
 }
 
-/// Returns true if the predicate holds for the error or one of its causes, also in each source of a chain of sources.
+/// Returns true if the predicate holds for the error or one of its causes, in every source of a chain of sources.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -92,7 +92,7 @@ fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static
     false
 }
 
-/// Returns true if this error shows an outage of the source: no connection, no answer, or a report of its own failure.
+/// Returns true if this error shows an outage of the source: no connection, no answer, or an internal failure.
 fn is_away(cause: &(dyn Error + 'static)) -> bool {
     let by_type = (cause.downcast_ref().map(|e| is_outage(e, sts_is_away::<AssumeRoleWithWebIdentityError>)))
         .or_else(|| Some(is_outage(cause.downcast_ref()?, sts_is_away::<AssumeRoleError>)))
@@ -120,7 +120,7 @@ fn is_outage_status(status: u16) -> bool {
     status >= 500 || status == 429
 }
 
-/// Returns true if STS reports a failure of its own. An answer without a code does not come from STS.
+/// Returns true if STS reports an internal failure. An answer without a code does not come from STS.
 fn sts_is_away<E: ProvideErrorMetadata>(error: &E) -> bool {
     error.code().is_none_or(|code| code == PROVIDER_AWAY || THROTTLES.contains(&code))
 }

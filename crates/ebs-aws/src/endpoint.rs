@@ -10,10 +10,10 @@ use crate::ConfigError;
 const ALL: &str = "AWS_ENDPOINT_URL";
 
 pub(crate) struct Service {
-    /// The driver's own variable, which wins over the SDK's.
+    /// The driver's own variable, which takes precedence over the SDK's.
     own: &'static str,
     sdk: &'static str,
-    /// The service's name in profiles.
+    /// The service's name in profiles of the AWS configuration file.
     id: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Endpoint {
     /// The value of the driver's own variable. If `None`, the SDK chooses from its own variables and the profile.
     pub(crate) explicit: Option<String>,
     pub(crate) variable: Option<&'static str>,
-    /// Whether the endpoint is on this machine, so that the client never uses a proxy for it.
+    /// Whether the endpoint is on this machine. If so, the client never uses a proxy for it.
     pub(crate) loopback: bool,
 }
 

@@ -52,7 +52,7 @@ where
     }
 }
 
-/// Returns the error for a well-formed reply that lacks a required field. A mutation then has an unknown outcome.
+/// Returns the error for a well-formed reply that lacks a required field. The outcome of a mutation is then unknown.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
     let error = Ec2Error::new(action, class, format!("EC2's reply is not usable: {what}"));
@@ -114,7 +114,7 @@ fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     format!("a reply with status {status}, beginning with {excerpt:?},")
 }
 
-/// Returns the request id from the header, or from the body, where EC2 has always written it.
+/// Returns the request id from the header, or else from the body, where EC2 has always written it.
 pub(crate) fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;

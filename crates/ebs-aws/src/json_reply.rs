@@ -3,7 +3,7 @@
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use serde::Deserialize;
 
-/// Returns the code and message of an error answer. Some services add a name space before the code or a URL after it.
+/// Returns the code and message of an error answer. Some services add a namespace before the code or a URL after it.
 pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Option<String>) {
     #[derive(Default, Deserialize)]
     struct Body {

@@ -52,13 +52,13 @@ impl Query {
         }
     }
 
-    /// Adds an optional number. EC2's numbers have 31 bits. A larger number becomes the largest one, which EC2 refuses.
+    /// Adds an optional number. A number that exceeds EC2's maximum (31 bits) becomes the maximum, which EC2 refuses.
     pub(crate) fn number(self, name: &str, value: impl Into<Option<u32>>) -> Self {
         self.maybe(name, value.into().map(|n| i32::try_from(n).unwrap_or(i32::MAX)))
     }
 
     pub(crate) fn maybe_time(self, name: &str, value: Option<SystemTime>) -> Self {
-        // EC2 refuses this text, as it would refuse a time that the format cannot write, such as a year of five digits.
+        // If the format cannot write the time (a year of five digits), send an invalid text, which EC2 refuses.
         let text =
             |time| DateTime::from(time).fmt(Format::DateTime).unwrap_or_else(|_| "a time out of range".to_owned());
         self.maybe(name, value.map(text))
@@ -108,7 +108,7 @@ impl Query {
     }
 }
 
-/// The SDK's runtime may log the request, so this omits the values.
+/// The SDK's runtime may log the request, so the debug output omits the values.
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query").finish_non_exhaustive()

@@ -12,7 +12,7 @@ use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::Action;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// The most elements and texts of a reply. EC2's largest page (1,000 volumes with 50 tags each) has a third of them.
+/// The most elements and texts in a reply. EC2's largest page (1,000 volumes with 50 tags each) has a third as many.
 const MAX_NODES: u32 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub(crate) enum Malformed {
     Syntax(#[source] roxmltree::Error),
     #[error("it begins with <{found}>, not <{wanted}>")]
     Root { found: String, wanted: String },
-    /// A reply without other content reports its success in `<return>`, and this one has another value.
+    /// A reply without other content reports its success in `<return>`. In this reply, that element has another value.
     #[error("it contains <return>{0}</return>")]
     Return(String),
 }
@@ -50,7 +50,7 @@ fn document(text: &str) -> Result<Document<'_>, Malformed> {
     Document::parse_with_options(text, options).map_err(Malformed::Syntax)
 }
 
-/// Replaces each reference to a character that XML 1.0 excludes by U+FFFD. EC2 writes such a character in a tag as a
+/// Replaces each reference to a character that XML 1.0 excludes with U+FFFD. EC2 writes such a character in a tag as a
 /// reference, and parsers reject it, so one tag would make the whole page unreadable.
 fn without_forbidden_references(text: &str) -> Cow<'_, str> {
     let mut kept = String::new();
@@ -92,7 +92,7 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
     let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
-    // The root must be in the default name space. An element with a prefix belongs to another one.
+    // The root must be in the default namespace. An element with a prefix belongs to another one.
     if root.tag_name().name() != wanted || root.tag_name().namespace() != root.default_namespace() {
         return Err(Malformed::Root { found: full_name(root), wanted });
     }
@@ -118,7 +118,7 @@ pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<St
     Ok((field("Code"), field("Message")))
 }
 
-/// Compares names without their name spaces, because each AWS service uses its own name space for errors.
+/// Compares names without their namespaces, because each AWS service uses its own namespace for errors.
 fn is_named(node: &Node<'_, '_>, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name
 }
@@ -176,7 +176,7 @@ impl<'a> Element<'a> {
         text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> has the invalid value {text:?}")))
     }
 
-    /// Returns a field's time of day, or `None` if this machine cannot represent it.
+    /// Returns a field's date and time, or `None` if this machine cannot represent it.
     pub(crate) fn time(self, name: &str) -> Read<Option<SystemTime>> {
         let Some(text) = self.word(name)? else { return Ok(None) };
         let time = DateTime::from_str(&text, Format::DateTimeWithOffset);

@@ -1,4 +1,4 @@
-//! Decides which failed describes the SDK's runtime may repeat.
+//! Decides which failed describes the SDK's runtime repeats.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn of_describes() -> RetryConfig {
         .with_max_backoff(Duration::from_secs(1))
 }
 
-/// Keeps the runtime from retrying throttles: the caller manages the rate limit and must see each one.
+/// Keeps the runtime from retrying throttles: the caller manages the rate limit and must see each throttle.
 #[derive(Debug)]
 pub(crate) struct ThrottlesGoToTheCaller;
 

@@ -67,7 +67,7 @@ impl Service {
         self.region.as_ref()
     }
 
-    /// Returns the operation for one call. Its monitor determines whether the runtime may retry the call.
+    /// Returns the operation for one call. Its monitor determines whether the runtime can retry the call.
     pub(crate) fn operation<I, O>(
         &self,
         monitor: &CallMonitor,
@@ -118,7 +118,7 @@ fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilde
         .retry_classifier(HttpStatusCodeClassifier::default())
 }
 
-/// Returns what all calls of a service share: the signing configuration, and the state learned from replies.
+/// Returns the parts that all calls of a service share: the signing configuration, and the state learned from replies.
 fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEnvironment) -> StaticRuntimePlugin {
     let mut layer = Layer::new(names.service);
     layer.store_put(ApiMetadata::new(names.signing, names.api_version));
@@ -141,7 +141,7 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     if let Some(credentials) = shared.credentials_provider() {
         components.set_identity_resolver(SCHEME_ID, credentials);
     }
-    // This interceptor remembers the clock skew: mutating calls are sent once, so their first attempt needs the time.
+    // This interceptor remembers the clock skew: a mutating call is sent only once, so its time must be right.
     components.push_interceptor(ServiceClockSkewInterceptor::new());
     components.push_interceptor(agent);
     components.push_interceptor(RequestInfoInterceptor::new());

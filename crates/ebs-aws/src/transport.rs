@@ -13,12 +13,12 @@ use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 
 /// A transport that replaces the network, for tests that run the SDK on paused time. It serves EC2, SageMaker, STS and
-/// the sources of credentials, which differ by their hosts. Only signatures contain the real time.
+/// the sources of credentials, which differ by their hosts. Only signatures use the real time.
 #[derive(Debug, Clone)]
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Creates a transport from a function that answers each request. An error means that the connection then broke.
+    /// Creates a transport from a function that answers each request. If it returns an error, the connection breaks.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,

@@ -16,7 +16,7 @@ use aws_types::os_shim_internal::Env;
 pub(crate) struct ExecutionEnvironment(String);
 
 impl ExecutionEnvironment {
-    /// Replaces characters that a header cannot contain by `-`. `extra` is the value of `--user-agent-extra`.
+    /// Replaces characters that a header cannot contain with `-`. `extra` is the value of `--user-agent-extra`.
     pub(crate) fn new(version: &str, extra: Option<&str>) -> Self {
         let mut name = format!("aws-ebs-csi-driver-{version}");
         if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {

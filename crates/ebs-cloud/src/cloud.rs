@@ -20,8 +20,8 @@ use crate::volume::VolumeService;
 /// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable`.
 ///
 /// **Cancellation.** The caller must run methods that take [`ebs_ec2::Waiters`] to their end, and never drop them. Once
-/// no client waits, an operation ends with `CloudErrorKind::Abandoned` before the next mutation. Without one, it
-/// continues to describe to its end, unless another operation replaces it ([`ebs_ec2::Waiters::supersede`]).
+/// no client waits, an operation ends with `CloudErrorKind::Abandoned` before the next mutation. If none follows, it
+/// describes to its end, unless another operation replaces it ([`ebs_ec2::Waiters::supersede`]).
 #[derive(Debug)]
 pub struct Cloud<E> {
     pub volumes: VolumeService<E>,
@@ -31,12 +31,12 @@ pub struct Cloud<E> {
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Creates the policy inside a tokio runtime. Create one per process, because it owns the rate limiter.
+    /// Creates the policy. Call it once per process, inside a tokio runtime: the policy owns the rate limiter.
     pub fn new(ec2: Arc<E>, config: CloudConfig) -> Self {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// Creates the policy with an observer of delayed calls, spare calls and waits that only time ended.
+    /// Creates the policy with an observer of delayed calls, spare calls, and waits that ended only by passing time.
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }
@@ -51,8 +51,8 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// Records a mutating request of a sidecar, and its connection if known, before the operation that it starts or
-    /// joins. The records show how long the sidecar has sent its requests to this process alone.
+    /// Records a mutating request of a sidecar, and its connection if known. Call it before the operation that the
+    /// request starts or joins. The records show how long the sidecar has sent its requests to this process alone.
     pub fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         self.context.recent.leases.record_request(sidecar, connection);
     }

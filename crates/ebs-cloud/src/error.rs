@@ -22,7 +22,7 @@ pub struct CloudError {
 /// The meaning of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object does not exist. Where a sidecar forgets the object after this error, the absence is proven.
+    /// The object does not exist. If a sidecar forgets the object after this error, the driver has proven its absence.
     NotFound(Object),
     /// The source snapshot or volume of the new object does not exist.
     SourceNotFound(Object),
@@ -32,7 +32,7 @@ pub enum CloudErrorKind {
     InvalidArgument,
     /// The requested size is impossible.
     OutOfRange,
-    /// A quota or limit of the account or the instance. EC2 did nothing.
+    /// The request exceeds a quota or limit of the account or the instance. EC2 did nothing.
     LimitExceeded,
     /// No zone or Outpost that the request allows has capacity. EC2 did nothing. Another zone may have capacity.
     InsufficientCapacity,
@@ -106,7 +106,7 @@ impl CloudError {
         matches!(self.kind, CloudErrorKind::NotFound(_))
     }
 
-    /// Returns the error without its finality: a describe failed, so an earlier attempt may have left something behind.
+    /// Makes the error not final, because a describe failed and an earlier attempt may have left something behind.
     pub(crate) fn unproven(self) -> Self {
         if self.kind.is_final() { Self { kind: CloudErrorKind::OutcomeUnknown, ..self } } else { self }
     }

@@ -13,7 +13,7 @@ pub(crate) fn map_error(what: impl Display, error: Ec2Error) -> CloudError {
     kind.error(format!("{what}: {reason}")).caused_by(error)
 }
 
-/// Returns the error for a refused call about one object. Includes "does not exist", which [`map_error`] does not map.
+/// Returns the error for a refused call about one object. Unlike [`map_error`], also maps "does not exist".
 pub(crate) fn map_error_about(what: impl Display, object: Object, error: Ec2Error) -> CloudError {
     match (error.class, &object) {
         (ErrorClass::MalformedId, _)
@@ -39,7 +39,7 @@ fn exceeded(limit: Limit) -> &'static str {
     }
 }
 
-/// Returns the meaning of a class, and the rule behind it in our words.
+/// Returns the error kind for the class of EC2's error, and the driver's text for the rule.
 fn meaning(error: &Ec2Error) -> (CloudErrorKind, &'static str) {
     use CloudErrorKind as K;
     use ErrorClass as C;

@@ -31,8 +31,8 @@ pub enum Sidecar {
     VolumeModifier,
 }
 
-/// A period in which a sidecar cannot have called another process, because it kept its connection (if connections are
-/// unknown, because its pauses were short).
+/// A period in which a sidecar cannot have called another process: it kept its connection or, if its connections are
+/// unknown, paused only briefly.
 #[derive(Debug, Clone, Copy)]
 struct LeaseTerm {
     began: Instant,
@@ -48,8 +48,8 @@ pub(crate) struct LeaseTerms {
 }
 
 impl LeaseTerms {
-    /// Records a mutating request of the sidecar, at its start or its end. A new connection begins a new term: the
-    /// sidecar closes its connection when it loses its lease, so another process may have held the lease in between.
+    /// Records a mutating request of the sidecar, at the request's start or end. A new connection begins a new term: a
+    /// sidecar that loses its lease closes its connection, so another process may have held the lease in between.
     pub(crate) fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         let now = Instant::now();
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
@@ -88,7 +88,7 @@ impl LeaseTerms {
         self.began(sidecar) + SETTLE
     }
 
-    /// Returns [`Self::sole_from`] for the sidecars that modify volumes and have called this process.
+    /// Returns the latest [`Self::sole_from`] of the sidecars that modify volumes and have called this process.
     pub(crate) fn modifiers_sole_from(&self) -> Instant {
         let current = self.current();
         let modifiers = [Sidecar::Resizer, Sidecar::VolumeModifier];

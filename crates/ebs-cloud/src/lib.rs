@@ -5,7 +5,7 @@
 //!   stale for 15 s after a write, so an object that EC2 does not list within this time may still exist.
 //! - **Never return a final error while an attempt may have left something behind.** A final error needs a proof.
 //! - **An operation outlives its request.** It checks before each mutation whether a client still waits, and always
-//!   awaits a call in flight. It also describes when no client waits, for retries of clients with short deadlines.
+//!   awaits a call in flight. It describes even when no client waits, so that retries with short deadlines succeed.
 
 mod attachment;
 mod cloud;

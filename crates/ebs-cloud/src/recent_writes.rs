@@ -60,7 +60,7 @@ impl RecentWrites {
         self.writes.get(write).is_some()
     }
 
-    /// Returns the instant from which a describe shows the write, considering only this process's calls.
+    /// Returns the instant from which a describe shows the write. Ignores the calls of other processes.
     pub(crate) fn settled_at(&self, write: &Write) -> Instant {
         self.writes.get(write).unwrap_or(self.since)
     }
@@ -130,7 +130,7 @@ impl RecentWrites {
     }
 }
 
-/// Returns the instant [`SETTLE`] after the first request for the key. Each request keeps the entry in the memory.
+/// Returns the instant [`SETTLE`] after the first request for the key. Each request renews the entry's lifetime.
 fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
     let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
     times.insert(key.clone(), settled, MEMORY);

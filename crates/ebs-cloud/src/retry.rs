@@ -24,7 +24,7 @@ where
         op.ensure_wanted()?;
         op.mark_mutated();
         match call().await {
-            // EC2 did nothing. The rate limiter knows of the throttle and delays the next token.
+            // EC2 did nothing. The rate limiter has recorded the throttle and delays the next token.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }

@@ -13,9 +13,9 @@ use ebs_ec2::{
 pub struct CloudConfig {
     /// The name of the driver, from which the managed tag and the IOPS tags derive.
     pub driver: DriverName,
-    /// If true, one describe covers several objects. If false, each object has its own describe, sent at once.
+    /// If true, one describe covers several objects. If false, each object has its own describe, sent immediately.
     pub batching: bool,
-    /// The current time of day, for tests with a paused clock. If `None`, the machine's clock counts.
+    /// The current time of day, for tests with a paused clock. If `None`, the driver uses the machine's clock.
     pub time_of_day: Option<SystemTime>,
 }
 

@@ -39,9 +39,9 @@ pub(crate) const PROBE: Duration = Duration::from_secs(5);
 /// an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
-/// The limit for a single describe with its throttles, the wait for a token, a call with all its pages, and a lookup.
+/// The limit for each of these: a describe with its throttles, a wait for a token, a call with all pages, a lookup.
 pub(crate) const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The time that a last describe gets, even after its operation's deadline.
+/// The shortest limit for a describe, even near or after its operation's deadline.
 const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
 pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {

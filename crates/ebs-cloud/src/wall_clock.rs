@@ -31,7 +31,7 @@ impl WallClock {
     }
 }
 
-/// Returns how old an object that began at `began` was at least when AWS replied, by AWS's own clock. `said_at` is the
+/// Returns the minimum age, when AWS replied, of an object that began at `began`, by AWS's own clock. `said_at` is the
 /// date of the reply. `now` is our time of day, for replies without a date.
 pub(crate) fn age(began: Option<SystemTime>, said_at: Option<SystemTime>, now: SystemTime) -> Option<Duration> {
     let began = began?;

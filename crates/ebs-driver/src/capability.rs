@@ -25,7 +25,7 @@ const WINDOWS: &str = "windows";
 const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
-    /// Returns the file system with which a Linux node would format the volume: `None` for block and unknown names.
+    /// Returns the file system that a Linux node would create, or `None` for raw block and unknown names.
     pub fn linux_file_system(&self) -> Option<FsType> {
         match self {
             Self::Mount { fs_type } => FsType::parse(fs_type).ok(),
@@ -98,8 +98,8 @@ fn mode(wire: &VolumeCapability) -> (Option<Mode>, String) {
     (mode, mode.map_or_else(|| number.to_string(), |mode| mode.as_str_name().to_owned()))
 }
 
-/// Converts a capability for a node-local volume. Each node has its own volume for the handle, so it supports one
-/// writer on one node or on each of several nodes.
+/// Converts a capability for a node-local volume. Each node has its own volume for the handle, so the capability may
+/// request one writer on one node, or one on each of several nodes.
 pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
     let multi_node = match mode(wire) {
         (Some(Mode::SingleNodeWriter), _) => false,
@@ -109,7 +109,7 @@ pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityEr
     Ok(Capability { access: access(wire).0, multi_node })
 }
 
-/// Returns all capabilities of a request, or an error unless EBS supports each of them.
+/// Parses all capabilities of a request. Returns an error unless EBS supports each of them.
 pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, CapabilityError> {
     if wire.is_empty() {
         return Err(CapabilityError::Missing);

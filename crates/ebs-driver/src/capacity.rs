@@ -105,7 +105,7 @@ pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError
     required.ok_or(CapacityError::Empty)
 }
 
-/// Returns the number of whole GiB within a limit. A limit beyond EC2's numbers has no effect.
+/// Returns the number of whole GiB within a limit, at most `u32::MAX`, which exceeds every EBS volume.
 fn whole_gib(limit: u64) -> Gib {
     Gib(u32::try_from(limit / ebs_ec2::GIB).unwrap_or(u32::MAX))
 }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(error.meaning(), Meaning::OutOfRange);
     }
 
-    /// Both creation and expansion refuse the size. Zero means that the field is not set.
+    /// Creation and expansion refuse a negative field, and a range without fields (0 means unset).
     #[test]
     fn zero_or_negative_size_is_refused() {
         for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {

@@ -80,7 +80,7 @@ fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
 mod tests {
     use super::*;
 
-    /// The driver adds the tags of the deprecated flag. For the same key, the extra tags take precedence.
+    /// The tags of both flags apply. For the same key, the extra tags take precedence.
     #[test]
     fn extra_tags_are_trimmed_and_override_the_deprecated_flag() {
         let extra = [" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];

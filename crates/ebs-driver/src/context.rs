@@ -1,5 +1,5 @@
 //! The string maps that the controller sends to the node: the volume context, once for each volume, and the publish
-//! context, with each attachment. Only this module defines their keys and formats.
+//! context, for each attachment. Only this module defines their keys and formats.
 
 mod format_key;
 mod publish_context;

@@ -96,7 +96,7 @@ impl<E: Ec2> ControllerService<E> {
     }
 }
 
-/// Implements the service from a table. A row names the sidecar that sends the RPC if the leader depends on it.
+/// Implements the service from a table. A row names the sending sidecar if such calls show which driver is the leader.
 macro_rules! controller_rpcs {
     (
         supported {

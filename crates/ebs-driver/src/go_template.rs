@@ -13,8 +13,8 @@
 //! | fractions, other bases, characters in `'`, escapes of bytes (`\x41`, `\101`) | errors: no value of a template could need them |
 //! | `html js call urlquery` | errors |
 //!
-//! Rendering any template ends, because its size, nesting, work and output are limited (`limits`). Cutting a character
-//! in two is an error, because EC2 rejects invalid text.
+//! Rendering always ends, because the template's size, nesting, work and output are limited (`limits`). Cutting a
+//! character in two is an error, because EC2 rejects invalid text.
 //!
 //! (The only existing crate, `gtmpl`, lacks `break`, `continue`, ranges over integers and every limit.)
 
@@ -38,7 +38,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Creates the data. The fields have the order in which Go would print them.
+    /// Creates the data. `fields` must be in the order in which Go would print them.
     pub fn new(fields: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         Self { fields: fields.into_iter().collect() }
     }

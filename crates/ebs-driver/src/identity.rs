@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::config::Mode;
 
-/// How long a probe waits for the end of the start. A sidecar waits one second for the response, and repeats a failed
+/// How long a probe waits for the end of startup. A sidecar waits one second for the response, and repeats a failed
 /// probe only a second later.
 const PATIENCE: Duration = Duration::from_millis(800);
 

@@ -74,7 +74,7 @@ impl NodeService {
         Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
-    /// Waits for the register of volumes, after the last operation. Returns false if it is not written within `bound`.
+    /// Waits, after the last operation, until the register of volumes is written. Returns false after `bound`.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.implementation().mounter.register_written(bound).await
     }

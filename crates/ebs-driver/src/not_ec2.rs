@@ -2,7 +2,7 @@
 //!
 //! If the driver exited or NodeGetInfo failed, Kubernetes would restart the driver or its registrar forever. The node
 //! is therefore registered with an ID that names no instance, and without a topology. Each volume requires a topology,
-//! so by CSI the scheduler places no pod with such a volume here.
+//! so the scheduler places no pod with such a volume on this node.
 
 use csi_proto::csi::NodeGetInfoResponse;
 use tonic::Status;

@@ -97,7 +97,7 @@ pub trait Content: Send + 'static {
     /// Returns true when the running operation also fulfils the other request.
     fn same(&self, other: &Self) -> bool;
 
-    /// Returns true when the other request may join. Content that gathers requests also adds it.
+    /// Returns true when the other request may join. Content that gathers requests then also adds that request.
     fn takes_in(&self, other: &Self) -> bool {
         self.same(other)
     }
@@ -132,7 +132,7 @@ impl Operations {
         Self::default()
     }
 
-    /// Returns the same operations for calls that get `Busy` while any operation holds their key.
+    /// Returns the same operations for calls that never ask another operation to end, and get `Busy` instead.
     pub fn without_takeover(&self) -> Self {
         Self { never_takes_over: true, ..self.clone() }
     }

@@ -14,7 +14,7 @@ macro_rules! rpcs {
         impl Rpc {
             pub const ALL: &[Self] = &[$(Self::$rpc),*];
 
-            /// The method's name, `CreateVolume`.
+            /// Returns the method's name, such as `CreateVolume`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$rpc => stringify!($rpc)),*

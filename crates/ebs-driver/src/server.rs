@@ -28,7 +28,7 @@ use connection::Connection;
 use layer::RpcService;
 use socket::Listener;
 
-/// The error when serving fails.
+/// Why the server on an endpoint failed.
 #[derive(Debug, thiserror::Error)]
 #[error("serve CSI on {endpoint}")]
 pub struct ServeError {
@@ -54,8 +54,8 @@ where
     routes
 }
 
-/// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
-/// most `limit`. Finally removes the socket file, if it still belongs to this process.
+/// Serves until `shutdown` completes. Then accepts no new connections or requests, and waits at most `limit` for
+/// running requests. Finally removes the socket file, if it still belongs to this process.
 ///
 /// Drain the operations ([`crate::operation::Operations::drain`]) at the same time, so that their requests can end.
 ///

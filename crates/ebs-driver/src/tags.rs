@@ -135,7 +135,7 @@ impl TagPolicy {
         Tags::from([(name_tag.to_owned(), name.to_owned()), (self.driver.managed_tag(), "true".to_owned())])
     }
 
-    /// Returns the tags for the IOPS ratio and its flag, which later modifications read.
+    /// Returns the tags that record the IOPS ratio and `allowAutoIOPSIncreaseOnModify` for later modifications.
     fn iops_tags(&self, ratio: Option<NonZeroU32>, auto: Option<bool>) -> Tags {
         let ratio = ratio.map(|ratio| (self.driver.iops_per_gib_tag(), ratio.to_string()));
         ratio.into_iter().chain(auto.map(|auto| (self.driver.auto_iops_tag(), auto.to_string()))).collect()
@@ -181,7 +181,7 @@ impl TagPolicy {
     }
 }
 
-/// Returns the value of an extra tag. Uses a value that is not a valid template literally.
+/// Returns the value of an extra tag: the rendered template, or the text itself if it does not parse as one.
 fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError> {
     match go_template::render(value, values) {
         Ok(value) => Ok(value),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::rpc::Rpc;
 
 impl Rpc {
-    /// Returns how long one request waits at most for the operation that it has started or joined, including the wait
-    /// for a previous operation. Zero means that the RPC starts no operation. The end of a wait never ends the work:
-    /// sidecars (60 s; attacher 6 min) and the kubelet (2 min) call again and join the running operation.
+    /// Returns the longest time that one request waits for the operation that it has started or joined, including the
+    /// wait for a previous operation. Zero means that the RPC starts no operation. The end of a wait never ends the
+    /// work: sidecars (60 s; attacher 6 min) and the kubelet (2 min) call again and join the running operation.
     pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             // A volume from a snapshot, or in a busy zone, can take minutes to become available.
@@ -17,7 +17,7 @@ impl Rpc {
             Self::ControllerPublishVolume | Self::ControllerUnpublishVolume => 360,
             // EC2 may take minutes until a modification leaves the state `modifying`.
             Self::ControllerExpandVolume | Self::ControllerModifyVolume | Self::ModifyVolumeProperties => 300,
-            // EC2 accepts no second snapshot of a volume within 15 s, and describing the first one may take as long.
+            // EC2 accepts one snapshot of a volume every 15 s, and DescribeSnapshots can lag by as much.
             Self::CreateSnapshot | Self::DeleteSnapshot => 120,
             // fsck and mkfs of a large disk take a long time. A repeated call joins them.
             Self::NodeStageVolume => 600,
@@ -28,7 +28,7 @@ impl Rpc {
     }
 }
 
-/// How long a call waits at most for the services to start. This is longer than all metadata sources take together.
+/// The longest time that a call waits for the services to start. It exceeds the total time of all metadata sources.
 pub const STARTUP: Duration = Duration::from_secs(60);
 
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub const MODIFICATION_WINDOW: Duration = Duration::from_secs(2);
 /// does not open a new one each time. It exceeds the pauses of sidecars, which grow to half an hour.
 pub const MODIFICATION_RETURN: Duration = Duration::from_secs(3600);
 
-/// After node work that took at least this long, the driver waits for the next call, which would repeat shorter work.
+/// Node work that took at least this long is worth keeping: the driver waits for the next call to continue it.
 pub const WORK_WORTH_KEEPING: Duration = Duration::from_secs(15);
 /// How long the driver waits for that next call. The kubelet's longest pause between two calls is 2 min 2 s.
 pub const NEXT_NODE_CALL: Duration = Duration::from_secs(150);
@@ -48,7 +48,7 @@ pub const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a file system may be smaller than its disk before the driver reports it: a process may be about to grow it.
 pub const GROWTH_DUE: Duration = Duration::from_secs(300);
-/// The driver does not soon repeat a failed growth before the mount that took longer, because it delays the pods.
+/// The driver does not soon repeat a failed growth before a mount if it took at least this long: it delays the pods.
 pub const LONG_GROWTH: Duration = Duration::from_secs(60);
 pub const LONG_GROWTH_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 

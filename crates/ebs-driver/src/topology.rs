@@ -39,7 +39,7 @@ pub enum TopologyError {
 }
 
 /// Parses the requirement. The driver never combines two terms. It ignores the zone ID of a term with a zone name, and
-/// drops repeated terms and terms without a place.
+/// drops repeated terms and terms without a zone.
 ///
 /// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so an unknown
 /// key in a required term is an error. Preferred terms are optional, so their unknown keys are ignored.

@@ -61,7 +61,7 @@ impl Action {
         }
     }
 
-    /// Returns true if the action changes something. The adapter never retries such a call.
+    /// Returns true if the action changes a resource. The adapter never retries such a call.
     pub fn mutates(self) -> bool {
         !self.as_str().starts_with("Describe") && self != Self::GetCallerIdentity
     }
@@ -77,14 +77,14 @@ impl fmt::Display for Action {
 #[derive(Debug, Clone)]
 pub struct Observation<'a> {
     pub action: Action,
-    /// The time from sending the request until its reply arrived or failed.
+    /// The time from sending the request until the reply arrived or the call failed.
     pub took: Duration,
     pub dry_run: bool,
     /// The error, or `None` if the call succeeded.
     pub error: Option<&'a crate::Ec2Error>,
 }
 
-/// An HTTP request and its outcome. A mutating call has one, and a repeated describe has several.
+/// An HTTP request and its outcome. A mutating call sends one request, and a repeated describe sends several.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
     pub action: Action,
@@ -115,7 +115,7 @@ pub trait Observer: Send + Sync + 'static {
     /// Reports that the rate limiter delayed a call by this time.
     fn waited(&self, _action: Action, _time: Duration) {}
 
-    /// Reports that a spare token was spent on an extra call, which replaced a longer wait.
+    /// Reports that a spare token was spent on an extra call, to avoid a longer wait.
     fn spared(&self, _action: Action) {}
 
     /// Reports that a wait for the action's effect ended only because enough time had passed, although EC2 had returned

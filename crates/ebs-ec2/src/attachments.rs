@@ -29,8 +29,8 @@ pub struct Attachment {
     pub card: Option<u32>,
     /// When the attachment was requested, by EC2's clock.
     pub attach_time: Option<SystemTime>,
-    /// AWS's time of day at this reply, in whole seconds: the `Date` of the reply to AttachVolume, DetachVolume or
-    /// DescribeVolumes. `None` for other calls, and for a reply without a date.
+    /// The time of this reply by AWS's clock, in whole seconds: the `Date` of the reply to AttachVolume, DetachVolume
+    /// or DescribeVolumes. `None` for other calls, and for a reply without a date.
     pub said_at: Option<SystemTime>,
 }
 

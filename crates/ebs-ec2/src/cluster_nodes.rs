@@ -9,12 +9,12 @@ use crate::{DeviceName, HyperPodNode, Result, VolumeId};
 pub struct ClusterNodeDevice {
     /// The device name that SageMaker chose.
     pub device: DeviceName,
-    /// SageMaker's time of day at this reply, in whole seconds. `None` if the reply had no `Date`.
+    /// The time of this reply by SageMaker's clock, in whole seconds. `None` if the reply had no `Date`.
     pub said_at: Option<SystemTime>,
 }
 
-/// Calls SageMaker's actions on volumes of cluster nodes. If SageMaker's error contains an EC2 error, it gets the same
-/// class. The first call gets the account from STS, once per process.
+/// Calls SageMaker's actions on volumes of cluster nodes. If SageMaker's error contains an EC2 error, the class is that
+/// of the EC2 error. The first call gets the account from STS, once per process.
 pub trait ClusterNodes {
     /// Calls AttachClusterNodeVolume. Returns the device name that SageMaker chose. EC2 then lists an attachment whose
     /// [`crate::Attachment::cluster_node`] is the node's instance, `attaching` at first.

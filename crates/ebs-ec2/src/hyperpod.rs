@@ -40,7 +40,7 @@ impl fmt::Display for HyperPodNode {
     }
 }
 
-/// Returns true for a cluster name or id that SageMaker permits, which cannot extend beyond an ARN's last segment.
+/// Returns true for a cluster name or id that SageMaker permits. Such a text cannot contain an ARN's separators.
 fn is_cluster(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')

@@ -20,8 +20,8 @@ impl IdError {
     }
 }
 
-/// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). It must never be stricter than
-/// any future EC2, because a delete of a rejected id succeeds.
+/// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). It must accept every id that a
+/// future EC2 may assign, because deleting a rejected id reports success.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())

@@ -11,7 +11,7 @@ pub type Iops = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IopsLimits {
     pub min: Iops,
-    /// The highest IOPS of a volume of the type in this place. 0 means that the maximum is unknown and not applied.
+    /// The highest IOPS of the volume type in the zone or Outpost. 0 means that the maximum is unknown and not applied.
     pub max: Iops,
     pub per_gib: Iops,
 }
@@ -47,7 +47,7 @@ impl IopsRequest {
     }
 
     /// Returns the IOPS to request from EC2, or `None` to let EC2 choose. Lowers a request above a maximum, and with
-    /// `raise_to_min` raises one below the type's minimum. The caller logs a change of the number.
+    /// `raise_to_min` raises one below the type's minimum. The caller logs the adjustment.
     pub fn resolve(self, size: Gib, limits: Option<IopsLimits>, raise_to_min: bool) -> Option<Iops> {
         let asked = match self {
             Self::Default => return None,

@@ -32,7 +32,7 @@ impl DriverName {
     pub const OS_KEY: &'static str = "kubernetes.io/os";
     /// The publish context key of the device name in EC2's block-device mapping.
     pub const DEVICE_PATH_KEY: &'static str = "devicePath";
-    /// The publish context key of the volume that the handle of a node-local volume means.
+    /// The publish context key of the EBS volume to which a node-local volume handle refers.
     pub const LOCAL_VOLUME_KEY: &'static str = "volumeID";
 
     pub fn as_str(&self) -> &str {
@@ -54,7 +54,7 @@ impl DriverName {
         format!("{self}/IOPSPerGb")
     }
 
-    /// Returns the tag that records whether a modification may raise the IOPS with the size.
+    /// Returns the tag that records whether a modification of the size can also raise the IOPS.
     pub fn auto_iops_tag(&self) -> String {
         format!("{self}/AllowAutoIOPSIncreaseOnModify")
     }

@@ -42,7 +42,7 @@ pub struct CreateSnapshot {
 /// The result of EnableFastSnapshotRestores for each zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FastRestores {
-    /// Zones in which EC2 enables fast restores, or enabled them before.
+    /// Zones in which EC2 enables fast restores, or had already enabled them.
     pub enabled: Vec<ZoneName>,
     pub failures: Vec<FastRestoreFailure>,
 }
@@ -96,7 +96,7 @@ pub struct SnapshotLock {
     pub expires: Option<SystemTime>,
 }
 
-/// Which snapshots DescribeSnapshots returns. All variants except ids select only the account's own snapshots.
+/// Selects the snapshots that DescribeSnapshots returns. Only `FilterIds` also finds other accounts' snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
     /// The existing snapshots with these ids (filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`] ids).

@@ -1,4 +1,4 @@
-/// A random number generator (SplitMix64) that yields the same numbers for a seed everywhere. Never use it for secrets.
+/// A random number generator (SplitMix64) whose numbers for a seed are the same everywhere. Never use it for secrets.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 

@@ -15,8 +15,8 @@ pub struct VolumeStatus {
 }
 
 impl VolumeStatus {
-    /// Returns true while EC2 is still loading blocks from a snapshot, and `None` without any details, which prove
-    /// nothing. If the details have no initialization state, the volume is initialized.
+    /// Returns true while EC2 is still loading blocks from a snapshot. `None` means that EC2 sent no details, which
+    /// proves nothing. If the details have no initialization state, the volume is initialized.
     pub fn initializing(&self) -> Option<bool> {
         let details = self.details.as_ref()?;
         Some(details.iter().any(|(name, word)| name == "initialization-state" && word == "initializing"))

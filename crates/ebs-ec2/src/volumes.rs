@@ -34,7 +34,7 @@ pub struct CreateVolume {
     pub snapshot: Option<SnapshotId>,
     /// The rate in MiB/s at which EC2 initializes the volume from its snapshot (EC2: 100 to 300).
     pub initialization_rate: Option<u32>,
-    /// Whether several instances may attach the volume (io1, io2).
+    /// Whether the volume can be attached to several instances (io1, io2).
     pub multi_attach: bool,
     pub outpost_arn: Option<String>,
     pub tags: Tags,
@@ -115,11 +115,11 @@ pub struct Volume {
     pub kms_key_id: Option<String>,
     pub snapshot: Option<SnapshotId>,
     pub source_volume: Option<VolumeId>,
-    /// Whether several instances may attach the volume. `None` if EC2 does not report it.
+    /// Whether the volume can be attached to several instances. `None` if EC2 does not report it.
     pub multi_attach: Option<bool>,
     pub outpost_arn: Option<String>,
     pub created: Option<SystemTime>,
-    /// AWS's time of day at this reply, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
+    /// The time of this reply by AWS's clock, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
     /// `None` for other calls, and for a reply without a date.
     pub said_at: Option<SystemTime>,
     pub tags: Tags,
@@ -139,7 +139,7 @@ impl Volume {
     }
 }
 
-/// Which volumes DescribeVolumes returns. Bare ids would use a smaller bucket, and one missing id would fail the call.
+/// Selects the volumes to describe. Bare ids would use a smaller token bucket, and one missing id would fail the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
     /// The existing volumes with these ids (filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] ids).

@@ -3,8 +3,8 @@
 use tokio::sync::watch::Sender;
 
 /// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. Once no
-/// request waits, it may still read, but starts no further mutation. If another operation is to replace this one, the
-/// operation ends as soon as its call in flight has returned.
+/// request waits, it may still read, but starts no further mutation. If another operation waits to replace it, it ends
+/// as soon as its call in flight has returned.
 #[derive(Debug, Clone, Default)]
 pub struct Waiters(Sender<Counts>);
 
@@ -18,7 +18,7 @@ struct Counts {
 #[derive(Debug)]
 pub struct Waiter(Sender<Counts>);
 
-/// An operation that waits to replace this one. Dropping it withdraws the request.
+/// An operation that waits to replace the current one. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct Successor(Sender<Counts>);
 
@@ -35,7 +35,7 @@ impl Waiters {
         self.0.borrow().waiting > 0
     }
 
-    /// Requests the end of the operation. Call it only if no request waits for the operation.
+    /// Asks the operation to end so that another can replace it. Call it only if no request waits for the operation.
     #[must_use]
     pub fn supersede(&self) -> Successor {
         self.0.send_modify(|counts| counts.successors += 1);
@@ -47,7 +47,7 @@ impl Waiters {
         self.0.borrow().successors > 0
     }
 
-    /// Waits until another operation is to replace this one. Dropping the future loses nothing.
+    /// Waits until another operation waits to replace this one. Dropping the future loses nothing.
     pub async fn superseded(&self) {
         drop(self.0.subscribe().wait_for(|counts| counts.successors > 0).await);
     }

@@ -31,9 +31,9 @@ const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
 /// How often one request tries to get a token from a service that requires one but is slow to return it.
 const TOKEN_ROUNDS: u32 = 5;
-/// The time limit for one field, over all token rounds. A read has four fields.
+/// The time limit for one field, over all token rounds. A read fetches four fields.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
-/// The maximum factor by which slow reads raise the time limits: each one doubles them.
+/// The maximum factor by which the time limits are raised. Each read that was too slow doubles them.
 const MOST_PATIENCE: u32 = 8;
 
 /// How to reach the service, from the environment.
@@ -110,7 +110,7 @@ impl Imds {
         })
     }
 
-    /// Reads all metadata. Takes at most 26 s. After a service was too slow, the time limits of the next read double.
+    /// Reads all metadata. Takes at most 26 s. If the service was too slow, the time limits of the next read double.
     pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
         let read = self.read_all().await;
         match &read {
@@ -150,7 +150,7 @@ impl Imds {
         })
     }
 
-    /// An ARN that this version cannot parse counts as missing, since the service may be newer than the driver.
+    /// Reads the ARN. One that this version cannot parse counts as missing: the service may be newer than the driver.
     async fn outpost(&self) -> Result<Option<OutpostArn>, MetadataError> {
         let text = match self.get("/latest/meta-data/outpost-arn", Field::Outpost).await {
             Ok(text) => text,
@@ -288,7 +288,7 @@ fn client(endpoint: &str, patience: u32) -> Result<Client, MetadataError> {
     Ok(builder.build())
 }
 
-/// Returns a client without root certificates and proxy: the service runs on this machine and speaks plain HTTP.
+/// Returns a client without root certificates or proxy: the service runs on this machine and speaks plain HTTP.
 fn without_tls() -> SharedHttpClient {
     Builder::new().build_with_connector_fn(|settings, components| {
         let mut builder = Connector::builder().proxy_config(ProxyConfig::disabled());
@@ -303,7 +303,7 @@ fn without_tls() -> SharedHttpClient {
 enum TokenVerdict {
     /// The service rejected the request itself, so a request without a token would fail too.
     Final,
-    /// The service issues no tokens. The client stops asking for one as long as requests without a token succeed.
+    /// The service issues no tokens. The client stops requesting them as long as requests without a token succeed.
     NoTokensHere,
     /// No token response arrived, perhaps because of the hop limit, or because the service requires one but was slow.
     NoAnswer,

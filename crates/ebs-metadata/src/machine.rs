@@ -13,7 +13,7 @@ use crate::{NodeMetadata, SourceKind};
 const BETTER_WITHIN: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
-/// How long the driver retries all sources at its start while one of them may only have been slow.
+/// How long the driver retries all sources at startup if one of them may only have been slow.
 const START_WITHIN: Duration = Duration::from_mins(3);
 const START_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_START_PAUSE: Duration = Duration::from_secs(8);
@@ -124,7 +124,7 @@ impl Machine {
         Arc::clone(&self.known().metadata)
     }
 
-    /// Reads the variable part again, all from one response. Without a response, returns the last known metadata.
+    /// Queries again the metadata that can change. If no source answers, returns the last known metadata.
     pub async fn refreshed(&self) -> Arc<NodeMetadata> {
         if let Some(metadata) = self.better_answer().await {
             return metadata;
@@ -144,7 +144,7 @@ impl Machine {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a response if it describes this machine and no response of a preferred source was stored since the query.
+    /// Stores a response if it describes this machine and no better source has answered since the query began.
     fn accept(&self, fresh: NodeMetadata, by: usize) -> Option<Arc<NodeMetadata>> {
         let fresh = Arc::new(in_region(fresh, self.region.as_deref()));
         let mut known = self.known();
@@ -170,7 +170,7 @@ impl Machine {
         if candidates.is_empty() {
             return None;
         }
-        // If another request retries them already, use the known metadata.
+        // If another request is already retrying these sources, use the known metadata.
         let mut better = self.better.try_lock().ok()?;
         if Instant::now() < better.not_before {
             return None;

@@ -64,7 +64,7 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    /// Creates a permanent failure that makes no statement about the machine.
+    /// Creates a permanent failure that leaves open whether the machine is an EC2 instance.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, foreign: None, may_pass: false, cause: Arc::new(cause) }
     }
@@ -152,7 +152,7 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// Returns how many volumes the driver does not manage, if `own_at_boot` of its own were attached at the boot.
+    /// Returns how many volumes the driver does not manage, if `own_at_boot` of its volumes were attached at boot.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),

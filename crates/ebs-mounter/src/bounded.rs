@@ -14,12 +14,12 @@ use tokio::time::Instant;
 const BOUND: Duration = Duration::from_secs(30);
 
 /// The places of abandoned reads that have not returned, each of which occupies a thread. While one hangs, no other
-/// read starts at its place: the statistics of a hung disk must not use up all threads of the process.
+/// read starts at its place: reading the statistics of a hung disk must not use up all threads of the process.
 static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of them counts as hung. Later callers wait until then: its caller may have had a short deadline.
+    /// When the first of them counts as hung. Later callers wait until then: the first caller may have given up early.
     hangs_from: Instant,
     /// Closes when all of them have returned.
     returned: watch::Sender<()>,
@@ -85,7 +85,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// Owned by the thread. Its drop records that the read has returned, also after a panic.
+/// Owned by the thread. Its drop records that the read has returned, even after a panic.
 struct ThreadGuard(Read);
 
 impl Drop for ThreadGuard {
@@ -116,8 +116,8 @@ async fn is_free(place: &Path) -> bool {
     }
 }
 
-/// Runs a read on another thread. At the bound the caller gets [`Stuck`], and the thread waits until the kernel
-/// returns. Until then every other call at this place waits until the bound of the hanging one and then fails.
+/// Runs a read on another thread. After [`BOUND`] the caller gets [`Stuck`], and the thread waits until the kernel
+/// returns. Until it does, every other read at this place waits until the hung one's bound and then fails.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// Runs a change and waits for its end without a limit. Logs a warning each time the bound has passed again.
+/// Runs a change and waits until it ends, without a limit. Logs a warning each time another [`BOUND`] has passed.
 pub(crate) async fn changing<T, F>(step: &'static str, object: &Path, change: F) -> T
 where
     T: Send + 'static,

@@ -19,7 +19,7 @@ const UNCORRECTED: i32 = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// e2fsck found errors whose repair a person must decide.
+    /// e2fsck found errors whose repair requires a person's decision.
     #[error(
         "the file system has errors that need a manual repair; run e2fsck by hand; the automatic check printed: {0}"
     )]
@@ -82,12 +82,12 @@ impl Mounter {
         self.run_check(device, Depth::AsRecorded).await
     }
 
-    /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
+    /// Like [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
     pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
         self.run_check(device, Depth::Full).await
     }
 
-    /// True if an ext file system has recorded errors. Of a mounted one, reads the kernel's copy of the superblock.
+    /// True if an ext file system has recorded errors. If it is mounted, reads the kernel's copy of the superblock.
     pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
         let superblock = superblock_now(device).await?;
         Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
@@ -124,7 +124,7 @@ impl Mounter {
     }
 }
 
-/// An unreadable journal counts as without error, since the mount reads it too.
+/// Treats an unreadable journal as one without errors, since the mount reads it too.
 async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool {
     let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
     let read = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);

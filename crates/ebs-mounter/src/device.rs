@@ -1,4 +1,4 @@
-//! The device of a volume. The driver identifies it by the identity that it reports, and holds it open from then on.
+//! The device of a volume. The driver knows it by the identity that the device reports, and then holds it open.
 
 mod arrivals;
 #[cfg(test)]
@@ -129,8 +129,8 @@ pub enum DeviceError {
 }
 
 impl Mounter {
-    /// Finds the device of a volume, and waits for a device that appears late. A device with the right name and the
-    /// wrong identity is skipped; without another device, it is the error. Nothing is ever written.
+    /// Finds the device of a volume, and waits for a device that appears late. Skips a device with the right name and
+    /// the wrong identity; if there is no other device, returns it as the error. Never writes to a device.
     pub async fn find(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
         find::find(&self.config, query).await
     }

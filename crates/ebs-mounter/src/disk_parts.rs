@@ -59,7 +59,7 @@ impl DiskIdentity {
 pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
 
 impl FailedFlushes {
-    /// The disk no longer exists, and the kernel may reuse its number for another one.
+    /// Forgets a disk that no longer exists, because the kernel may reuse its number for another one.
     pub(crate) fn forget(&self, number: DeviceNumber) {
         self.disks().remove(&number);
     }

@@ -124,8 +124,8 @@ pub enum FormatError {
 }
 
 impl Mounter {
-    /// Makes a file system. The record is synced, then serial number and signatures are read again through the held
-    /// descriptor, then mkfs starts. An error before the start or of mkfs removes the record. An mkfs that was killed
+    /// Makes a file system: writes and syncs the record, reads serial number and signatures again through the held
+    /// descriptor, then starts mkfs. An error before that, or from mkfs, removes the record. An mkfs that was killed
     /// leaves it, and success keeps it until [`Mounter::forget_format_if_known`]. Dropping the future never kills mkfs.
     pub async fn format(
         &self,
@@ -216,7 +216,7 @@ impl Mounter {
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
     }
 
-    /// Returns the path of our mke2fs.conf, after writing it: the state directory may have been unusable at the start.
+    /// Returns the path of our mke2fs.conf, after writing it: the state directory may have been unusable at startup.
     async fn mke2fs_conf(&self, fs_type: FsType) -> io::Result<PathBuf> {
         let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
         if fs_type.is_ext() {
@@ -227,7 +227,7 @@ impl Mounter {
     }
 
     /// Fails if another process holds the device. mkfs would fail too, but the holder may change the disk afterwards.
-    /// The mkfs of a killed driver is a holder even before it opens the disk, because it inherits our descriptor.
+    /// The mkfs of a killed driver is a holder even before it opens the disk, because it inherits the descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {

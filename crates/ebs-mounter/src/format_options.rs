@@ -9,7 +9,7 @@ pub struct SizeWord(String);
 pub struct SizeWordError(String);
 
 impl SizeWord {
-    /// Parses ASCII letters and digits. Returns `None`, no argument, for the empty text.
+    /// Parses ASCII letters and digits. Returns `None` (no argument) for the empty text.
     pub fn parse(text: &str) -> Result<Option<Self>, SizeWordError> {
         if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(SizeWordError(text.to_owned()));

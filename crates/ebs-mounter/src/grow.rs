@@ -15,7 +15,7 @@ use crate::os;
 use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, probe_again, read_superblock};
 use crate::tools::{Call, Program, ToolError};
 
-/// A growth that the tools can do.
+/// A growth that the tools can perform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
     pub from: u64,
@@ -36,9 +36,9 @@ impl fmt::Display for Growth {
 pub struct Headroom {
     pub size: u64,
     pub device: u64,
-    /// The growth that the tools can do; `None` if the tools would not use the rest of the device.
+    /// The growth that the tools can perform; `None` if the tools would not use the rest of the device.
     pub growth: Option<Growth>,
-    /// The limit because of which more than one group of the device stays unused for ever.
+    /// The limit that leaves more than one group of the device unused for ever.
     pub limit: Option<GrowthLimit>,
     /// True for an ext file system with clusters (bigalloc), which can only grow while it is mounted.
     pub has_clusters: bool,
@@ -72,7 +72,7 @@ impl Headroom {
 pub enum GrowError {
     #[error("read the sizes of {device} and its file system")]
     Sizes { device: String, source: io::Error },
-    /// No superblock of the mounted file system: it is not one of ours, or the device has another one.
+    /// No superblock of `fs_type`: another file system is mounted, or the device has another superblock.
     #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
     NoSuperblock { device: String, fs_type: FsType },
     /// resize2fs rejects an unmounted file system with clusters unless it is forced. Nothing was started.
@@ -173,7 +173,7 @@ impl Mounter {
 }
 
 /// Returns the call of resize2fs. It passes a size only if the device is larger than the file system can become,
-/// because resize2fs fails there without one. It never overrides the checks of resize2fs.
+/// because resize2fs fails on such a device without one. It never overrides the checks of resize2fs.
 fn resize(device: &Device, growth: Growth) -> Call {
     let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
@@ -238,13 +238,13 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let wanted = |from, to| Growth { from: from * MIB, to: to * MIB, blocks: None, group_bytes: 128 * MIB };
         let left = |size, device| Headroom::new(size * MIB, device * MIB, &reach(device * MIB));
-        // The tool has reached the size, has reached it except for part of a group, and has reached it although the
-        // device has grown since.
+        // The tool reached the requested size, reached it except for part of a group, or reached it before the device
+        // grew again.
         assert!(is_reached(wanted(1024, 2048), &left(2048, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(1984, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(2048, 4096)));
-        // The tool changed nothing: on an unchanged device, for a growth of less than a group, and on a device that has
-        // grown since.
+        // The tool changed nothing: on an unchanged device, when less than a group was missing, or on a device that
+        // grew later.
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 2048)));
         assert!(!is_reached(wanted(1024, 1088), &left(1024, 1088)));
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 4096)));

@@ -83,8 +83,8 @@ impl fmt::Display for MountSource {
 }
 
 impl Mounter {
-    /// Mounts the file system of a device, after it has read serial number and superblock again, or leaves nothing
-    /// mounted. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
+    /// Reads serial number and superblock of a device again, then mounts its file system, or leaves nothing mounted.
+    /// xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
     pub async fn mount(
         &self,
         device: &Device,
@@ -222,7 +222,7 @@ fn describe(entry: &MountEntry) -> String {
 }
 
 /// Calls mount(2). The ext4 driver mounts ext2 and ext3 for kernels without drivers of their own, and supports more
-/// options: a volume that was requested as ext4 but made as ext3 may have them.
+/// options, which may be set if a volume was requested as ext4 but made as ext3.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {

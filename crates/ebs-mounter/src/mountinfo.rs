@@ -60,8 +60,8 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. An invalid line affects only its own path: the table then has a mount without a
-    /// device there, whose type describes the problem. Ignores a line without a path.
+    /// Parses the text of a table. An invalid line affects only its own path: there the table gets a mount without a
+    /// device, whose type describes the problem. Ignores a line without a path.
     pub fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let entry = |line| parse_line(line).map_or_else(|field| not_understood(line, field), Some);
@@ -89,7 +89,7 @@ impl MountTable {
         stack
     }
 
-    /// Returns the mount that contains a path, following all mounts above it, or `None` if the table does not have it.
+    /// Returns the mount that contains a path, following all mounts above it, or `None` if the table has none.
     pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
         let listed: HashSet<u64> = self.0.iter().map(|entry| entry.id).collect();
         let mut at: Option<&MountEntry> = None;

@@ -257,8 +257,8 @@ mod tests {
         MountOptions::parse(flags.iter().copied()).unwrap()
     }
 
-    /// The later of conflicting words counts, words for mount(8) itself are dropped, and the rest are options of the
-    /// file system.
+    /// The last of conflicting words wins, words for mount(8) itself are dropped, and the rest are options of the file
+    /// system.
     #[test]
     fn mount_flags_become_attributes_and_file_system_options() {
         use Attribute::{InodeVersion, NoAtime, NoDev, NoExec, NoSuid, ReadOnly, RelAtime};

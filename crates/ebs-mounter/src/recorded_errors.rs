@@ -82,7 +82,7 @@ impl Mounter {
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        // NodeUnstageVolume reads the path itself before it thaws the file system, and only the thaw ends this check.
+        // Not `at`: NodeUnstageVolume reads that before it thaws the file system, and only the thaw ends this check.
         let place = at.join("(an unnamed file)");
         bounded::reading("creating", &place, make).await
     }

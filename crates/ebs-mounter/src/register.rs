@@ -72,7 +72,7 @@ impl RegisteredVolume {
         Self { attacher: Attacher::Other, paths: BTreeSet::new(), device: None }
     }
 
-    /// Formats an entry. Earlier versions stop at the end mark, so the device name follows it.
+    /// Formats an entry. Earlier versions stop reading at the end mark, so the device name follows it.
     fn to_text(&self) -> String {
         let paths = self.paths.iter().map(|path| format!("path={}\n", escape(&path.to_string())));
         let device = self.device.iter().map(|name| format!("device={}\nend\n", escape(&name.to_string_lossy())));
@@ -109,8 +109,8 @@ impl Register {
         Self { directory, keeps_device_names: config.xen, state, writing }
     }
 
-    /// Loads the entries, and counts once per boot how many of the driver's registered volumes are attached. Entries
-    /// that were registered meanwhile are kept. Errors are logged, and unreadable entries are left out.
+    /// Loads the entries, and counts once per boot how many of the driver's registered volumes are attached. Keeps
+    /// entries that were registered in the meantime. Logs errors, and leaves out unreadable entries.
     pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig, volumes_here: impl FnOnce() -> BTreeSet<VolumeId>) {
         let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
@@ -149,7 +149,7 @@ impl Register {
         self.write_changes();
     }
 
-    /// Constant until the next boot, and 0 while the register has not been read.
+    /// Returns a number that stays the same until the next boot. It is 0 until the register has been read.
     pub(crate) fn own_volumes_at_boot(&self) -> u32 {
         self.state().at_boot
     }
@@ -227,7 +227,7 @@ impl Register {
         self.write_changes();
     }
 
-    /// Starts a thread that writes all pending changes, unless one is running. If the directory hangs, only it hangs.
+    /// Starts a thread that writes all pending changes, unless one is running. A hung directory blocks only the thread.
     fn write_changes(self: &Arc<Self>) {
         let is_needed = {
             let state = self.state();
@@ -272,7 +272,7 @@ impl Register {
     }
 }
 
-/// Escapes a path as the mount table does, as far as one path per line requires it.
+/// Escapes a path as the mount table does, but only as needed to store one path per line.
 fn escape(path: &str) -> String {
     path.replace('\\', "\\134").replace('\n', "\\012")
 }

@@ -1,5 +1,5 @@
-//! Creates a mounter and prepares its state directory. If it is unusable, only operations that need it fail. Decision:
-//! `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
+//! Creates a mounter and prepares its state directory. If the directory is unusable, only operations that need it fail.
+//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -19,7 +19,7 @@ use crate::register::Register;
 use crate::tools::Tools;
 use crate::tools::memory::write_e2fsck_conf;
 
-/// How long the driver's start waits for the directory. Data that the thread reads later is still used.
+/// How long the driver's startup waits for the directory. Data that the thread reads later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Why a mounter cannot be created.
@@ -66,11 +66,11 @@ fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (prepared, ended) = sync_channel::<()>(1);
     let (late, directory) = (Arc::clone(&is_late), config.state_dir.clone());
     let work = move || {
-        // Drop this at the end, even after a panic: the start waits for it.
+        // Drop this at the end, even after a panic: startup waits for it.
         let _prepared = prepared;
         make(&config);
         register.load(&config, || volumes_here(&config));
-        // After the start has stopped waiting, files here may belong to the running driver.
+        // Once startup no longer waits for this thread, files here may belong to the running driver.
         if !late.load(Ordering::SeqCst) {
             clean(&config);
         }

@@ -21,7 +21,7 @@ use crate::os;
 use memory::{Container, raise_oom_score};
 
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// How many bytes of a program's output are kept. These are the last ones, which contain the reason of a failure.
+/// How many bytes of a program's output are kept: the last ones, which contain the reason for a failure.
 const OUTPUT_BYTES: u64 = 16 * 1024;
 /// How often a long-running change is logged.
 const REPORT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Tests with random streams: from clients with any habits, damaged ones, and streams that are not HTTP/2. The number
+//! Tests with random streams: well-formed ones in any encoding, damaged ones, and ones that are not HTTP/2. The number
 //! of cases is limited here. `make fuzz CASES=100000` runs more.
 
 use http::uri::Authority;
@@ -9,7 +9,7 @@ use crate::huffman;
 use crate::replacement::replacement;
 use crate::tests::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
 
-/// Returns the configuration with the number of cases from the environment, or else the usual number.
+/// Returns the configuration with the number of cases from the environment, or `usual` if it is not set.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }

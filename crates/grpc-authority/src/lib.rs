@@ -3,7 +3,7 @@
 //! A client of a socket has no host name to send. Many clients send the path of the socket, as it is or
 //! percent-encoded: grpc-go if the program passes its own dialer, grpc-core (C++, Python) always. The `h2` crate resets
 //! the stream of a request without a valid authority (RFC 3986, section 3.2) before a service sees the request. The
-//! authority has no meaning on a socket, so [`LenientStream`] replaces an invalid one by a valid name.
+//! authority has no meaning on a socket, so [`LenientStream`] replaces an invalid one with a valid name.
 //!
 //! All changes are in place: **the stream keeps its length, its frames and their boundaries**, and each header field
 //! keeps the length of its text. So HPACK's dynamic tables (RFC 7541) at both ends evict the same entries. A later
@@ -14,10 +14,10 @@
 //! | valid for the server | unchanged, like all other bytes |
 //! | plain text | every byte except ASCII letters, digits and dots becomes `-` |
 //! | Huffman-coded | as for plain text; then bytes from the front become `~`, whose code is long, until the code has its old length |
-//! | empty, as entry 1 of the static table (all of grpc-go, without a target) | an empty `host`, entry 38, as if the client had sent no authority |
+//! | empty, as entry 1 of the static table (sent by grpc-go without a target) | an empty `host`, entry 38, as if the client had sent no authority |
 //!
 //! The server still rejects these cases, which remain unchanged:
-//! - an authority of more than 16 KiB in the stream, which exceeds the server's limit of all header fields;
+//! - an authority of more than 16 KiB in the stream, which exceeds the server's limit for all header fields;
 //! - a Huffman code of more than 13 bits a byte, which no encoder chooses, because it is longer than the plain text;
 //! - an empty authority that is written out, or that precedes other fields with a colon;
 //! - a field whose name is an index of the dynamic table. Encoders find the name in the static table first (grpc-go,

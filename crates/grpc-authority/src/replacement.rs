@@ -7,8 +7,8 @@ use crate::huffman;
 /// A byte that is valid in names, with a code that is at most 8 bits longer than that of any other byte in a name.
 const LONG: u8 = b'~';
 
-/// Returns a valid name whose text and encoding have the old lengths. Returns `None` if the server accepts the text, if
-/// the code is invalid, or if no name has such a long code.
+/// Returns a valid name whose text and encoding are as long as the old ones. Returns `None` if the server accepts the
+/// text, if the code is invalid, or if no name has such a long code.
 pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
     if name.is_empty() || Authority::try_from(&name[..]).is_ok() {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn invalid_authority_keeps_letters_digits_and_dots() {
-        // Each row is tested as plain text and as code. The code must keep its length.
+        // Each row is tested as plain text and Huffman-coded. The code must keep its length.
         let rows = [
             ("%2Ftmp%2Fcsi.sock", Some("-2Ftmp-2Fcsi.sock"), Some("-2Ftmp-2Fcsi.sock")),
             ("/csi/csi.sock", Some("-csi-csi.sock"), Some("-csi-csi.sock")),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::fields::{Fields, Seen};
 use crate::replacement::replacement;
 
-/// The longest authority that is rewritten, in bytes of the stream: more than the server's limit of all header fields.
+/// The longest authority that is rewritten, in bytes of the stream: more than the server's limit for all header fields.
 pub(crate) const MAX_HELD: usize = 16 * 1024;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -165,7 +165,7 @@ impl Rewriter {
         }
     }
 
-    /// Returns the position of the next byte, if this part of the frame remains.
+    /// Returns the parser's next position if `part` of the frame remains.
     fn then(&mut self, part: Part) -> At {
         if part.before > 0 || part.fields > 0 {
             return At::Part(part);

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::rewriter::Rewriter;
 
 /// The server's end of a connection to an HTTP/2 client. Bytes read from it contain valid authorities. Written bytes
-/// pass unchanged. Whatever the client sends, it returns only errors of the inner stream.
+/// pass unchanged. Whatever the client sends, reads fail only if the inner stream fails.
 #[derive(Debug)]
 pub struct LenientStream<S> {
     inner: S,
@@ -36,7 +36,7 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// Removes the bytes that must wait from the new bytes of `buffer`, from `start` on. No bytes mean the end.
+    /// Holds back those bytes of `buffer` from `start` on that must wait. No new bytes mean the end.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

@@ -1,5 +1,5 @@
-//! The calls, replies and errors of the simulated EC2, as the client sent them: the engine validates ids and numbers,
-//! as EC2 does.
+//! The calls, replies and errors of the simulated EC2. Calls are as the client sent them: the engine validates ids and
+//! numbers, as EC2 does.
 
 mod actions;
 mod elements;
@@ -14,7 +14,7 @@ pub use actions::*;
 pub use elements::{BlockDeviceMapping, Filter, Tag, TagSpecification, TagToDelete};
 pub use objects::*;
 
-/// An error of EC2.
+/// An EC2 error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Fault {

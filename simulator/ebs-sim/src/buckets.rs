@@ -89,7 +89,7 @@ impl Buckets {
         self.limits = limits;
     }
 
-    /// Takes one token for a call. `share` is the fraction that another client leaves, at most 1.
+    /// Takes one token for a call. `share` is the fraction of the bucket that other clients leave, at most 1.
     pub(crate) fn draw(&mut self, now: SystemTime, call: &Call, share: f64) -> Result<(), Fault> {
         if !self.limits.enabled {
             return Ok(());
@@ -115,7 +115,7 @@ impl Buckets {
     }
 }
 
-/// Returns the error that EC2 uses for an empty bucket since 2026.
+/// Returns the error that EC2 has returned for an empty bucket since 2026.
 fn exceeded_by(action: &str) -> Fault {
     let message = format!(
         "Request limit exceeded. Account {ACCOUNT_ID} has been throttled on ec2:{action} because it exceeded its request \

@@ -119,7 +119,7 @@ SIGTERM, SIGINT or POST /shutdown of the control API stop the simulator and remo
 other exit, and the next run in the same directory continues from it. RUST_LOG=debug logs more.
 Exit codes: 0 after a clean shutdown, 1 after a failure, 2 for an invalid command line.";
 
-/// A command line that the simulator cannot execute. It has changed nothing.
+/// A command line that the simulator cannot execute. The simulator has not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The zone does not exist.

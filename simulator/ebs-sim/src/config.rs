@@ -116,7 +116,7 @@ pub struct ZoneConfig {
 /// instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Directory of the state and the data. `None` keeps the state in memory only; `devices` must be `None` then.
+    /// Directory of the state and the data. `None` keeps the state in memory only, which requires `Devices::None`.
     pub state_dir: Option<PathBuf>,
     /// Whether attached volumes appear as devices.
     pub devices: Devices,
@@ -148,7 +148,7 @@ pub struct EngineConfig {
     pub seed: Option<u64>,
     /// Encryption, keys and quotas of the account.
     pub account: AccountSettings,
-    /// How old the data of reads may be.
+    /// The maximum lag of reads.
     pub consistency: Consistency,
     /// The rates of the token buckets. `None`: `timing` determines them (EC2's defaults when realistic, no buckets when
     /// instant).
@@ -174,7 +174,7 @@ pub enum BurntToken {
 }
 
 impl Default for EngineConfig {
-    /// Returns a configuration in memory without devices, instant, with m5.large in us-west-2a and us-west-2b.
+    /// Returns an in-memory configuration with instant timing, no devices, and m5.large in us-west-2a and us-west-2b.
     fn default() -> Self {
         let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
             name: name.to_owned(),
@@ -211,8 +211,8 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Returns the seed of the state. Devices ignore the configured one, because all simulators of a machine share
-    /// `/dev`. A persistent state always has one, because its journal is replayed.
+    /// Returns the seed of the state. With devices, it is never the configured one, because all simulators of a machine
+    /// share `/dev`. A persistent state always has a seed, because its journal is replayed.
     pub(crate) fn state_seed(&self) -> Option<u64> {
         let given = self.seed.filter(|_| self.devices == Devices::None);
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))

@@ -1,11 +1,11 @@
 //! The running simulator core: the state behind a lock, on tokio's clock, with a data plane.
 //!
 //! Calls are executed in the order of their arrival, and a reply is sent after its change is in the journal. Work on
-//! files and devices runs on blocking threads, and a resource settles only when its work is done. CreateSnapshot and
-//! CopyVolumes reply after their data is copied: it is of a moment between call and reply.
+//! files and devices runs on blocking threads, and a resource changes state only after its work is done. CreateSnapshot
+//! and CopyVolumes reply after the data is copied, so the copy is from a moment between call and reply.
 //!
-//! The time is that of tokio's clock, so paused tests move EC2's time too. Without a data plane nothing runs in the
-//! background: the next access applies due changes.
+//! EC2's time follows tokio's clock, which tests can pause. Without a data plane nothing runs in the background: the
+//! next access applies due changes.
 
 mod clock;
 mod core;
@@ -46,7 +46,7 @@ use gate::Guarded;
 use store::Store;
 use worker::{Stopped, Worker};
 
-/// How often the engine tries to lock the state directory, and how long it pauses between the attempts.
+/// How many times the engine tries to lock the state directory, and how long it pauses between the attempts.
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -82,7 +82,7 @@ impl From<PlaneError> for EngineError {
     }
 }
 
-/// The simulated EC2. It ends with [`Engine::shutdown`] or with its last clone.
+/// The simulated EC2. It ends when [`Engine::shutdown`] is called, or when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -95,7 +95,7 @@ struct Shared {
     core: Core,
     gate: Guarded,
     rights: Rights,
-    /// Calls that take time. They continue when their clients disconnect.
+    /// Calls that take time. They continue even if their clients disconnect.
     slow_calls: TaskTracker,
     /// Asks the worker to stop. `None` without a data plane.
     stop_worker: Option<mpsc::Sender<oneshot::Sender<Stopped>>>,
@@ -135,8 +135,7 @@ impl Engine {
         self.serve(Caller::Own, call, |_| ()).await.answer.into_result().unwrap_or_else(none)
     }
 
-    /// Passes a call to the state if the caller has the permission. Also returns how the shipped policies judge the
-    /// call.
+    /// Passes a call to the state if the caller has the permission. Also returns the decisions of the shipped policies.
     async fn apply(
         &self,
         caller: Caller,
@@ -189,7 +188,7 @@ impl Engine {
     }
 
     /// Advances the time. Everything that is due by the new time happens before the next call. Running calls and delays
-    /// take as long as before.
+    /// do not become shorter.
     pub fn advance(&self, time: Duration) {
         self.shared.clock.leap(time);
         self.shared.core.changed.notify_one();
@@ -297,7 +296,7 @@ impl Parts {
     }
 }
 
-/// Retries a locked directory: a lock may briefly outlive its simulator in a child that is being started.
+/// Opens everything. Waits for a lock that a starting child process of an ended simulator may briefly hold.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Fault injection: each rule selects calls, how often it affects them, and with which effect.
+//! Fault injection: each rule determines which calls it affects, how often, and with which effect.
 //!
 //! The code reads no clock: callers pass the time. All random choices come from one seed, so that a run is repeatable.
 

@@ -1,8 +1,8 @@
 //! Identity and access management: which caller may call which action on which resource.
 //!
-//! A call becomes a list of [`checks`], all of which must pass. Documents ([`Policy`]) decide each: an explicit deny
-//! wins, otherwise one statement must allow it. Policies of a run are *enforced* (UnauthorizedOperation). The shipped
-//! ones of `deploy/iam` are *audited*: each call records which of them would allow it.
+//! A call becomes a list of [`checks`], all of which must pass. A check passes if no [`Policy`] denies it and one
+//! allows it. The policies of a run are *enforced* (UnauthorizedOperation). The shipped ones of `deploy/iam` are
+//! *audited*: each call records which of them would allow it.
 
 mod check;
 mod condition;

@@ -1,4 +1,4 @@
-//! The instance metadata service of this machine's own instance: session tokens, and a tree of texts.
+//! The metadata service of this machine's own instance: session tokens, and a tree of paths and texts.
 
 mod token;
 mod tree;

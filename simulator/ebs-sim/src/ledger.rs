@@ -1,5 +1,5 @@
-//! The record of every call that reached the EC2 API, for tests and benchmarks, as lines of JSON, so that a page is
-//! copied instead of formatted.
+//! The record of every call that reached the EC2 API, for tests and benchmarks. It keeps calls as lines of JSON, so
+//! that a page is copied, not formatted.
 
 mod file;
 #[cfg(test)]
@@ -32,8 +32,8 @@ pub struct LedgerEntry {
     pub action: String,
     /// The parameters, without action, version and signature.
     pub parameters: BTreeMap<String, String>,
-    /// `ok`, EC2's error code, or `lost` for a request that never arrived. This is EC2's own result, even if a fault
-    /// rule dropped the reply.
+    /// `ok`, EC2's error code, or `lost` for a request that never arrived. A fault rule that drops the reply does not
+    /// change it.
     pub outcome: String,
     /// Whether the client only checked if the call would work.
     pub dry_run: bool,
@@ -96,7 +96,7 @@ impl LedgerPage {
         self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
     }
 
-    /// Returns the mutating calls, also failed ones, without dry runs.
+    /// Returns the mutating calls, including failed ones but not dry runs.
     pub fn mutations(&self) -> Vec<&LedgerEntry> {
         self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
     }

@@ -1,4 +1,4 @@
-//! The data plane. It stores the data of volumes and makes them devices of this machine. All functions block.
+//! The data plane. It stores the data of volumes and connects volumes to devices of this machine. All functions block.
 
 mod backing;
 mod breakable;

@@ -23,7 +23,7 @@ pub use hooks::Gate;
 use hooks::{Hooks, Planned};
 
 /// EC2 in this process. Clones share everything. Dropping it panics if it has received a call that no project policy
-/// allows, see [`SimEc2::declare`] and [`SimEc2::by_test`].
+/// allows; see [`SimEc2::declare`] and [`SimEc2::by_test`].
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
@@ -196,7 +196,7 @@ macro_rules! call {
 }
 use call;
 
-/// Returns the error for a reply that belongs to another action, which is a bug of the engine.
+/// Returns the error for a reply that belongs to another action, which is a bug in the engine.
 fn unexpected(action: Action, reply: &Reply) -> Ec2Error {
     Ec2Error::new(action, ErrorClass::Other, format!("unexpected reply of the simulator: {reply:?}"))
 }

@@ -50,7 +50,7 @@ pub enum ServerError {
     StopTooLate(Duration),
 }
 
-/// A running simulator. Dropping it closes its ports and leaves its devices to the next start in its directory.
+/// A running simulator. Dropping it closes its ports. Its devices remain until the next run in its directory.
 #[derive(Debug)]
 pub struct Server {
     engine: Engine,

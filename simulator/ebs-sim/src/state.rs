@@ -1,5 +1,5 @@
-//! The simulated EC2 as pure state: no clock, no files, no devices. External actions ([`Effect`]) are returned as data.
-//! A resource settles when its time has passed and its data or device is in place.
+//! The simulated EC2 as pure state: no clock, no files, no devices. It returns external actions as data ([`Effect`]). A
+//! resource settles, that is, reaches its next state, when its time has passed and its data or device is in place.
 //!
 //! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
 
@@ -115,7 +115,7 @@ impl Sim {
         resume::resume(self, now);
     }
 
-    /// Executes one call with the faults that rules inject into it. Its effects accumulate until [`Sim::take_effects`].
+    /// Executes one call with injected faults. Its effects accumulate until [`Sim::take_effects`] returns them.
     pub(crate) fn apply(&mut self, now: SystemTime, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
         fault_injection::apply(self, now, call, injection)
     }
@@ -133,7 +133,7 @@ impl Sim {
         advance::advance(self, now);
     }
 
-    /// Returns whether nothing has changed since it was settled, and nothing is due.
+    /// Returns whether nothing has changed since the state was last settled, and nothing is due.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         advance::is_settled(self, now)
     }
@@ -148,7 +148,7 @@ impl Sim {
         self.revision
     }
 
-    /// Returns the position of the random choices. Equal states with the same history have the same position.
+    /// Returns the position in the random number stream. Equal states with the same history have the same position.
     pub(crate) fn mark(&self) -> Option<u64> {
         self.ids.mark()
     }
@@ -196,7 +196,7 @@ impl Sim {
         self.touch();
     }
 
-    /// Returns the volumes that must be devices of this machine.
+    /// Returns the volumes that must have devices on this machine.
     pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
         let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| a.backing.is_connected()));
         volumes.map(|v| v.id.clone()).collect()

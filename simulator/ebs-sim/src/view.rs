@@ -35,7 +35,7 @@ pub struct Volume {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub instance: String,
-    /// The device name in EC2's mapping.
+    /// The device name in EC2's block-device mapping.
     pub device: String,
     /// `attaching`, `attached`, `detaching`, `busy`.
     pub state: String,

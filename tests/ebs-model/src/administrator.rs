@@ -1,5 +1,5 @@
-//! Actions that the drivers have no permission for, so that an administrator does them: EC2 keeps a snapshot until its
-//! fast restores are disabled.
+//! Actions for which the drivers have no permission, so an administrator does them: EC2 keeps a snapshot until its fast
+//! restores are disabled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::world::World;
 const OFF: Duration = Duration::from_secs(60);
 
 impl<E: Ec2> World<E> {
-    /// Asks the administrator to disable the fast restores of this snapshot, because a driver has reported that they
-    /// keep it from being deleted.
+    /// Asks the administrator to disable this snapshot's fast restores, because a driver has reported that they prevent
+    /// its deletion.
     pub(crate) fn ask_to_switch_off(&mut self, snapshot: &str) {
         self.to_switch_off.insert(snapshot.to_owned());
     }
 
-    /// Disables the fast restores that were requested. Repeats a throttled call next time.
+    /// Disables the fast restores that the administrator was asked to disable. The next call retries throttled ones.
     pub(crate) async fn switch_off_fast_restores(&mut self) {
         if self.locks_have_ended {
             self.ask_for_places().await;
@@ -46,9 +46,8 @@ impl<E: Ec2> World<E> {
         engine.call(Call::DisableFastSnapshotRestores(call)).await.is_ok()
     }
 
-    /// Asks the administrator to disable the fast restores of incomplete snapshots. The quota of fast restores is
-    /// small. Snapshots that use part of it can neither become ready nor be deleted, and would block each other
-    /// forever.
+    /// Asks the administrator to disable the fast restores of incomplete snapshots. Their quota is small: snapshots
+    /// that use part of it can neither become ready nor be deleted, and would block each other forever.
     async fn ask_for_places(&mut self) {
         let truth = self.sim.engine().snapshot_of_state().await;
         let is_short = |snap: &&crate::beliefs::SnapClaim| {

@@ -142,7 +142,7 @@ impl<E: Ec2> World<E> {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
-            // The source may have grown since the last describe, which was stale.
+            // The source may have been expanded after the state that the last, stale describe showed.
             Code::OutOfRange => has_origin,
             Code::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
             Code::FailedPrecondition => call.is_contrary,
@@ -233,7 +233,7 @@ impl<E: Ec2> World<E> {
             Ok(_) => broken("Publish returned an unexpected reply"),
             Err(refused) => {
                 let expected = match refused.code {
-                    // A new object may still be unknown to EC2. An attacher that gets this error loses nothing.
+                    // EC2 may report a new object as unknown. An attacher that gets this error loses nothing.
                     Code::NotFound => !call.was_sure || is_in_doubt || self.network.facts().unknown.contains(id),
                     Code::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
                     _ => is_denial || !refused.is_final(false),
@@ -426,8 +426,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Returns whether the response reports a missing permission or a rejected signature, and EC2 did return such an
-    /// error.
+    /// Returns whether the response reports a missing permission or a rejected signature, as EC2 did.
     pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
         match refused.code {
             Code::PermissionDenied => self.network.facts().denied,

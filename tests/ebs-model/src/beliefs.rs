@@ -23,7 +23,7 @@ pub(crate) struct Beliefs {
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) name: String,
-    /// The request that the current state results from.
+    /// The request that led to the current state.
     pub(crate) order: VolumeOrder,
     pub(crate) wish: bool,
     pub(crate) state: VolumeBelief,
@@ -56,28 +56,28 @@ pub(crate) struct Disk {
     pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
     pub(crate) holds: BTreeMap<usize, Hold>,
-    /// The node on which the orchestrator wants it at the end.
+    /// The node on which the orchestrator must have the volume at the end.
     pub(crate) home: Option<usize>,
     /// Number of expand calls in flight.
     pub(crate) growing: usize,
-    /// Number of final errors of its growth since a sidecar began to retry.
+    /// Number of final expansion errors since a sidecar began to retry.
     pub(crate) growth_refusals: u32,
     pub(crate) changes: Changes,
     pub(crate) deleting: usize,
-    /// True if its deletion was requested while it was on a node: a concurrent deletion may report that it is in use.
+    /// True if DeleteVolume was called while it was on a node: a concurrent DeleteVolume may report that it is in use.
     pub(crate) deleted_in_use: bool,
 }
 
-/// A volume on a node. A node without an entry does not have the volume.
+/// A volume's state on a node. A node without an entry does not have the volume.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
     pub(crate) state: AttachmentBelief,
     pub(crate) publishing: usize,
     pub(crate) unpublishing: usize,
-    /// How often publish was called since the start of the run; `returned` counts unpublish.
+    /// How often publish was called since the start of the run. `returned` counts the unpublish calls.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// True if publish was called while the volume was unavailable to the node: a concurrent call may report that.
+    /// True if publish was called while the node could not get the volume: a concurrent call may report that.
     pub(crate) asked_in_vain: bool,
 }
 
@@ -95,12 +95,12 @@ pub(crate) enum AttachmentBelief {
 #[derive(Debug)]
 pub(crate) struct SnapClaim {
     pub(crate) name: String,
-    /// The request that the current state results from.
+    /// The request that led to the current state.
     pub(crate) order: SnapOrder,
     pub(crate) wish: bool,
     pub(crate) state: SnapshotBelief,
     pub(crate) creating: usize,
-    /// True if two drivers created the snapshot concurrently, as a lost lease permits. The model no longer checks it.
+    /// True if two drivers created the snapshot concurrently, as a lost lease permits. The model then ignores it.
     pub(crate) twinned: bool,
 }
 

@@ -95,7 +95,7 @@ fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
 }
 
 impl<E: Ec2> World<E> {
-    /// Sends a call, unless there is no driver or the sidecar has paused.
+    /// Sends a call, unless there is no driver or the sidecar is pausing.
     pub(crate) fn send(&mut self, target: Target, deadline: Deadline) {
         let Some(driver) = self.driver(target.sidecar()) else { return };
         let deadline = match deadline {

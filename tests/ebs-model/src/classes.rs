@@ -11,7 +11,7 @@ use crate::content::{GP3, IO2, LARGE, map};
 use crate::fault_plan::SETTLE;
 use crate::rng::Rng;
 
-/// More throughput than any volume supports. The amount above it identifies the class.
+/// More throughput than any volume supports. A request exceeds it by the serial number of its class.
 pub(crate) const NO_THROUGHPUT: u64 = 90_000;
 /// The tag that each class sets to a different value.
 const TIER: &str = "tier";
@@ -105,15 +105,15 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
-    /// Returns whether the volume, which had at least that size when the class was applied, has other IOPS than the
-    /// class. (A growth may raise them by the ratio of another class.)
+    /// Returns whether the IOPS of the volume, which had at least that size when the class was applied, differ from the
+    /// class's. (An expansion may raise them by the ratio of another class.)
     pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
         let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
         let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
         allowed.is_some_and(|allowed| !real.iops.is_some_and(|iops| allowed.contains(&u64::from(iops))))
     }
 
-    /// Returns what the volume lacks of the class. `gib`: the least size when the class was applied.
+    /// Returns the property of the class that the volume lacks. `gib`: the minimum size when the class was applied.
     pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
         let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
         let least = iops.map(|iops| within_limits(iops, &real.volume_type, gib));
@@ -136,7 +136,7 @@ pub(crate) fn tier_tag(serial: u64) -> ebs_ec2::Tags {
     ebs_ec2::Tags::from([(TIER.to_owned(), tier(serial))])
 }
 
-/// Returns the IOPS that a volume of that type and minimum size has at least, if these IOPS are requested.
+/// Returns the minimum IOPS of a volume of that type and minimum size if these IOPS are requested.
 pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
     let (min, per_gib, max) = if kind == GP3 { (3000, 500, 80_000) } else { (100, 1000, 256_000) };
     iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)).min(max))
@@ -151,7 +151,7 @@ pub(crate) struct Changes {
     pub(crate) pending: Option<Class>,
     /// The last applied class, and the size of the volume in GiB when it was applied.
     pub(crate) applied: Option<(Class, i64)>,
-    /// IOPS per GiB of the latest class that sets them; `auto` is whether a growth raises the IOPS by this ratio.
+    /// IOPS per GiB of the latest class that sets them. `auto`: whether an expansion raises the IOPS by this ratio.
     pub(crate) ratio: Option<u64>,
     pub(crate) auto: bool,
     pub(crate) modifying: usize,
@@ -161,7 +161,7 @@ pub(crate) struct Changes {
     is_open: bool,
     /// How often EC2 rejected a modification as too early since a sidecar began to retry.
     pub(crate) refusals: u32,
-    /// True if a class of another type was requested, so that the first request no longer describes the volume.
+    /// True if a class with another volume type was requested, so the first request no longer describes the volume.
     pub(crate) is_retyped: bool,
 }
 
@@ -186,7 +186,7 @@ impl Changes {
         self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
     }
 
-    /// Returns whether the last class is applied for every driver, or failed for good.
+    /// Returns whether the last class is applied, or failed for good more than 15 s ago.
     pub(crate) fn may_begin_another(&self) -> bool {
         let is_there = self.pending.is_none();
         let is_refused = !self.is_open && self.answered.is_none_or(|at| at.elapsed() > SETTLE);
@@ -219,7 +219,7 @@ impl Changes {
         self.applied = Some((class.clone(), gib));
     }
 
-    /// Returns the ratio by which a growth that is requested now must raise the IOPS.
+    /// Returns the ratio by which an expansion that is requested now must raise the IOPS.
     pub(crate) fn ratio_for_growth(&self) -> Option<u64> {
         let is_settled =
             self.pending.is_none() && self.modifying == 0 && self.answered.is_some_and(|at| at.elapsed() > SETTLE);

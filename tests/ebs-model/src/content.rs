@@ -109,7 +109,7 @@ impl VolumeOrder {
 
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
-            // Not the reverse: EC2 may encrypt a volume without being asked to.
+            // Never remove a key instead: EC2 may encrypt a volume without a request.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
             1 => Self { shared: !self.shared, gib: self.gib, iops: None, ..self.clone() },

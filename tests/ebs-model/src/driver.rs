@@ -63,8 +63,8 @@ impl<E: Ec2> Driver<E> {
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
-    /// Sends a call, waits for the response until the deadline, and then disconnects. It counts as a caller from now
-    /// on.
+    /// Sends a call, waits for the response until the deadline, and then disconnects. Counts as a caller from now on,
+    /// even before the future is polled.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = RpcResult> + Send {
         let (caller, term) = (self.process.caller(), self.process.term(rpc.sidecar()));
         self.called(rpc, deadline, (caller, term))
@@ -82,7 +82,7 @@ impl<E: Ec2> Driver<E> {
         }
         tokio::select! {
             biased;
-            // This cannot be a closed channel, because the process owns the sender.
+            // The channel cannot be closed, because the process owns the sender.
             _changed = term.changed() => Err(refused(Code::Unavailable, "connection lost")),
             answer = self.answer(rpc) => answer,
             () = tokio::time::sleep(deadline) => Err(refused(Code::DeadlineExceeded, "deadline exceeded")),

@@ -18,12 +18,12 @@ pub(crate) struct DriverProcess {
     /// Number of requests of the orchestrator in flight at this driver.
     callers: AtomicUsize,
     cuts: Mutex<Cuts>,
-    /// The volume of each device name that it has assigned, by instance and name.
+    /// The volume of each device name that the driver has assigned, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
     /// Volumes that have a ModifyVolume call of this driver in flight.
     modifying: Mutex<BTreeSet<String>>,
     clock: Clock,
-    /// True if its last dry run returned no maximum.
+    /// True if the driver's last dry run did not return EC2's maximum IOPS.
     knows_no_maximum: AtomicBool,
     /// The connection that a driver with a planted bug always assumes for the resizer.
     one_connection: ConnectionId,
@@ -54,7 +54,7 @@ impl Drop for Caller {
 }
 
 impl DriverProcess {
-    /// Creates a process. `clock_is_wrong`: its calls fail until a response contains the time.
+    /// Creates a process. With `clock_is_wrong`, its calls fail until a response contains the time.
     pub(crate) fn new(id: usize, clock_is_wrong: bool) -> Self {
         Self {
             id,
@@ -105,7 +105,7 @@ impl DriverProcess {
         self.terms[of.place()].subscribe()
     }
 
-    /// Records that EC2 accepted an attachment of this driver.
+    /// Records that EC2 accepted an attachment that this driver requested.
     pub(crate) fn gave_device(&self, instance: &str, device: &str, volume: &str) {
         lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
     }
@@ -137,7 +137,7 @@ impl DriverProcess {
         self.clock.is_corrected.store(true, Ordering::SeqCst);
     }
 
-    /// Records whether the driver's dry run returned EC2's maximum of IOPS.
+    /// Records whether the driver's dry run returned EC2's maximum IOPS.
     pub(crate) fn record_dry_run(&self, has_maximum: bool) {
         self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
 //! Events of driver processes: they die and restart, and the leases move between them.
 //!
 //! If a sidecar loses its lease, it exits and its calls end, but its driver continues and starts no mutation from then
-//! on, because no caller waits. What it had sent before may still reach EC2, of which the new driver cannot know. So
-//! exactly this is permitted, and counted in the trace:
+//! on, because no caller waits. Calls that it sent earlier may still reach EC2, and the new driver cannot detect them.
+//! So the model permits exactly the following, and counts it in the trace:
 //!
 //! 1. a DetachVolume from before the loss takes effect after the new driver has reported the volume attached;
 //! 2. a CreateSnapshot from before the loss, and one of the new driver, create two snapshots.
@@ -26,7 +26,7 @@ use crate::world::World;
 /// The maximum error of a machine's clock, in milliseconds.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
-/// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response has the time.
+/// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response contains the time.
 const WRONG_CLOCKS: u64 = 80;
 /// Permissions that a policy may lack for a while.
 const RIGHTS: [Action; 19] = [
@@ -165,7 +165,7 @@ impl<E: Ec2> World<E> {
         assert!(set.is_ok(), "rule for attachments: {set:?}");
     }
 
-    /// Ends the delay of new calls when its time is over. Attachments that are already delayed stay delayed.
+    /// Stops delaying new calls when the time is over. Attachments that are already delayed stay delayed.
     pub(crate) fn unstick(&mut self) {
         if self.sticky_until.is_some_and(|until| Instant::now() >= until) {
             self.sim.faults().remove_named(STICKY);
@@ -190,7 +190,7 @@ impl<E: Ec2> World<E> {
         let call = api::TerminateInstances { instance_ids: vec![id.clone()], ..Default::default() };
         let gone = self.sim.by_test().engine().call(Call::TerminateInstances(call)).await;
         if gone.is_err() {
-            // EC2 throttles the test like a driver.
+            // EC2 throttles the test as it throttles a driver.
             return;
         }
         self.tell(format!("{id}, node {at}, is terminated"));
@@ -203,7 +203,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Removes a permission of the drivers for a while, like a mistake in a policy.
+    /// Removes a permission from the drivers for a while, as a mistake in a policy would.
     pub(crate) fn take_a_right(&mut self) {
         let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
         let time = self.rng.millis(1_000, 200_000);

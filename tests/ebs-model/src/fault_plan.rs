@@ -34,7 +34,7 @@ struct Rates {
     no_key: u64,
     /// A new volume ends in state `error`.
     broken: u64,
-    /// A mutating call finds a new object unknown.
+    /// EC2 reports a new object as unknown to a mutating call.
     behind: u64,
     no_dry_run: u64,
 }

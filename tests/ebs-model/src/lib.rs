@@ -1,6 +1,6 @@
 //! The model test: runs the controller service with random requests, faults, restarts and lost leases, on virtual time.
 //!
-//! A seed determines a run of the real controller service before a simulated EC2. A small orchestrator calls it as
+//! A seed determines a run of the real controller service on a simulated EC2. A small orchestrator calls it as
 //! Kubernetes' sidecars do, and worse. It knows only CSI's responses ([`beliefs`]), which the model compares with the
 //! state of EC2 ([`truth`]):
 //!

@@ -78,12 +78,12 @@ impl<E: Ec2> Link<E> {
         Arc::clone(&self.ec2)
     }
 
-    /// Returns the call of a change of an object that may be too new for EC2.
+    /// Returns a call that changes an object that EC2 may still report as unknown.
     fn change_of<T>(&self, action: Action, id: &str, did: fn(&T, &Subject) -> EventKind) -> Ec2Call<T> {
         Ec2Call::change(action, of(id), did).with(self.network.outcome_of_change(action, &[(id, "")]))
     }
 
-    /// Makes a call that no request has caused, for a planted bug, unless the process dies first.
+    /// Makes a call without a request, for a planted bug, unless the process dies first.
     fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
         let process = Arc::clone(&self.process);
         self.network.dispatch(async move {
@@ -136,7 +136,7 @@ impl<E: Ec2> Link<E> {
         action.mutates()
     }
 
-    /// Combines the call and the record of its effect in one future that does not need the caller.
+    /// Combines the call and the recording of its effect in one future that does not depend on the caller.
     fn carried<T: Send + 'static>(
         &self,
         action: Action,

@@ -1,4 +1,4 @@
-//! Processes the responses to changes of volumes: classes and growth.
+//! Processes the responses to changes of volumes: classes and expansions.
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::{SimVolume, StateView};
@@ -48,7 +48,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Checks that a growth raises the IOPS by the ratio of a class, if the class demands it.
+    /// Checks that an expansion raises the IOPS by the ratio of a class, if the class requires it.
     fn check_ratio(&mut self, call: &Call, id: &str, gib: i64, real: Option<&SimVolume>) -> Checked {
         let (Some(ratio), Some(disk), Some(real)) = (call.ratio, self.beliefs.disk(id), real) else { return Ok(()) };
         if disk.changes.calls != call.others_before {
@@ -127,7 +127,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns whether this error is expected both of a class and of a growth.
+    /// Returns whether both a class and an expansion may fail with this error.
     fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
         match refused.code {
             // Too many modifications in a day, or the last one is too recent.

@@ -13,7 +13,7 @@ use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::planted::Planted;
 use crate::rng::Rng;
 
-/// A change that a driver's call made in EC2. The record lists them in the order of the changes.
+/// A change that a driver's call made in EC2. The record lists the changes in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Ec2Event {
     pub(crate) process: Arc<DriverProcess>,
@@ -44,7 +44,7 @@ pub(crate) enum EventKind {
     Gone {
         id: String,
     },
-    /// EC2 rejected a device name that another volume uses there.
+    /// EC2 rejected a device name that another volume uses on the instance.
     NameTaken {
         volume: String,
         instance: String,
@@ -71,8 +71,8 @@ pub(crate) struct Network {
     facts: Mutex<Facts>,
     /// The actions for which drivers lack the permission, and until when.
     rights_missing: Mutex<BTreeMap<Action, Instant>>,
-    /// Tokens with which EC2 may have created a volume. For these EC2 would repeat its response instead of failing for
-    /// lack of capacity.
+    /// Tokens with which EC2 may have created a volume. For such a token, EC2 would repeat its response instead of
+    /// failing for lack of capacity.
     tokens: Mutex<BTreeSet<String>>,
     /// Calls in flight, whose callers may be gone.
     in_flight: Mutex<JoinSet<()>>,
@@ -185,7 +185,7 @@ impl Network {
         is_behind
     }
 
-    /// Returns the outcome of a change of objects that may be too new, by id and instance of an attachment.
+    /// Returns the outcome of a change of objects, by id and an attachment's instance, that EC2 may not know yet.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
@@ -284,7 +284,7 @@ impl Network {
     }
 }
 
-/// Returns the error of a fault that replaces EC2's response.
+/// Returns the error with which a fault replaces EC2's response.
 pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
     let (class, message) = match response {
         Response::Answer => return None,

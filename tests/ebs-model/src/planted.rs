@@ -21,7 +21,7 @@ pub enum Planted {
     DeleteUnasked,
     /// A deletion also removes all objects with the same name.
     DeleteByName,
-    /// Descriptions show a different device name from the attached one.
+    /// Descriptions show a device name that differs from the attached one.
     WrongDevice,
     /// Every attachment requests the same device name.
     SameDevice,
@@ -37,7 +37,7 @@ pub enum Planted {
     SizeCut,
     /// A volume for several nodes is created for a single one.
     SharingForgotten,
-    /// A volume has a different type from the requested one.
+    /// A volume's type differs from the requested one.
     TypeForgotten,
     /// A volume is created without its source.
     SourceForgotten,
@@ -63,7 +63,7 @@ pub enum Planted {
     ReadyTooSoon,
     /// A size is reported before it is reached.
     SizeAhead,
-    /// A call without a response may take effect after 90 s: the rules depend on the 15 s.
+    /// A call without a response may take effect after 90 s, although the driver's rules assume at most 15 s.
     LateBeyondBelief,
     /// The driver starts new mutations after its callers have disconnected.
     WorkWithoutCallers,
@@ -83,7 +83,7 @@ pub enum Planted {
     IdChanges,
     /// The response contains a wrong zone.
     WrongZone,
-    /// The response for snapshots and grown volumes contains a size that is too small.
+    /// The response for snapshots and expanded volumes contains a size that is too small.
     WrongSize,
     /// The response for snapshots contains a wrong source.
     WrongSource,
@@ -103,7 +103,7 @@ pub enum Planted {
     ClassGuessed,
     /// The driver forgets the right time from a response before its next call.
     ClockForgotten,
-    /// If EC2 does not report the maximum of IOPS, the driver uses an old limit.
+    /// If EC2 does not report the maximum IOPS, the driver uses an old limit.
     IopsGuessed,
     /// The driver does not notice that the resizer has called another driver in the meantime.
     ResizerTermUnseen,

@@ -1,5 +1,5 @@
 //! How long the orchestrator's clients wait for a response, and when they retry. Sidecars disconnect after their
-//! timeout, so a driver whose attempts each restarted a longer wait would never finish.
+//! timeout, so a driver that restarts a longer wait with each attempt would never finish.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
     Within(Duration),
-    /// The timeout of the sidecar for such calls, which also pauses between them.
+    /// The timeout of the sidecar that sends such calls. It also pauses between them.
     Sidecar,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebs_ec2::SplitMix64;
 
-/// A generator of our own, so that a seed means the same run with any version of other crates.
+/// Our own generator, so that a seed gives the same run with any version of other crates.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(SplitMix64);
 
@@ -22,7 +22,7 @@ impl Rng {
         self.0.draw()
     }
 
-    /// Returns a number from 0 to `n` - 1; 0 for an `n` of 0.
+    /// Returns a number from 0 to `n` - 1, or 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
         usize::try_from(self.0.below(n)).unwrap_or(0)

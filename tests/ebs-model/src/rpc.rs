@@ -55,8 +55,8 @@ impl Rpc {
 }
 
 impl RpcError {
-    /// Returns whether the sidecars assume that the driver no longer works on the request. ResourceExhausted is such a
-    /// code only for CreateVolume.
+    /// Returns whether the code lets the sidecars assume that the driver no longer works on the request.
+    /// ResourceExhausted does so only for CreateVolume.
     pub(crate) fn is_final(&self, is_create_volume: bool) -> bool {
         match self.code {
             Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => false,

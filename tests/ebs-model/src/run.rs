@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, a line each.
+/// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, one per line.
 /// Needs a large stack in an unoptimised build, as [`run_seeds`] has.
 pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure> {
     caught(seed, || {
@@ -86,8 +86,8 @@ pub fn run_seeds(
     (failed, next.into_inner().min(seeds.end) - seeds.start)
 }
 
-/// Runs one seed on the simulated EC2 and returns the events, a line each. `client` creates each driver process's
-/// client of EC2. Needs a current-thread runtime with paused time.
+/// Runs one seed on the simulated EC2 and returns the events, one per line. `client` creates the EC2 client of each
+/// driver process. Needs a current-thread runtime with paused time.
 pub async fn run<E: Ec2>(
     seed: u64,
     options: &Options,

@@ -1,5 +1,5 @@
-//! The end of a run. Without faults, every request succeeds although clients disconnect and retry, and then everything
-//! is deleted.
+//! The end of a run. Without faults, every request succeeds although clients disconnect and retry. Then everything is
+//! deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::world::{Checked, World, broken};
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// How long to wait until every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// How often a snapshot may become ready late, after a lack of quota, and be locked for another day.
+/// How often a snapshot may become ready late, because the quota was used up, and be locked for another day.
 const MOST_LOCKS: u32 = 4;
 /// Pause between checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
-/// Maximum number of attempts at a creation or growth that returns final errors after the faults have ended.
+/// Maximum number of attempts at a creation or expansion that returns final errors after the faults have ended.
 const MOST_TRIES: u32 = 3;
 
 impl<E: Ec2> World<E> {
-    /// Waits within a limit until every request has succeeded or failed with a final error, with clients that
-    /// disconnect and retry like sidecars.
+    /// Waits for a limited time until every request has succeeded or failed with a final error. Clients disconnect and
+    /// retry like sidecars.
     pub(crate) async fn settle_down(&mut self) -> Checked {
         self.retries.forget();
         for claim in &mut self.beliefs.claims {
@@ -88,7 +88,7 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// Sends the next calls for growth and class of a volume. Returns whether any work is left.
+    /// Sends the next calls for the expansion and class of a volume. Returns whether any work is left.
     fn settle_changes(&mut self, disk: Disk) -> bool {
         let is_to_grow = disk.wanted_gib > disk.gib && disk.growth_refusals < MOST_TRIES;
         if is_to_grow && disk.growing == 0 {
@@ -125,8 +125,8 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// Returns whether the snapshot may exist without its requested fast restores because the quota is used up. Then it
-    /// can neither become ready nor be deleted until another snapshot is deleted.
+    /// Returns whether the snapshot may lack its requested fast restores because the quota is used up. It can then
+    /// neither become ready nor be deleted until another snapshot is deleted.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended

@@ -89,7 +89,7 @@ impl<E: Ec2> World<E> {
 
     async fn start_drivers(&mut self, rng: &mut Rng) {
         if rng.per_mille(500) {
-            // A standby, which has been running for a long time when it acquires a lease.
+            // A standby process, which has been running for a long time when it acquires a lease.
             self.start_driver().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
@@ -148,7 +148,7 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(120)).await;
     }
 
-    /// Creates a volume with the name of one of ours. It is foreign, or it is ours with other parameters.
+    /// Creates a volume with the name of one of our volumes. It is foreign, or ours with other parameters.
     async fn add_foreign_volume(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());
@@ -198,8 +198,8 @@ async fn simulated(config: EngineConfig) -> SimEc2 {
     sim
 }
 
-/// Returns the settings of the account: one disabled key and, optionally, a quota that permits fast restores for only
-/// one snapshot.
+/// Returns the account's settings: one disabled key and, optionally, a quota that permits only one snapshot with fast
+/// restores.
 fn account(few_fast_restores: bool) -> AccountSettings {
     let quotas = Quotas { fast_restores: few_fast_restores.then_some(1), ..Quotas::default() };
     let unusable_kms_keys = vec![Key::Disabled.alias().to_owned()];

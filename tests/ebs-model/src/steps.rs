@@ -14,7 +14,7 @@ use crate::retries::Deadline;
 use crate::target::Target;
 use crate::world::{Checked, World};
 
-/// The largest growth that a run requests in one step, in GiB.
+/// The largest expansion that a run requests in one step, in GiB.
 const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
@@ -37,7 +37,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Kills the driver in the middle of a call, and sends the next driver the same request or the reverse one.
+    /// Kills the driver in the middle of a call, and sends the next driver the same or the opposite request.
     async fn interrupt(&mut self) -> Checked {
         let kind = self.rng.below(4);
         let before = self.next_call;
@@ -218,7 +218,7 @@ impl<E: Ec2> World<E> {
                 self.send(publish(node), deadline)
             }
             AttachmentBelief::Attached(_) if chance < 20 => self.send(publish(node), deadline),
-            // A second node for a shared volume. For any other volume, the call fails while the first node has it.
+            // Publish to a second node. Unless the volume is shared, the call fails while the first node has it.
             AttachmentBelief::Attached(_) if chance < 40 => {
                 let other = near.iter().copied().find(|n| !nodes.contains(n));
                 if let Some(other) = other {
@@ -239,7 +239,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Changes a volume: grows it, applies a class, or does both almost concurrently.
+    /// Changes a volume: expands it, applies a class, or does both almost concurrently.
     fn change_a_volume(&mut self) {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
         match self.rng.below(10) {
@@ -261,7 +261,7 @@ impl<E: Ec2> World<E> {
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
         let before = self.numbers_of(&disk.id).await;
-        // A modification that EC2 completes at once is complete before every describe shows it.
+        // Even if EC2 completes a modification at once, describes may show that only later.
         if self.rng.per_mille(700) {
             let at_once = TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() };
             self.sim.engine().set_timing(at_once).await;
@@ -376,7 +376,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Sends a late duplicate of an earlier call, if CSI permits an orchestrator to do so.
+    /// Sends a late duplicate of an earlier call, if CSI permits it.
     fn repeat_a_call(&mut self) {
         let recent = self.history.len().saturating_sub(12);
         let Some(target) = self.rng.pick(&self.history[recent..]).cloned() else { return };

@@ -20,15 +20,15 @@ pub(crate) enum Target {
 pub(crate) struct Call {
     pub(crate) target: Target,
     pub(crate) driver: usize,
-    /// The number of calls before: Unpublish for Publish and the reverse, Modify for Expand.
+    /// The number of earlier opposing calls: Unpublish for Publish and the reverse, Modify for Expand.
     pub(crate) others_before: u64,
-    /// For expand, the ratio by which it must raise the IOPS.
+    /// For expand, the ratio by which the call must raise the IOPS.
     pub(crate) ratio: Option<u64>,
     /// For modify, the minimum size of the volume in GiB.
     pub(crate) gib: i64,
     /// True if the volume or source certainly existed when the call was sent.
     pub(crate) was_sure: bool,
-    /// True if the request differs from the one that the current state results from.
+    /// True if the request differs from the request that led to the current state.
     pub(crate) is_contrary: bool,
     /// True if the orchestrator knows that the call may fail, because the volume is on another node or in use.
     pub(crate) is_loose: bool,

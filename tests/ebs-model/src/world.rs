@@ -37,7 +37,7 @@ pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) zone: String,
-    /// True once it is terminated. EC2 detaches its volumes, and nothing can be attached to it.
+    /// True once the instance is terminated. EC2 detaches its volumes, and nothing can be attached to it.
     pub(crate) is_gone: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct World<E> {
     pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
-    /// Foreign volumes, including root volumes, in the state in which they must stay.
+    /// Foreign volumes, including root volumes, in the state that they must keep.
     pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
     pub(crate) foreign_snapshots: BTreeSet<String>,
     pub(crate) drivers: Vec<Driver<E>>,
@@ -75,7 +75,7 @@ pub(crate) struct World<E> {
     pub(crate) history: Vec<Target>,
     /// Every volume that was created for a driver.
     pub(crate) made: BTreeSet<String>,
-    /// Device names that EC2 rejected as in use, still to be checked.
+    /// Device names that EC2 rejected as in use and that the model has not checked yet.
     pub(crate) names_taken: Vec<Ec2Event>,
     pub(crate) snapshot_events: Vec<(String, String, Ec2Event)>,
     pub(crate) quota_is_small: bool,
@@ -83,10 +83,10 @@ pub(crate) struct World<E> {
     pub(crate) few_fast_restores: bool,
     /// True once the locks of snapshots, which last a day, have expired.
     pub(crate) locks_have_ended: bool,
-    /// Snapshots whose fast restores the administrator must disable, because they prevent the deletion.
+    /// Snapshots whose fast restores the administrator must disable, because they prevent the snapshot's deletion.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
-    /// A zone can be full in this run, also in late responses.
+    /// True if a zone can be full in this run, even according to late responses.
     pub(crate) can_lack_room: bool,
     pub(crate) sticky_until: Option<Instant>,
 }

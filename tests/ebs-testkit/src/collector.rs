@@ -13,7 +13,7 @@ use crate::process::{Process, ProcessSpec, program};
 
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
-/// Time limit for its start and for the arrival of spans, on a busy machine.
+/// Time limit for the collector's start and for the arrival of spans, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Tables in the documents that come from the code, or that must name everything in it.
+//! Checks tables in the documentation that come from the code, or that must name everything in the code.
 
 use std::path::{Path, PathBuf};
 

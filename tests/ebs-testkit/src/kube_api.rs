@@ -74,7 +74,7 @@ const NO_ADMISSION: [&str; 10] = [
 pub enum Who<'a> {
     /// The administrator, with all rights.
     Admin,
-    /// A user, who has the rights of this name only.
+    /// The user with this name, who has only the rights that were granted to the name.
     User(&'a str),
     /// The owner of this token.
     Token(&'a str),
@@ -119,7 +119,7 @@ impl KubeApi {
         Ok(new)
     }
 
-    /// Returns `https://ADDRESS:PORT`, which also stays the same after a restart.
+    /// Returns `https://ADDRESS:PORT`, which does not change with a restart.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -258,7 +258,7 @@ impl Drop for KubeApi {
     }
 }
 
-/// Creates the certificate of a CA, in PEM, that has signed nothing.
+/// Creates a CA that has signed nothing, and returns its certificate in PEM.
 pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
@@ -284,13 +284,13 @@ fn path_of(object: &str) -> anyhow::Result<String> {
     Ok(format!("{root}{namespace}/{plural}/{name}"))
 }
 
-/// Returns an address from the process id, which no other process of this machine uses.
+/// Returns an address that is derived from the process id, so no other process of this machine uses it.
 fn own_address() -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high, middle, low)
 }
 
-/// Returns free ports of the address. No other process uses ports of this address.
+/// Returns free ports of the address, which no other process uses.
 fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     let mut listeners = Vec::new();
     for _ in 0..N {

@@ -1,5 +1,5 @@
-//! Parts for tests and the demo that control the product from outside: a CSI client, the driver and the simulator as
-//! processes, real disks, and checks for leftovers.
+//! Building blocks for tests and the demo, which control the product from outside: a CSI client, the driver and the
+//! simulator as processes, real disks, and checks for leftovers.
 //!
 //! The crate uses only the driver's command line, socket and environment. Product crates must not depend on it; only
 //! tests and `xtask` do.

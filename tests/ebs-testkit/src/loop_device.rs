@@ -188,7 +188,7 @@ pub struct VanishedDevice {
 }
 
 impl VanishedDevice {
-    /// Returns whether another disk, of any process, has had the number since then.
+    /// Returns whether another disk, of any process, has had the number since the device vanished.
     pub fn number_was_reused(&self) -> bool {
         let same_sequence = std::fs::read_to_string(self.directory.join("diskseq")).is_ok_and(|n| n == self.sequence);
         !same_sequence || self.directory.join("loop/backing_file").exists()

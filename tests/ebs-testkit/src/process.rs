@@ -57,7 +57,7 @@ pub struct Process {
     ended: Option<ExitStatus>,
 }
 
-/// Returns the program in a variable of `scripts/setup test`.
+/// Returns the path of a program from an environment variable that `scripts/setup test` sets.
 pub fn program(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from);
     let path = path.with_context(|| format!("{variable} is not set; run eval \"$(scripts/setup test)\""))?;

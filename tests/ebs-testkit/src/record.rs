@@ -1,4 +1,4 @@
-//! Identifies a process beyond its end, although process ids are reused.
+//! Identifies a process even after its end, although process ids are reused.
 
 use std::fs;
 use std::time::Duration;

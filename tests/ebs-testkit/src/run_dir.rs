@@ -1,7 +1,6 @@
 //! One directory for the files of each test process. The next run removes what a killed one has left, and nothing of a
-//! run that is still alive: the process holds the lock (`flock`) of its directory, and the kernel releases it.
-//! Everything in a directory whose lock is free has no owner: recorded processes, mounts, loop devices by backing
-//! files, and files.
+//! run that is still alive: the process holds the lock (`flock`) of its directory until it ends. Everything in a
+//! directory whose lock is free has no owner: recorded processes, mounts, loop devices by backing files, and files.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};

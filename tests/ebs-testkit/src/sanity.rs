@@ -23,7 +23,7 @@ pub enum Part {
     Attachment,
     /// Specs of the node service.
     Node,
-    /// Snapshots, growth, modification and identity.
+    /// Snapshots, expansion, modification and identity.
     Other,
 }
 

@@ -74,8 +74,8 @@ struct Baseline {
 }
 
 impl World {
-    /// Returns the builder of a world for the driver at `binary`. In a test, that is
-    /// `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
+    /// Returns the builder of a world for the driver at `binary`, which is `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`
+    /// in a test.
     pub fn builder(binary: impl Into<PathBuf>) -> WorldBuilder {
         WorldBuilder::new(binary.into())
     }
@@ -146,7 +146,7 @@ impl World {
         Ok((status.code(), output))
     }
 
-    /// Returns a volume on this machine's node that is neither attached nor staged.
+    /// Returns a volume for this machine's node that is neither attached nor staged yet.
     pub async fn on_node(
         &self,
         volume: csi_proto::csi::Volume,

@@ -43,7 +43,7 @@ impl Writer {
         self.written.load(Ordering::SeqCst)
     }
 
-    /// Waits until more was written than at the time of the call.
+    /// Waits until more has been written than when the call began.
     pub async fn progress(&self) -> anyhow::Result<()> {
         let before = self.written_mib();
         let ended = || self.thread.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);

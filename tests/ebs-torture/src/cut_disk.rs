@@ -2,8 +2,8 @@
 //! disk has its state of the last flush plus a part of the later writes, which a seed selects.
 //!
 //! Nothing outlives a killed run. The server, and with it the FUSE connection, ends with the thread that started it and
-//! with its control connection. The loop devices detach themselves with their last user (autoclear); the start of the
-//! next server detaches one whose user was killed before it has set that.
+//! with its control connection. The loop devices detach themselves with their last user (autoclear); the next server
+//! detaches one whose user was killed before it set that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -256,7 +256,7 @@ fn with_connections<T>(place: &Path, work: impl FnOnce() -> io::Result<T>) -> io
 }
 
 impl Attached {
-    /// Attaches a disk by its file, [`CutDisks::backing`].
+    /// Attaches the disk with this backing file, see [`CutDisks::backing`].
     pub async fn new(backing: PathBuf) -> anyhow::Result<Self> {
         let output = tool(LOSETUP, &["--find", "--show", "--", &backing.to_string_lossy()], TOOL_BOUND).await?;
         let device = PathBuf::from(output.trim());

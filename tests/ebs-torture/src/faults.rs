@@ -44,7 +44,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Draws a fault. In many rounds, returns `None`. Early in a cycle, most faults hit a format.
+    /// Draws a fault. In many rounds, returns `None`. Early in a cycle, most faults interrupt a format.
     pub(crate) fn any(rng: &mut SplitMix64, volumes: u64, is_early: bool) -> Option<Self> {
         let blow = match rng.below(100) {
             0..30 => return None,
@@ -68,13 +68,13 @@ impl Fault {
         Some(Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow })
     }
 
-    /// Draws a fault in the middle of a format, for the bug that is found only there.
+    /// Draws a fault in the middle of a format, for the planted bug that only such a fault reveals.
     pub(crate) fn in_format(rng: &mut SplitMix64, volumes: u64) -> Self {
         let (moment, blow) = (Moment::InTool(up_to(rng, 10)), Blow::Kill { with_tools: true });
         Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow }
     }
 
-    /// Returns the affected node. The volume may move until the fault happens.
+    /// Returns the affected node, which may change until the fault happens, because the volume may move.
     fn node(self, shared: &Shared) -> usize {
         shared.places[self.volume].at.get().unwrap_or(0)
     }
@@ -163,7 +163,7 @@ impl Fault {
     }
 }
 
-/// For a planted bug: no record was ever written to the disk.
+/// Planted bug: loses all records of formats, as if they had never been written to the disk.
 fn lose_records(shared: &Shared, node: &Node) {
     if shared.planted == Some(Planted::RecordNotKept) {
         for record in records(&node.state()) {

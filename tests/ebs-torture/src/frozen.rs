@@ -1,5 +1,5 @@
-//! Frozen file systems (`fsfreeze`), as the hook of a backup leaves them behind. A freeze outlives its process, and
-//! even the last mount: the kernel keeps the file system and its disk until a process mounts and thaws it.
+//! Frozen file systems (`fsfreeze`), as a backup hook leaves them behind. A freeze outlives its process, and even the
+//! last mount: the kernel keeps the file system and its disk until a process mounts and thaws it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
         return thaw_now(at);
     }
     std::fs::create_dir_all(place).context("create the mount point")?;
-    // Only a file system that the kernel has kept can be mounted for certain.
+    // A mount is certain to succeed only if the kernel has kept the file system.
     let ways = [MountFlags::empty(), MountFlags::RDONLY].map(|flags| TYPES.map(|fs_type| (fs_type, flags)));
     let mut ways = ways.as_flattened().iter();
     let is_mounted = ways.any(|(fs_type, flags)| rustix::mount::mount(device, place, *fs_type, *flags, None).is_ok());

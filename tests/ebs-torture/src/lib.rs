@@ -7,7 +7,7 @@
 //!
 //! The torture remembers what was acknowledged ([`truth`]): it exists forever, nothing with data is formatted, and an
 //! unstaged disk is free and has all its data. Then the faults end. The driver alone must stage every volume again, or
-//! reject it for a reason of a closed list ([`Exception`]), and nothing may be left behind ([`settle`]). Planted bugs
+//! reject it for a reason from a closed list ([`Exception`]), and nothing may be left behind ([`settle`]). Planted bugs
 //! prove that the torture finds bugs ([`Planted`]).
 //!
 //! [`vm`] tests the same service on real NVMe disks in a virtual machine.

@@ -1,5 +1,5 @@
-//! A mount namespace with copies of mounts, as of a container that mounts the host's root without propagation: after an
-//! unmount on the host, the copy stays mounted.
+//! A mount namespace with copies of mounts, like that of a container that mounts the host's root without propagation:
+//! after an unmount on the host, the copy stays mounted.
 
 use std::fs::File;
 use std::io;
@@ -78,7 +78,7 @@ fn copy(what: &Copied) -> io::Result<Option<File>> {
     let table = std::fs::read("/proc/thread-self/mountinfo")?;
     let is_kept = |point: &Path| what.kept.iter().any(|kept| point.starts_with(kept));
     for point in mount_points(&table).iter().rev().filter(|point| point.starts_with(&what.below) && !is_kept(point)) {
-        // Fails for a mount below another one that is already detached.
+        // Fails for a mount below one that is already detached.
         let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     what.open.as_ref().map(File::open).transpose()

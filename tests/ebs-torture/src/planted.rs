@@ -26,7 +26,7 @@ pub enum Planted {
     GrowthDecidesAccess,
     /// A file system that a backup froze is still frozen when the volume is staged again.
     FrozenStaysFrozen,
-    /// An unused copy of a mount in another mount namespace holds the disk like a used one.
+    /// An unused copy of a mount in another mount namespace keeps the volume on its node, like a copy in use.
     CopyHoldsVolume,
     /// NodeUnstageVolume does not flush a pod's writes to a raw device.
     FlushLeftOut,
@@ -71,7 +71,7 @@ impl Keeper {
         }
     }
 
-    /// Forgets the record, which means nothing after another attachment.
+    /// Forgets the record, which is invalid after another attachment.
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }

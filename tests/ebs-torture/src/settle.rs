@@ -1,6 +1,6 @@
-//! The end of all faults: the driver alone stages each volume again, with all its data, or rejects it for a reason of a
-//! closed list ([`Exception`]). To prove the reason, the torture does the manual repair in the documentation, which
-//! must then work.
+//! The end of all faults: the driver alone stages each volume again, with all its data, or rejects it for a reason from
+//! a closed list ([`Exception`]). To prove the reason, the torture performs the documented manual repair, which must
+//! then work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // A disk without power, or with traces of others, needs another attachment. A kubelet unstages a raw volume.
+    // A disk without power or with leftovers of others must be attached again. A kubelet unstages a raw volume.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();
@@ -93,7 +93,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Stages the volume until that succeeds or is rejected. Returns the text of the rejection.
+/// Repeats NodeStageVolume until it succeeds or is rejected. Returns the text of the rejection.
 async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
     let deadline = Instant::now() + SETTLE;
     let mut failures = 0;
@@ -151,7 +151,7 @@ fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow
         }
         Exception::GrowthBrokenOff => {
             let device = volume.device()?.to_string_lossy().into_owned();
-            // Only the data afterwards counts: the exit code is a bit mask.
+            // The exit code is a bit mask, so ignore it: only the repaired data counts.
             let _mask = run_tool(E2FSCK, &["-f", "-y", &device], SETTLE);
             Ok(())
         }

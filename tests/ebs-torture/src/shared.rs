@@ -19,10 +19,10 @@ pub enum Exception {
     /// A power cut interrupted the first mkfs. The disk has no file system, and the record is valid for one boot only.
     /// An administrator wipes the disk, which never had data.
     FormatCut,
-    /// The first mkfs was interrupted, and a later event removed its record: an unstage, a raw publish, a growth of the
-    /// disk, or an error. An administrator wipes the disk, which never had data.
+    /// The first mkfs was interrupted, and a later event removed its record: NodeUnstageVolume, a raw publish, an
+    /// enlarged disk, or an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
-    /// An offline growth of ext was interrupted: `e2fsck -fy` by an administrator repairs it. The data is intact.
+    /// An offline growth of ext was interrupted. The data is intact. An administrator repairs it by `e2fsck -fy`.
     GrowthBrokenOff,
 }
 

@@ -21,12 +21,12 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Returns whether a process in another mount namespace has a file open, which prevents the unstage.
+    /// Returns whether a process in another mount namespace has a file open, which prevents unstaging.
     pub(crate) fn is_in_use(&self) -> bool {
         self.copy.is_some() && self.copy_is_used
     }
 
-    /// Returns a description of leftovers that must not keep the volume on its node.
+    /// Returns a description of leftovers that must not prevent the volume from being unstaged.
     pub(crate) fn idle(&self) -> Option<&'static str> {
         match (self.is_in_use(), self.is_frozen, self.copy.is_some()) {
             (true, ..) => None,

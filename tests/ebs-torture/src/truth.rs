@@ -1,4 +1,4 @@
-//! The torture's knowledge of a disk, gained without calls of the driver.
+//! The torture's knowledge of a disk, gained without calls to the driver.
 
 use std::fs::File;
 use std::io;
@@ -43,10 +43,10 @@ pub(crate) struct Truth {
     pub(crate) maybe_raw: bool,
     /// True once the volume was staged, so that it has a file system.
     pub(crate) has_file_system: bool,
-    /// True if a NodeStageVolume call ended without a response or in a failure: an mkfs may have been interrupted, or
-    /// may still be running.
+    /// True if a NodeStageVolume call failed or got no response: an mkfs may have been interrupted, or may still be
+    /// running.
     pub(crate) unclear: bool,
-    /// True if an mkfs may have been interrupted whose record was correctly removed afterwards.
+    /// True if an mkfs may have been interrupted and its record was correctly removed afterwards.
     pub(crate) half: bool,
     /// True if a power cut may have interrupted an mkfs.
     pub(crate) half_by_cut: bool,
@@ -58,14 +58,14 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    /// Records that any record of an interrupted format is gone.
+    /// Records that the record of an interrupted format, if there was one, is gone.
     pub(crate) fn record_forgotten(&mut self) {
         self.half |= self.unclear;
         self.unclear = false;
     }
 
-    /// Records that the volume is unstaged and its disk always had power, so that all writes are safe. Returns the
-    /// writes to the device that became safe only now.
+    /// Records that the volume is unstaged and its disk never lost power, so all writes are safe. Returns the writes to
+    /// the device that became safe only now.
     pub(crate) fn let_go(&mut self) -> Vec<Raw> {
         self.files.append(&mut self.unsynced);
         let flushed = std::mem::take(&mut self.unflushed);

@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// Serves requests until the tests are done, or until a power cut. Then returns the text for the next boot.
+    /// Serves requests until the tests are done or the power is cut. After a cut, returns the text for the next boot.
     async fn serve(
         &mut self,
         machine: &mut Machine,

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::truth::{Kept, Raw, has_magic, is_free};
 use crate::volume::{MIB, Volume};
 
-/// Size of the ranges at both ends of a disk that every blank proof reads in full.
+/// Size of the ranges at both ends of a disk that the driver reads in full to prove that the disk is blank.
 const READ_WHOLE: u64 = MIB;
 const MOST_FILES: usize = 24;
 
@@ -73,7 +73,7 @@ impl Volume {
     }
 
     /// Returns whether another program may write to the raw device: not over a file system, during an mkfs, or while an
-    /// interrupted mkfs has a record, which permits to format again.
+    /// interrupted mkfs has a record, which permits another format.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
         let quiet =
@@ -82,7 +82,7 @@ impl Volume {
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
-    /// Writes where a blank proof looks: in the first or last MiB, or over two whole stretches.
+    /// Writes where the driver checks for a blank disk: in the first or last MiB, or over two whole stretches.
     async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());

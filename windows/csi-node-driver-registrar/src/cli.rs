@@ -98,9 +98,9 @@ pub(crate) struct Settings {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On a socket in this directory that has the name of the driver.
+    /// A socket in this directory, named after the driver.
     Directory(String),
-    /// On loopback, for tests on systems without local sockets.
+    /// TCP on loopback, for tests on systems without local sockets.
     Tcp(SocketAddr),
 }
 
@@ -146,8 +146,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job
     let line = CommandLine::<Flags>::read(arguments)?;
     let flags = &line.flags;
     let log = flags.log.settings(flags.logging_format, flags.v, &flags.vmodule)?;
-    // Check the settings even if the process ends early, so that mistakes are reported in the command line that
-    // contains them.
+    // Check the settings even for a probe, so that mistakes in its command line are reported.
     let job = match settings(flags) {
         _ if flags.help => Job::Help,
         _ if flags.version => Job::Version,

@@ -17,7 +17,7 @@ use crate::driver_name::{BadDriverName, DriverName};
 use crate::stream::{Link, LinkState, link};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of GetPluginInfo calls at the start while the driver does not answer in time.
+/// Maximum number of GetPluginInfo calls at startup if the driver does not answer in time.
 const FIRST_ASKS: u32 = 10;
 const RETRY: Duration = Duration::from_secs(1);
 /// How often the registrar logs that it is waiting.
@@ -102,7 +102,7 @@ impl Driver {
         }
     }
 
-    /// Repeats the call if the driver does not answer in time, because it may be busy then.
+    /// Calls again if the driver does not answer in time, because it may only be busy.
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {

@@ -16,8 +16,8 @@ pub(crate) enum BadDriverName {
 }
 
 impl DriverName {
-    /// Checks that the name is valid as the name of a file that is not hidden and is directly in a directory. CSI has
-    /// more rules, which the kubelet checks.
+    /// Checks that the name is valid as a file name, without separators, and is not hidden. CSI has more rules, which
+    /// the kubelet checks.
     pub(crate) fn new(name: String) -> Result<Self, BadDriverName> {
         let is_in_no_file_name =
             |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '<' | '>' | '"' | '|' | '?' | '*');

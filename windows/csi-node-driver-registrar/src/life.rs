@@ -26,7 +26,7 @@ pub(crate) enum LifeError {
     Driver(#[from] DriverError),
     #[error("serve the kubelet")]
     Serve(#[from] ServeError),
-    /// The kubelet rejected the driver. Its reason is already in the log.
+    /// The kubelet rejected the driver. The kubelet's reason is already in the log.
     #[error("register the driver: the kubelet rejected it: {0:?}")]
     Refused(String),
     #[error("registration socket {path:?} {cause}")]

@@ -42,7 +42,7 @@ impl Listener {
         Ok((Self::Tcp(listener), real))
     }
 
-    /// Accepts the next connection. After an error of the listener, retry after a pause.
+    /// Accepts the next connection. After a listener error, the caller must pause before it retries.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         match self {
             Self::Local(listener) => listener.accept().await,

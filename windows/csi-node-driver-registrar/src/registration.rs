@@ -18,7 +18,7 @@ struct OfDriver {
     refusals: mpsc::Sender<String>,
 }
 
-/// If the kubelet rejects the driver, its error goes to `refusals`.
+/// Returns the service's routes. If the kubelet rejects the driver, the kubelet's error goes to `refusals`.
 pub(crate) fn routes(name: &DriverName, endpoint: &str, refusals: mpsc::Sender<String>) -> Routes {
     let info = PluginInfo {
         r#type: CSI_PLUGIN.to_owned(),

@@ -25,8 +25,8 @@ const CONNECTIONS: usize = 64;
 const STREAMS: u32 = 16;
 /// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
-/// The server closes a connection without a preface after this time, as grpc-go does. On Windows, clients connect only
-/// to check that a file is a socket.
+/// The server closes a connection without a preface after this time, as grpc-go does. On Windows, clients also connect
+/// just to check that a file is a socket.
 const SILENCE: Duration = Duration::from_secs(120);
 /// How long requests in flight and their connections may take when the server ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ pub(crate) struct Server {
     listener: Listener,
     address: Address,
     file: Option<SocketFile>,
-    /// When the server first found the file missing, if it has not been restored.
+    /// When the server first found the file missing, unless it is back.
     gone: Option<Instant>,
     /// Whether the log already mentions that another process has replaced the file.
     displaced: bool,
@@ -111,7 +111,7 @@ impl Server {
         &self.address
     }
 
-    /// Serves forever. It can be called again after it was dropped, and connections continue meanwhile.
+    /// Serves forever. The caller may drop the future and call this again; connections continue in between.
     pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
         let mut failures = 0;
         loop {

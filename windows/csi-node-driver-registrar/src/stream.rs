@@ -21,7 +21,7 @@ pub(crate) enum Link {
 
 pub(crate) type LinkState = (u64, Link);
 
-/// Creates a sender for [`heard`], with the state without a connection.
+/// Creates a sender for [`heard`]. The initial state is that there is no connection.
 pub(crate) fn link() -> (watch::Sender<LinkState>, watch::Receiver<LinkState>) {
     watch::channel((0, Link::Down))
 }

@@ -32,8 +32,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) pace: Arc<Pace>,
 }
 
-/// A connection that replaces invalid authorities. It reports that the client has closed it if no preface arrives in
-/// time, or before the proxy stops.
+/// A connection that replaces invalid authorities. If no preface arrives in time, or before the proxy stops, it acts as
+/// if the client had closed it.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     stream: LenientStream<S>,

@@ -15,8 +15,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::log_file_flags::{FileLogFlags, Severity};
 
-/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
-/// the name of a log file without an explicit name.
+/// Sets up logging for the whole process and returns the log. Logs only code whose target `is_ours` accepts. If the
+/// flags do not name the log file, `program` is part of its name.
 pub(crate) fn init(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
     let output = Output::open(flags, program)?;
     let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl Output {
-    /// Opens the log file, if configured. `program` is part of the name of a file without an explicit name.
+    /// Opens the log file, if configured. If the flags do not name the file, `program` is part of its name.
     pub fn open(flags: &FileLogFlags, program: &str) -> io::Result<Self> {
         let file = if flags.logtostderr { None } else { Some(Mutex::new(LogFile::open(flags, program)?)) };
         let (also_stderr, stderr_from) = (flags.alsologtostderr, flags.stderrthreshold);
@@ -103,7 +103,7 @@ struct LogFile {
     path: PathBuf,
     file: File,
     written: u64,
-    /// The size in bytes before which the file is rotated. 0 means never.
+    /// The file is rotated before it exceeds this size in bytes. 0 means no limit.
     limit: u64,
     has_header: bool,
 }
@@ -152,7 +152,7 @@ impl LogFile {
         self.append(bytes)
     }
 
-    /// Rotates the file: it replaces the previous old file, and a new file is opened.
+    /// Rotates the file: renames it over the previous old file, and opens a new one.
     fn rotate(&mut self) -> io::Result<()> {
         // Windows renames an open file only if every process that has it open allows this, as Rust's standard library
         // does. If the rename fails, truncate the file instead.

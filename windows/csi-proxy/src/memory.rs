@@ -14,7 +14,7 @@ use crate::proxy::Transport;
 
 type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
 
-/// Pipes by their names. Another process has taken a name that has no listener here.
+/// Pipes by their names. `None` means that another process has taken the name.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryPipes(Arc<Mutex<BTreeMap<String, Option<Listener>>>>);
 
@@ -23,7 +23,7 @@ impl MemoryPipes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a pipe as a process of the system. Fails with error 2 if the pipe is not served, as on Windows.
+    /// Opens a pipe as LocalSystem would. Fails with error 2 if the pipe is not served, as on Windows.
     pub fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
         let client = Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() };
         let (near, far) = tokio::io::duplex(1 << 20);

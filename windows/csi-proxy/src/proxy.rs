@@ -177,8 +177,7 @@ impl Proxy {
                 errors.extend(ended.unwrap_or_else(|error| Err(panicked(&error))).err());
             }
         };
-        // A service that has not ended has clients that keep their connections open. They have received all of their
-        // responses.
+        // A service that has not ended waits only for clients that keep their connections open after the last response.
         let _ignored = timeout(FLUSH_LIMIT, answers).await;
         self.services.abort_all();
         self.pages.abort_all();

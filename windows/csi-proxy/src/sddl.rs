@@ -19,7 +19,7 @@ pub enum SddlError {
     Insecure { entry: String, who: &'static str },
 }
 
-/// Groups to which Windows adds accounts by itself, by alias and SID. The groups for containers have no alias.
+/// Groups that Windows fills by itself: alias, SID and name. The groups for containers have no alias.
 const CROWDS: [(&str, &str, &str); 10] = [
     ("WD", "S-1-1-0", "Everyone"),
     ("AN", "S-1-5-7", "Anonymous"),

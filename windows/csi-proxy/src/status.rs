@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Returns this failure with the name of the newer call in front. The proxy forwarded the old call to it.
+    /// Puts the name of the newer call, to which the proxy forwarded the old one, in front of this failure.
     pub(crate) fn forwarded_to(self, name: &str) -> Self {
         let forward = format!("Forward to {name} failed, err=");
         match self {

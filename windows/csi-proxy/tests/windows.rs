@@ -1,8 +1,8 @@
 //! Tests of the whole program with Windows' pipes and service control manager, and a fake machine. Here they run under
 //! Wine.
 //!
-//! No test covers what Wine does differently: it accepts any security descriptor and enforces none, it permits a second
-//! first instance of a pipe, and it has no containers.
+//! No test covers what Wine does differently: it accepts any security descriptor and enforces none, it lets two
+//! processes create the first instance of a pipe, and it has no containers.
 #![cfg(windows)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -19,7 +19,7 @@ pub(crate) struct Disks {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// It belongs to the EBS volume, whose disk has this number now.
+    /// The requested EBS volume. Its disk has this number now.
     Volume(DiskNumber),
     /// The owner is unknown, because the disk is detached or offline.
     Vanished,

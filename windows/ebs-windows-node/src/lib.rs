@@ -64,7 +64,7 @@ impl WindowsNode {
         CsiNode::wrap(Self { options, disks, operations, places: Semaphore::new(PLACES) })
     }
 
-    /// Runs blocking work to its end, also if the future is dropped. A panic there propagates.
+    /// Runs blocking work to its end, even if the future is dropped. A panic in the work propagates.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disks) -> T + Send + 'static) -> T {
         // `acquire` cannot fail, because the semaphore is never closed.
         let _place = self.places.acquire().await;

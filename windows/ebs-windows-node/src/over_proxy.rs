@@ -295,7 +295,7 @@ impl NodeStorage for OverProxy {
         Ok(VolumeStats { total: bytes(call, stats.total_bytes)?, used: bytes(call, stats.used_bytes)? })
     }
 
-    /// The client does not receive code 4 of StorageWMI either, so retry after any error for a while.
+    /// Retries after any rejection for a while, because the reply does not contain StorageWMI's code 4 (busy).
     fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, Cause> {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {
@@ -354,7 +354,7 @@ impl NodeStorage for OverProxy {
             Ok(space) => return Ok(space),
             Err(error) => error,
         };
-        // A container may not see the volume through the link. Ask the proxy then.
+        // In a container, the link may not lead to the volume: ask the proxy instead.
         let Some(volume) = self.shown(path)? else { return Err(StorageError::from(error).into()) };
         tracing::debug!(path, %error, "failed to read the volume's space, asking csi-proxy");
         let VolumeStats { total, used } = self.volume_stats(&volume.to_string())?;

@@ -1,5 +1,5 @@
 //! NodePublishVolume and NodeUnpublishVolume. A published volume is a link from the target path to the staging path.
-//! The link of a running pod is never removed and created again.
+//! The link of a running pod is never recreated.
 
 use ebs_ec2::Waiters;
 use winstorage::service::Found;

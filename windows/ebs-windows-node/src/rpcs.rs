@@ -100,7 +100,7 @@ struct Mutation<P, T> {
     rpc: Rpc,
     key: Key,
     at: (VolumeId, WinPath),
-    /// Whether it asks another operation that holds the key to end.
+    /// Whether this operation asks another one that holds its key to end.
     supersedes: bool,
     work: fn(&Disks, &P, &Waiters) -> Result<T, Cause>,
 }

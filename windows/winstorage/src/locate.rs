@@ -120,7 +120,7 @@ impl DiskSearch {
 }
 
 /// Returns whether a serial number belongs to `volume`. A serial number has the form `vol0123456789abcdef0_00000001.`,
-/// sometimes with blanks around it.
+/// sometimes with spaces around it.
 fn is_volume(serial: &str, volume: &str) -> bool {
     let plain: String = serial.chars().filter(|char| !char.is_whitespace()).collect();
     let name = plain.split('_').next().unwrap_or_default();

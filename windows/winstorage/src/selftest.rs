@@ -34,7 +34,7 @@ type Step = (&'static str, fn(&Bench<'_>) -> Result<(), String>);
 
 /// Runs all steps in order, passes each result to `report`, and returns the number of failed steps. After a failure the
 /// other steps still run, and those that depend on it fail too. Errors: the disk already has partitions, does not
-/// exist, or belongs to Windows. Nothing has changed then.
+/// exist, or belongs to Windows. In these cases nothing has changed.
 pub fn run(storage: &Storage, spare: &Spare, report: &mut dyn FnMut(&Outcome)) -> Result<usize, StorageError> {
     storage.unused_disk(spare.disk)?;
     let bench = Bench { storage, spare, volume: RefCell::new(None) };

@@ -42,7 +42,7 @@ pub(super) enum Judged {
     No,
     /// The latency targets of the case.
     Targets,
-    /// The latencies of the phase with this name, plus the targets of the case.
+    /// The sum of the latencies of the phase with this name and the targets of the case.
     Like(&'static str),
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Targets {
     /// Throttled fraction, 0 to 1, both of the mutating calls and of all calls.
     pub(super) throttled: Option<f64>,
     pub(super) describes_per_life: Option<f64>,
-    /// Median here and 99th percentile below of the added latency of every RPC, in seconds.
+    /// Median added latency of every RPC, in seconds. The next field is the 99th percentile.
     pub(super) median_added: Option<f64>,
     pub(super) p99_added: Option<f64>,
     /// Peak resident memory of the driver, in MiB.
@@ -117,16 +117,16 @@ fn per_second(lives: f64) -> Duration {
     Duration::from_secs_f64(1.0 / lives)
 }
 
-/// Returns the phases of a day with this number of lives. Noon and evening have the same load. With the usual 2,000
-/// lives, the quiet time before the evening is 10 minutes. That is the maximum time in which the rate that the driver
-/// assumes drifts back.
+/// Returns the phases of a day with this number of lives. `noon` and `evening` have the same load. With the usual 2,000
+/// lives, the quiet time before the evening is 10 minutes. That is the longest time that the driver's estimated rate
+/// needs to drift back.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };
     vec![
         phase("night", 20, 0.2, Judged::Targets),
         phase("morning", 200, 2.0, Judged::Targets),
-        // More than EC2 permits, so that the length of the queue depends on the simulator as much as on our driver.
+        // More lives than EC2 permits, so the queue's length depends on the simulator as much as on our driver.
         phase("noon", 630, 8.0, Judged::No),
         phase("afternoon", 400, 2.0, Judged::No),
         phase("quiet", 120, 0.2, Judged::No),
@@ -134,7 +134,7 @@ fn day(lives: u32) -> Vec<Phase> {
     ]
 }
 
-/// Returns the last quarter of the afternoon. By then the lives of the noon have ended.
+/// Returns the last quarter of the afternoon. By then the lives of the phase `noon` have ended.
 fn afternoon_storm(phases: &[Phase]) -> (Duration, Duration) {
     let lasts = |phase: &Phase| phase.every * phase.lives;
     let afternoon = phases.iter().position(|phase| phase.name == "afternoon").unwrap_or(0);

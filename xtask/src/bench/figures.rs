@@ -36,7 +36,7 @@ pub(super) struct TrafficFigures {
     pub(super) mutating_per_life: f64,
     pub(super) spare_per_life: f64,
     pub(super) describes_per_life: f64,
-    /// Throttled fraction of the mutating calls here, and of all calls below, 0 to 1.
+    /// Throttled fraction of the mutating calls, 0 to 1. The next field is the fraction of all calls.
     pub(super) throttled_mutating: f64,
     pub(super) throttled_all: f64,
 }
@@ -67,8 +67,8 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     }
 }
 
-/// Counts the spare calls. A spare call is a repeated DetachVolume call for an accepted detachment, whose error proves
-/// the detachment. Only one per detachment is spare; further ones are ordinary calls. Counts calls in the ledger alone,
+/// Counts the spare calls. A spare call repeats DetachVolume for an accepted detachment, and its error proves the
+/// detachment. Only one per detachment is spare; further ones are ordinary calls. Counts calls in the ledger alone,
 /// whatever the driver reports.
 fn spare_calls(calls: &[Call]) -> u64 {
     let mut detached: HashMap<&str, bool> = HashMap::new();
@@ -132,7 +132,7 @@ fn latency(rpc: Rpc, samples: &[&Sample], service: &ServiceTimes<'_>, eaten: f64
     }
 }
 
-/// Returns the seconds of EC2's call by action and by every value in it: the volume's id or CSI name.
+/// Returns the duration of EC2's calls in seconds, by action and by every parameter: the volume's id or CSI name.
 fn service_times(calls: &[Call]) -> ServiceTimes<'_> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::case::Phase;
 
-/// The first and the longest pause between attempts, as the sidecars'.
+/// The sidecars' first and longest pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time limit of a call, after which the bench fails.
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-/// Starts all lives in time, and returns for each life the number of its phase and its samples.
+/// Starts all lives on time, and returns for each life the number of its phase and its samples.
 pub(super) async fn all(site: Site, phases: &[Phase], bound: Duration) -> anyhow::Result<Vec<(usize, Sample)>> {
     let mut running = tokio::task::JoinSet::new();
     let mut starts = site.began;

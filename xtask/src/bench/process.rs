@@ -182,7 +182,7 @@ impl Subject<'_> {
         Ok(figures)
     }
 
-    /// Makes a thousand calls: reads, and of a controller also two hundred volumes.
+    /// Makes a thousand calls: reads and, for a controller, also creations and deletions of two hundred volumes.
     async fn call(&self, client: &CsiClient) -> anyhow::Result<()> {
         for n in 0..CALLS {
             match (self.mode, n % 5) {

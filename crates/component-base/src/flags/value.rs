@@ -1,4 +1,4 @@
-//! Parses values as Go programs do. An error is the rule for the value, worded as the end of a sentence.
+//! Parses values as Go programs do. Each error states the rule for the value, worded as the end of a sentence.
 
 use std::time::Duration;
 

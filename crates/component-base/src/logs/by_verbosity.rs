@@ -8,7 +8,7 @@ use tracing_subscriber::layer::{Context, Filter};
 use super::verbosity;
 use super::vmodule::ModuleLevels;
 
-/// Accepts the program's own lines up to a verbosity, which files may raise, and errors and warnings of other crates.
+/// Accepts the program's own lines up to a verbosity, which can differ by file, and other crates' errors and warnings.
 #[derive(Debug, Clone)]
 pub struct ByVerbosity {
     verbosity: u32,

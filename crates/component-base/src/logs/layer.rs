@@ -88,7 +88,7 @@ where
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format, self.shape);
         text.push('\n');
-        // A single write keeps lines of several threads apart. The failure of a log cannot be logged.
+        // A single write keeps the lines of concurrent threads apart. A failure to write the log cannot be logged.
         drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));
     }
 }

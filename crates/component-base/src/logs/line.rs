@@ -43,7 +43,7 @@ impl Value {
     }
 }
 
-/// Fields in order of appearance. A field that is set again keeps its place. Names with a dot are trace attributes.
+/// Fields in order of appearance. A field that is set again keeps its place. Trace attributes (`a.b`) are left out.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
@@ -195,8 +195,8 @@ mod tests {
         &METADATA
     }
 
-    /// Parses a line as a reader does. Returns its message and the value of `volume`, unquoted, or `None` if the line
-    /// has another shape.
+    /// Parses a line as a reader of the log does. Returns its message and the value of `volume`, unquoted, or `None` if
+    /// the line has another shape.
     fn read(line: &str) -> Option<(String, String)> {
         let (_, rest) = line.split_once("] \"")?;
         let (message, rest) = unquote(rest)?;

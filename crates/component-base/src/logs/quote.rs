@@ -15,7 +15,7 @@ pub(super) fn go(text: &str) -> String {
     quoted
 }
 
-/// Returns the text without quotes. Readers cannot distinguish its escapes from backslashes, so it is for fixed texts.
+/// Returns the text escaped but unquoted. Readers cannot distinguish escapes from backslashes: for fixed texts only.
 pub(super) fn printed(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     text.chars().for_each(|c| shown(&mut printed, c));

@@ -1,4 +1,4 @@
-//! `--vmodule`: more lines from some source files, which patterns of their names select, as in klog.
+//! `--vmodule`: raises the verbosity for source files whose names match a pattern, as in klog.
 
 use std::path::Path;
 

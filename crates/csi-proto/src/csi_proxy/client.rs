@@ -57,8 +57,8 @@ pub enum ConnectError {
 /// that this search opened. One connection serves all calls of a process: clone the channel.
 ///
 /// Cancellation closes the connection. A pipe that is busy for 10 s is an error. A proxy that accepts the connection
-/// but never replies shows only in the first call, so set a deadline for each call. Errors: [`ConnectError::NotServed`]
-/// if no version has a pipe (error 2). Any other error of a pipe ends the search.
+/// but never replies is noticed only at the first call, so set a deadline for each call. Errors:
+/// [`ConnectError::NotServed`] if no version has a pipe (error 2). Any other error of a pipe ends the search.
 pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> Result<Found, ConnectError> {
     let mut versions = versions.to_vec();
     versions.sort_unstable_by(|one, other| other.cmp(one));

@@ -1,9 +1,9 @@
 //! Recognises the error of `GetVolumeIDFromTargetPath` for a path at which nothing is mounted. The API has no error
 //! code for it, so clients must match the text, which differs between the generations of csi-proxy.
 
-/// The text of the PowerShell generation and of this project. A path without blanks is in the middle.
+/// The text of the PowerShell generation and of this project. Between the two parts is a path without spaces.
 const COMMAND: (&str, &str) = ("Get-Item -Path ", ".Target, output: , error: <nil>");
-/// The texts of both for a missing path, and the text of the WMI generation.
+/// What these two report for a missing path, and what the WMI generation reports.
 const WORDS: [&str; 4] = [
     "because it does not exist",
     "not a mounted folder",
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn not_mounted_error_of_every_csi_proxy_release_is_recognised() {
         for text in [
-            // csi-proxy up to 1.2.1 uses PowerShell and adds the prefix of a forwarded call.
+            // csi-proxy up to 1.2.1 uses PowerShell, and prefixes the errors of calls that it forwards.
             r"error getting the volume for the mount C:\x, internal error error getting volume from mount. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             "Forward to GetVolumeIDFromTargetPath failed, err=cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cmd: (Get-Item -Path C:\x).Target, output: Get-Item : Cannot find path 'C:\x' because it does not exist., error: exit status 1",

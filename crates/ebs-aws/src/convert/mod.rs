@@ -36,7 +36,7 @@ pub(crate) fn optional_id<T>(
     text.map(|text| parse(&text).map_err(|e| Incomplete(format!("{what}: {e}")))).transpose()
 }
 
-/// Returns an optional count or size. EC2's numbers are signed with 32 bits, so larger and negative ones are invalid.
+/// Returns an optional count or size. EC2 uses signed 32-bit numbers, so larger and negative ones are invalid.
 pub(crate) fn optional_number(element: Element<'_>, name: &str, what: &str) -> Read<Option<u32>> {
     let number = element.value::<i32>(name)?;
     number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} has the invalid value {n}")))).transpose()

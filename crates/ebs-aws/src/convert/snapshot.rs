@@ -34,7 +34,7 @@ pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
     required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
 }
 
-/// Reads the reply of DescribeLockedSnapshots. A missing list means no lock: at worst, the driver locks again.
+/// Reads the reply of DescribeLockedSnapshots. A missing list means no lock: at worst, the driver repeats the lock.
 pub(crate) fn locks(reply: Element<'_>) -> Read<Vec<SnapshotLock>> {
     reply.list("snapshotSet")?.into_iter().flatten().map(lock).collect()
 }

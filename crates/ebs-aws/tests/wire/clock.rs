@@ -15,7 +15,7 @@ use crate::server::{CHILD, managed_volumes, printed_by_child};
 
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
-/// A simulated AWS with its own time. It checks only the time of a signature.
+/// A simulated AWS with its own time. It checks only the times of signatures.
 #[derive(Debug, Clone, Default)]
 struct Aws {
     /// How many seconds its clock is ahead of this machine's.
@@ -61,7 +61,7 @@ impl Aws {
         })
     }
 
-    /// Returns how many requests arrived since the last call, and how many of them were refused.
+    /// Returns how many requests arrived since this method was last called, and how many of them were refused.
     fn take_counts(&self) -> (usize, usize) {
         (self.asked.swap(0, Ordering::SeqCst), self.refused.swap(0, Ordering::SeqCst))
     }
@@ -111,7 +111,7 @@ async fn describe(ec2: &AwsEc2) -> ebs_ec2::Result<()> {
     ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.map(drop)
 }
 
-/// A mutating call has only one attempt, so its time must be right at once. The clock may be ahead or behind.
+/// A mutating call has only one attempt, so its signature must have the right time. The clock may be ahead or behind.
 #[tokio::test(start_paused = true)]
 async fn mutation_is_signed_with_the_time_of_an_earlier_reply() {
     for ahead in [600, -600, 86_400] {
@@ -139,7 +139,7 @@ async fn describe_corrects_the_time_of_every_later_call() {
 }
 
 /// If the clock's error changes, the client adapts within one describe. When the clock becomes right, one call fails
-/// first: the clocks agree, so the client takes the refusal for a wrong key.
+/// first: the clocks agree, so the client attributes the refusal to a wrong key.
 #[tokio::test(start_paused = true)]
 async fn client_adapts_when_its_clock_error_changes() {
     let aws = Aws::ahead_by(600);

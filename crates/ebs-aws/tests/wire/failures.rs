@@ -1,4 +1,4 @@
-//! How failures are classified: whether a request was sent, what it may have done, and the message.
+//! How the client classifies failures: whether it sent a request, what the request may have done, and the message.
 
 use std::error::Error;
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
     errors
 }
 
-/// Checks that the client sends each mutation once, and that each ends with this class.
+/// Checks that the client sends each mutation once, and that each fails with this class.
 async fn mutations_end(reply: Reply, class: ErrorClass) {
     let wire = Wire::answering([reply]).await;
     let errors = every_mutation(&wire.ec2).await;

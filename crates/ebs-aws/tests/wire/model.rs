@@ -35,7 +35,7 @@ fn in_requests<'a>(name: &'a str, member: &'a Value) -> String {
     first.to_uppercase() + rest
 }
 
-/// Returns what is wrong with a parameter, if anything. `of` is the shape to which the beginning of the name belongs.
+/// Returns a parameter's problem, if it has one. `name` is the path of the parameter within the shape `of`.
 fn problem(of: &Value, name: &str, value: &str) -> Option<String> {
     match of["type"].as_str().expect("the type of a shape") {
         "structure" => {

@@ -240,7 +240,7 @@ async fn missing_or_invalid_required_field_is_named() {
     assert!(error.unwrap_err().to_string().contains("list of volumes"));
 }
 
-/// A volume may exist, so the client does not repeat its creation. An attachment without a state never counts as
+/// The volume may exist, so the client does not repeat its creation. An attachment without a state never counts as
 /// detached.
 #[tokio::test]
 async fn incomplete_reply_to_a_mutation_is_ambiguous() {

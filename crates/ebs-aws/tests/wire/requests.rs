@@ -14,7 +14,7 @@ use crate::fixtures::{
 use crate::model;
 use crate::server::{Reply, Wire};
 
-/// The tags of a new resource. The test replaces `KIND` by the resource's type.
+/// The tags of a new resource. The test replaces `KIND` with the resource's type.
 const TAGS: &str = "TagSpecification.1.ResourceType=KIND TagSpecification.1.Tag.1.Key=CSIVolumeName \
                     TagSpecification.1.Tag.1.Value=pvc-1 TagSpecification.1.Tag.2.Key=ebs.csi.aws.com/cluster \
                     TagSpecification.1.Tag.2.Value=true";
@@ -25,7 +25,7 @@ async fn refusing() -> Wire {
     Wire::answering([Reply::error(400, "DryRunOperation", "would have succeeded")]).await
 }
 
-/// Compares the only request with an action and its fields, and with AWS's own model.
+/// Checks that the only request has the action and the fields of the line, and that it conforms to AWS's own model.
 fn sent(wire: &Wire, line: impl AsRef<str>) {
     let (form, line) = (wire.only_form(), line.as_ref());
     let (action, fields) = line.split_once(' ').unwrap_or((line, ""));

@@ -93,8 +93,8 @@ fn refused(environment: &[(&str, &str)]) -> String {
     lines.get("REFUSED").unwrap_or_else(|| panic!("{lines:?}")).clone()
 }
 
-/// For EC2, the driver's own variable wins. Then come the SDK's variable for the service, its common variable, and the
-/// profile. An empty variable counts as not set.
+/// The driver's own variable for EC2 takes precedence. Then come the SDK's variable for the service, its common
+/// variable, and the profile. An empty variable counts as not set.
 #[test]
 fn service_endpoint_applies_only_to_that_service() {
     let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];

@@ -49,7 +49,7 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
             AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
             AttachCall::Refused(error) => error,
         };
-        // A modification ends by itself and does not make the request wrong, so this refusal does not count.
+        // A modification ends on its own and does not make the request wrong, so this refusal does not count.
         refusals += u32::from(error.class != ErrorClass::BeingModified);
         if refusals >= MAX_REFUSALS {
             return Err(map_error(op, error));
@@ -63,7 +63,7 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
     finish_attach(on, outcome).await
 }
 
-/// Returns the attachment to wait for before the call of AttachVolume: after a call without an answer, only a describe
+/// Returns an attachment to wait for before AttachVolume is called. After a call without an answer, only a describe
 /// shows whether to repeat it. SageMaker's errors do not report an existing attachment, so a describe must show it.
 async fn unfinished<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Option<Expected>> {
     let &PairOperation { service, op, pair } = on;
@@ -117,7 +117,7 @@ async fn await_attached<E: Ec2>(
                     && watched > timeouts::STUCK_WATCHED;
                 if stuck { Verdict::Done(AttachOutcome::Stuck(attachment)) } else { Verdict::Waiting }
             }
-            // Another client detaches the volume.
+            // Another client is detaching the volume.
             NodeAttachment::Detaching(a) if settled || expected.has_attach_time_of(&a) => {
                 Verdict::Done(AttachOutcome::None)
             }
@@ -158,7 +158,7 @@ fn attached<E: Ec2>(on: &PairOperation<'_, E>, volume: Volume, attachment: Attac
     Ok(Attached { device, attach_time: attachment.attach_time, volume })
 }
 
-/// Detaches an attachment that stays `attaching`, so that the next attempt uses another name. Returns this one's error.
+/// Detaches a stuck attachment, so that the next attempt uses another device name. Returns this attempt's error.
 async fn clear_stuck<E: Ec2>(on: &PairOperation<'_, E>, stuck: &Attachment) -> Result<CloudError> {
     let &PairOperation { service, op, pair } = on;
     let ec2 = service.context.for_mutation(op);

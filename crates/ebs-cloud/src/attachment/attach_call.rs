@@ -65,7 +65,7 @@ async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) 
     called
 }
 
-/// Reserves a device name, and a card if needed. Describes the instance again if the cache shows no free name.
+/// Reserves a device name, and an EBS card if needed. Describes the instance again if the cache shows no free name.
 async fn reserve<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<Reservation> {
     let &PairOperation { service, op, pair } = on;
     for _ in 0..2 {
@@ -106,7 +106,7 @@ pub(super) enum AfterRefusal {
     Retry,
 }
 
-/// Finds the reason of a refusal with a describe, and waits for a temporary obstacle to disappear, for a limited time.
+/// Finds the reason for a refusal with a describe, and waits for a limited time until a temporary obstacle disappears.
 pub(super) async fn after_refusal<E: Ec2>(
     on: &PairOperation<'_, E>,
     error: Ec2Error,
@@ -169,7 +169,7 @@ async fn await_unblocked<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error, fir
     next.ok_or_else(|| map_error(op, error))
 }
 
-/// Fails unless the attachment exists: EC2 may give another reason when it refuses a repeated AttachVolume.
+/// Fails unless the attachment exists: EC2 may refuse a repeated AttachVolume for another reason.
 async fn unless_already_attached<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);
@@ -184,7 +184,7 @@ async fn unless_already_attached<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Er
     }
 }
 
-/// Returns the expectation for an attachment that this operation did not make, from the memory of this process.
+/// Returns the expectation for an attachment that this operation did not make, based on this process's memory.
 pub(super) fn existing_attachment<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Expected {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     Expected::existing(service.pairs.state(pair).known(), alone_since, service.pairs.state(pair).detach_answered)

@@ -10,20 +10,20 @@
 //!    starts in between, because an orchestrator does not publish a volume that it is unpublishing.
 //! 2. *Known instants* are when EC2 accepted our AttachVolume, when a describe showed the attachment, and when EC2
 //!    accepted our DetachVolume. So an attachment that this process made more than 15 s ago has ended at the first
-//!    describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the attachment. So
-//!    the memory of an earlier attachment proves nothing about this one, which another driver may have made since.
+//!    describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the attachment.
+//!    Another driver may have made this attachment since, so the memory of an earlier one proves nothing about it.
 //! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
-//!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests whose
-//!    signature is 5 min off, so the error of a working clock is smaller. SageMaker's answer to a detach names no
-//!    attachment, so the describes after it must show the attach time.
+//!    to a second. Without a date, the driver uses its own clock, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses
+//!    requests whose signature is 5 min off, so the error of a working clock is smaller. SageMaker's answer to a detach
+//!    names no attachment, so the describes after it must show the attach time.
 //! 4. *A describe that shows `detaching` proves nothing more*: the next one may show the time before the attachment.
 //! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
 //! 6. *An extra DetachVolume can find out the state.* The driver sends it if EC2 has accepted a DetachVolume, a
-//!    describe lists nothing, and this would prove nothing for another 0.5 s or more. A refusal with `'available'`
+//!    describe lists nothing, and this would not be a proof for another 0.5 s or more. A refusal with `'available'`
 //!    proves the detachment, and any other refusal proves nothing. The call needs a token that no other call needs
 //!    ([`super::detach_call`]).
-//! 7. *Otherwise*, a describe shows the time after the answer to DetachVolume if it is sent at least 15 s after it.
+//! 7. *Otherwise*, a describe shows the time after the answer to DetachVolume if sent at least 15 s after that answer.
 //! 8. *EC2 may still carry out an AttachVolume that got no answer.* The driver waits 15 s for it before it sends
 //!    DetachVolume, so that the attach cannot follow the detach. The same applies to an AttachVolume of another
 //!    process, which may have been the leader until a moment ago. If this process did not make the attachment, the
@@ -34,7 +34,7 @@
 //!    the truth. An attachment that existed before our call counts at once if this process knows it, or if it began at
 //!    least 15 s ago. There are two exceptions: this process sent a DetachVolume for it within the last 15 s, or this
 //!    process does not know it and has been the only leader for less than 15 s. Any other attachment counts 15 s after
-//!    this process first saw it, over all attempts.
+//!    this process first saw it, even in an earlier attempt.
 //!
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
 //! EC2 rounds.
@@ -164,7 +164,7 @@ impl ExistingAttachment {
     }
 }
 
-/// Returns how old the attachment was at least when EC2 replied. `now` is our time of day, for replies without a date.
+/// Returns the minimum age of the attachment when EC2 replied. `now` is our time of day, for replies without a date.
 pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
     wall_clock::age(said.attach_time, said.said_at, now)
 }
@@ -179,8 +179,8 @@ fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration)
     one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
-/// Returns the instant from which describes that list nothing prove that the attachment ended, after EC2 accepted the
-/// detach at `detached` and answered `said`.
+/// Returns the instant from which an empty describe proves that the attachment ended. EC2 accepted the detach at
+/// `detached` and answered `said`.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
     said: &Attachment,
@@ -193,7 +193,7 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// Returns the instant for [`end_is_believed_from`] that follows from the age of the attachment when EC2 reported it.
+/// Returns the instant for [`end_is_believed_from`] that the attachment's age allows. EC2 reported `said` at `at`.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }

@@ -17,7 +17,7 @@ use crate::lease_terms::Sidecar;
 use crate::op_context::OpContext;
 use crate::{CloudError, CloudErrorKind, Result};
 
-/// DetachVolume calls per operation. EC2 rarely lists an attachment as attached again after it accepted the detach.
+/// The most DetachVolume calls per operation. Rarely, EC2 accepts a detach and then lists the volume as attached again.
 const MAX_DETACH_CALLS: u32 = 3;
 
 enum End {
@@ -87,8 +87,8 @@ async fn await_detached<E: Ec2>(on: &PairOperation<'_, E>, mut progress: DetachP
     }
 }
 
-/// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that nothing
-/// is attached. Returns `None` if this process itself made the attachment as the only leader.
+/// Returns the instant until which EC2 may still carry out an AttachVolume of another process, even after EC2 reported
+/// that nothing is attached. Returns `None` if this process itself made the attachment as the only leader.
 fn late_attach_until<E: Ec2>(service: &AttachmentService<E>, pair: &Pair) -> Option<Instant> {
     let alone_since = service.context.recent.leases.began(Sidecar::Attacher);
     let is_ours = service.pairs.state(pair).known().is_some_and(|known| known.is_sure && known.at >= alone_since);

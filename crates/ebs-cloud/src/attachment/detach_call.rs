@@ -16,13 +16,13 @@ use crate::traffic::{BucketKey, Transition};
 use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
 pub(super) struct DetachProgress {
-    /// Describes sent at this instant or later prove that nothing is attached if they list nothing.
+    /// A describe sent at this instant or later proves the detachment if it lists nothing.
     pub(super) believed_from: Instant,
     /// Describes sent at this instant or later show the effect of the DetachVolume.
     pub(super) answer_shows_from: Instant,
     pub(super) refusal: Option<Ec2Error>,
     pub(super) first: FirstPoll,
-    /// EC2 accepted the detach, so an extra DetachVolume may find out the state.
+    /// EC2 accepted the detach, so an extra DetachVolume can reveal the state.
     pub(super) may_ask: bool,
     /// EC2's answer did not identify the attachment, so the following describes must show its attach time.
     pub(super) learns_age: bool,
@@ -122,7 +122,7 @@ fn detach_refused<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<
     Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
 }
 
-/// Sends an extra DetachVolume if a client still waits and the estimated bucket is at least half full.
+/// Sends an extra DetachVolume if a client still waits and the estimated token bucket is at least half full.
 pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<SpareCall> {
     let &PairOperation { service, op, pair } = on;
     // SageMaker's refusals do not name the state.
@@ -148,14 +148,14 @@ pub(super) async fn spare_detach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Sp
     }
 }
 
-/// Returns the error for a volume that another AWS service attached, such as ECS to a task.
+/// Returns the error for a volume that another AWS service attached, such as ECS for a task.
 fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
 /// Continues a detach that EC2 accepted at `since` in an earlier operation. Another driver may have attached the volume
-/// again since, so only describes of a time within this operation prove the end.
+/// again, so a describe proves the detachment only if it shows a time after this operation began.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + timeouts::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

@@ -94,7 +94,7 @@ impl DeviceNames {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// Records that EC2 shows the attachment. The reservation expires when every description in use lists it.
+    /// Records that EC2 shows the attachment. The reservation expires once no cached description can omit it.
     pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };

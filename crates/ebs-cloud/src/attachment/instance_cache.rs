@@ -25,7 +25,7 @@ impl<E: Ec2> InstanceCache<E> {
         Self { context, known: Expiring::default() }
     }
 
-    /// Drops the description after EC2 contradicted it or it left no free name.
+    /// Drops the description, because EC2 contradicted it or because it shows no free device name.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
     }

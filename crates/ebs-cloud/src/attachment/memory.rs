@@ -114,7 +114,7 @@ impl AttachmentState {
     }
 }
 
-/// The states of all pairs. They outlive an attempt, so that a client with short timeouts gets its proof later.
+/// The states of all pairs. They outlive an attempt, so that a later attempt of an impatient client has a proof.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 

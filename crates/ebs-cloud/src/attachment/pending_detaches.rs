@@ -54,7 +54,7 @@ impl PendingDetaches {
         entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
     }
 
-    /// Returns since when EC2 has listed the attachment as busy, over all operations.
+    /// Returns the instant since which EC2 has listed the attachment as busy, even in earlier operations.
     pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
         self.live().get(pair)?.busy_since
     }

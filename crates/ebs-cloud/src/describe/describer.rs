@@ -1,8 +1,8 @@
 //! Describes an object once, or until a condition holds.
 //!
 //! A single describe fails after a few lost answers. A wait continues after throttles and lost answers, and also while
-//! EC2 is unreachable if the operation has already changed something. It starts no mutation, so it continues after all
-//! clients of its operation have left, for the next attempt.
+//! EC2 is unreachable if the operation has already changed something. A wait starts no mutation, so it continues for
+//! the next attempt after all clients of its operation have left.
 //!
 //! `decide` receives only results of describes that were sent after the wait began, and the instant at which each was
 //! sent. A result may still be 15 s older than that instant ([`timeouts::SETTLE`]).
@@ -83,7 +83,7 @@ impl<E: Ec2> Describer<E> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
 
-    /// Waits until `decide` returns a result for the volume, or for `None` while EC2 does not list it.
+    /// Waits until `decide` returns a result. Passes it the volume, or `None` while EC2 does not list the volume.
     pub(crate) async fn await_volume<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -95,7 +95,7 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Waits until `decide` returns a result for the volume's latest modification, or for `None` while EC2 lists none.
+    /// Waits until `decide` returns a result. Passes it the volume's latest modification, or `None` if not listed.
     pub(crate) async fn await_modification<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -126,7 +126,7 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Waits until `decide` returns a result for the snapshot, or for `None` while EC2 does not list it.
+    /// Waits until `decide` returns a result. Passes it the snapshot, or `None` while EC2 does not list the snapshot.
     pub(crate) async fn await_snapshot<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -222,7 +222,7 @@ impl Poll<'_> {
     }
 }
 
-/// Describes the key once, for at most [`DESCRIBE_TIMEOUT`] and not beyond the operation's deadline.
+/// Describes the key once: until the operation's deadline, but for at least 5 s and at most [`DESCRIBE_TIMEOUT`].
 async fn describe_once<Q: DescribeQuery, E: Ec2>(
     batcher: &DescribeBatcher<Q, E>,
     step: &str,

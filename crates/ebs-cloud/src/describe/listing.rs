@@ -1,7 +1,7 @@
 //! Pages of volumes and snapshots.
 //!
 //! EC2's own pages have at least five entries. For a shorter page, this module reads the whole listing and returns a
-//! part, sorted by age. The page token names the last entry, so appearing objects do not shift the others.
+//! part, sorted by age. The page token names the last entry, so new objects do not shift the others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -149,7 +149,7 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
     }
 }
 
-/// Returns at most `most` entries after the position, oldest first. `most` 0 returns all of them.
+/// Returns at most `most` entries after the position, oldest first. If `most` is 0, returns all of them.
 fn cut<T: Listed>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
     entries.sort_by_key(Listed::position);

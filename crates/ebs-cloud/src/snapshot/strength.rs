@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// The tolerance for times that EC2 truncates.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// Returns true if the lock is at least as strong and as long as `wanted`. An expired lock counts as before its end.
+/// Returns true if the lock is at least as strong and as long as `wanted`, or was before it expired.
 pub(super) fn is_as_strong(lock: &SnapshotLock, wanted: &Lock) -> bool {
     has_mode(lock, &wanted.mode) && lasts(lock, &wanted.end)
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the rate limiter's queues, set by a request's first try, used up by its first call, shared by clones.
+/// A position in the rate limiter's queues. A request's first try sets it, the first call uses it up, clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,

@@ -59,7 +59,7 @@ impl<E> RateLimited<E> {
 /// The rate-limited port for one call and its retries, which keep the call's position in the queue. If a call has no
 /// token at the deadline, it fails with [`ErrorClass::Throttled`] and is not sent.
 ///
-/// Cancellation: a call that is dropped while it waits for its token was not sent. Later, EC2 may have carried it out.
+/// Cancellation: a call dropped while it waits for its token was not sent. EC2 may have carried out one dropped later.
 #[derive(Debug)]
 pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,

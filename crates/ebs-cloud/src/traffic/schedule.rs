@@ -20,7 +20,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 const SLOW_CALL: Duration = Duration::from_secs(2);
 /// The most calls that one batcher has in flight. All but the last one are slow.
 const MAX_IN_FLIGHT: u32 = 4;
-/// The number of subscribers from which calls are [`MIN_INTERVAL`] apart. With fewer, calls are proportionally closer.
+/// From this number of subscribers on, calls are [`MIN_INTERVAL`] apart. With fewer, they are proportionally closer.
 const FULL_LOAD: u32 = 8;
 /// The number of calls that may follow each other without an interval after a quiet time.
 const BURST: f64 = 3.0;
@@ -41,7 +41,7 @@ struct Entry<K> {
     polled: Option<Instant>,
     /// Whether the last call for this subscriber is still in flight.
     in_flight: bool,
-    /// When the latest call was sent whose result the subscriber got.
+    /// When the latest call that gave the subscriber a result was sent.
     observed: Option<Instant>,
 }
 

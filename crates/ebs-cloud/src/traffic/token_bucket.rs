@@ -21,7 +21,7 @@ const MIN_RATE_SHARE: f64 = 0.02;
 const DRIFT_TIME: Duration = Duration::from_secs(600);
 /// How long after a lone throttle, which left the rate unchanged, the next throttle decreases it.
 const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
-/// The rate of a burst, as a multiple of the documented rate. A throttle arrives before all its calls are sent.
+/// The rate of a burst, as a multiple of the documented rate. A throttle arrives before the whole burst is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(crate) struct TokenBucket {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
-    /// True if it was the last token in the bucket, so that the call was sent at the estimated rate.
+    /// True if it was the last token in the bucket, so the call was sent at the estimated rate.
     scarce: bool,
 }
 
@@ -99,8 +99,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// Records that EC2 throttled the call. Returns true if this decreased the rate, which it does not for a call
-    /// before the last decrease or for a lone throttle at the documented rate.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate. A call sent before the last
+    /// decrease, or a lone throttle at the documented rate, does not decrease it.
     pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();

@@ -1,7 +1,7 @@
 //! Learns how long EC2's state transitions typically take.
 //!
-//! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is
-//! recorded, or half of the time of the first poll, so that the next first poll is too early rather than too late.
+//! A poll only shows that a transition ended between it and the previous poll. The time of the previous poll is
+//! recorded, or half the time of a first poll, so that the next first poll is too early rather than too late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -63,7 +63,7 @@ impl Samples {
     fn typical(&self) -> TypicalRange {
         let mut times: Vec<Duration> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         times.sort();
-        // With enough samples, an eighth at either end are outliers, which do not count.
+        // With enough samples, the lowest eighth and the highest eighth are outliers, which do not count.
         let outliers = times.len() / 8;
         match (times.get(outliers), times.iter().nth_back(outliers)) {
             (Some(from), Some(to)) => TypicalRange { from: (*from).max(MIN_DELAY), to: (*to).max(MIN_DELAY) },

@@ -10,7 +10,7 @@ const MAX_PASSED_OVER: u32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Mutations, and polls that wait for the end of one.
+    /// Mutations, and polls that wait until a mutation takes effect.
     High,
     /// Listings and other background reads.
     Low,

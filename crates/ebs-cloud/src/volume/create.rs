@@ -36,7 +36,7 @@ enum Settled {
     Usable(Volume),
     /// EC2 created the volume for this request, and it disappeared.
     Vanished,
-    /// EC2 created the volume long before this request, so the client token was used before, and it was deleted since.
+    /// EC2 created the volume long before this request, for the same client token. The volume has been deleted since.
     Deleted,
     Broken(Volume),
 }
@@ -206,7 +206,7 @@ fn is_old<E: Ec2>(service: &VolumeService<E>, volume: &Volume) -> bool {
     age.is_some_and(|age| age >= timeouts::SETTLE)
 }
 
-/// Returns true if EC2 refused the IOPS and named a lower maximum, so that the next request is for fewer.
+/// Returns true if EC2 refused the IOPS and named a lower maximum, which the next request uses.
 async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequest, error: &Ec2Error) -> bool {
     let &Creation { service, spec, .. } = creation;
     let Some((asked, volume_type, site)) = refused.iops() else { return false };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, assert_error, in_zone, spec};
 
-/// Requests more IOPS than every zone supports, but fewer than EC2 refuses.
+/// Returns a request for more IOPS than every zone supports, but not so many that EC2 refuses them.
 fn greedy(name: &str, zone: &str) -> VolumeSpec {
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
     VolumeSpec { iops: IopsRequest::explicit(70_000), capacity, ..in_zone(spec(name), zone) }

@@ -299,7 +299,7 @@ async fn clone_is_in_the_zone_of_its_source_and_is_made_once() {
     assert_error(fixture.create(&elsewhere).await, CloudErrorKind::InsufficientCapacity);
 }
 
-/// A deleted or grown source causes a final error only if no clone exists.
+/// A deleted or expanded source causes a final error only if no clone exists.
 #[tokio::test(start_paused = true)]
 async fn existing_clone_is_found_after_its_source_changed() {
     let mut fixture = Fixture::new().await;

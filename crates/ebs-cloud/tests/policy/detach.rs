@@ -61,7 +61,7 @@ async fn detach_from_one_node_keeps_the_other_attachments() {
     assert_eq!(left, [(Some(there.instance()), AttachmentState::Attached)]);
 }
 
-/// The error is not final and names the time since when the device has been busy.
+/// The error is not final and reports since when the device has been busy.
 #[tokio::test(start_paused = true)]
 async fn busy_device_is_never_reported_detached_or_force_detached() {
     let fixture = Fixture::new().await;

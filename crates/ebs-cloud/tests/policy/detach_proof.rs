@@ -49,7 +49,7 @@ async fn first_empty_describe_proves_detachment_of_an_old_volume() {
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
 
-/// Either this process made the attachment, or one that has ended, or another one.
+/// This process, a process that has ended, or another process made the attachment.
 #[tokio::test(start_paused = true)]
 async fn stale_empty_describe_does_not_prove_detachment() {
     for who in ["this process", "one that ended", "another one"] {

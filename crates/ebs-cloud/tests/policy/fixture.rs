@@ -157,7 +157,7 @@ impl Fixture {
         self.cloud.attachments.attach(volume, node, &self.waiters).await
     }
 
-    /// Attaches without the policy.
+    /// Attaches the volume without the policy.
     pub(crate) async fn attach_by_hand(&self, volume: &VolumeId, node: &NodeId, device: &str) {
         let (volume, instance, device) = (volume.clone(), node.instance().clone(), DeviceName::new(device));
         let request = AttachRequest { volume, instance, device, card: None };

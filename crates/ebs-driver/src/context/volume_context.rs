@@ -16,7 +16,7 @@ const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
 pub struct VolumeContext {
     /// The mkfs options. `legacy_xfs` is an option of the node and is not part of the context.
     pub format: FormatOptions,
-    /// Whether a volume that was created from a snapshot or a clone may be formatted when it is proven blank.
+    /// Whether a volume that was created from a snapshot or another volume may be formatted when it is proven blank.
     pub format_blank_restore: bool,
     /// Whether to attach the volume only after EC2 has loaded all its blocks from the snapshot.
     pub attach_when_initialized: bool,
@@ -65,12 +65,12 @@ impl VolumeContext {
         })
     }
 
-    /// Returns whether to attach the volume only after its initialization. The controller reads no other value.
+    /// Returns whether to attach the volume only after its initialization. The controller reads only this value.
     pub fn attach_when_initialized(context: &Context) -> bool {
         flag(context, ATTACH_WHEN_INITIALIZED)
     }
 
-    /// Returns whether the node may format a restored volume that is blank. A node without mkfs reads no other value.
+    /// Returns whether the node may format a blank restored volume. A node without mkfs reads only this value.
     pub fn formats_blank_restores(context: &Context) -> bool {
         flag(context, FORMAT_BLANK_RESTORE)
     }

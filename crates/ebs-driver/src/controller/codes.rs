@@ -29,7 +29,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
     match rpc {
         // EC2 accepted the volume, which then disappeared. It may appear again, so the next call must look for it.
         Rpc::CreateVolume => Some(Meaning::InProgress),
-        // The request is fulfilled: a missing object counts as deleted, is not attached, and is in no list.
+        // The request is fulfilled: a missing object counts as deleted or detached, and lists omit it.
         Rpc::DeleteVolume
         | Rpc::DeleteSnapshot
         | Rpc::ControllerUnpublishVolume

@@ -71,7 +71,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     require(&request.name, "name")?;
     let capabilities = capability::parse_all(&request.volume_capabilities)?;
     capability::log_without_effect(&request.volume_capabilities);
-    // Check the numbers first, so that an invalid size is reported before any other error.
+    // Check the size with a default type, so that an invalid size is reported before an invalid parameter.
     capacity::for_new_volume(request.capacity_range.as_ref(), &VolumeType::Gp3)?;
     let mut parameters = VolumeParameters::parse(&request.parameters)?;
     let mutable = MutableParameters::parse(&request.mutable_parameters)?;

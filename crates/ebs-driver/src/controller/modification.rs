@@ -2,7 +2,7 @@
 //! modification only after the previous one has completed, which can take hours.
 //!
 //! The first request opens a window and holds the volume's key. Later requests join the window unless they contradict
-//! its changes. When it closes, the operation carries out all changes, and new ones get Aborted until it ends.
+//! its changes. When the window closes, the operation carries out all changes. Until it ends, new changes get Aborted.
 //!
 //! A repeated request joins its own change, even after the window has closed. When all callers have left, the operation
 //! waits, continues with the changes whose callers return, and drops the others.

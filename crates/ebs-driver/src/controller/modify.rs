@@ -22,7 +22,7 @@ pub(super) async fn run<E: Ec2>(
     Ok(ControllerModifyVolumeResponse {})
 }
 
-/// Modifies a volume for the service of the volume modifier, which copies annotations of claims.
+/// Modifies a volume for the volume modifier, which sends the annotations of the claim as parameters.
 pub(super) async fn run_properties<E: Ec2>(
     service: &ControllerService<E>,
     request: ModifyVolumePropertiesRequest,

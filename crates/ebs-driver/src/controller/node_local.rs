@@ -1,4 +1,4 @@
-//! ControllerPublishVolume of a node-local volume only describes the volume at the device, so it starts no operation.
+//! For a node-local volume, ControllerPublishVolume only asks EC2 which volume is at the device. No operation runs.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;

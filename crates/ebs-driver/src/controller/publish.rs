@@ -64,7 +64,7 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         refuse_single_attach(cloud, plan).await?;
     }
     if plan.only_initialized {
-        // Wait before the attachment: if a volume is not yet usable, the driver then need not detach it again.
+        // Wait before attaching, so that the driver never has to detach a volume that is not yet usable.
         cloud
             .volumes
             .await_initialized(&plan.volume, waiters)
@@ -78,7 +78,7 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         .map_err(ControllerError::during(Rpc::ControllerPublishVolume))
 }
 
-/// Refuses to publish a volume that was created for a single node for several nodes.
+/// Refuses to publish for several nodes a volume that was created for a single node.
 async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
     let volume = match cloud.volumes.get(&plan.volume).await {
         Ok(volume) => volume,

@@ -91,7 +91,7 @@ pub(super) async fn list<E: Ec2>(
     })
 }
 
-/// Returns a page with the snapshot of this ID, or an empty page if it is of another volume than the request names.
+/// Returns a page with the snapshot of this ID, or an empty page if it does not match the request's source volume.
 async fn list_one<E: Ec2>(
     service: &ControllerService<E>,
     request: &ListSnapshotsRequest,

@@ -73,12 +73,12 @@ impl World {
         Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
-    /// Replaces the driver process by a new one with the same EC2.
+    /// Replaces the driver process with a new one that uses the same EC2.
     fn replace_driver(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
-    /// Replaces the driver process by a new one whose wall clock agrees with EC2's.
+    /// Replaces the driver process with a new one whose wall clock agrees with EC2's.
     fn restart(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, Some(self.ec2.engine().now()));
     }

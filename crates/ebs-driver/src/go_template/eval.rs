@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Runs a nested part. Does not restore the depth after an error, because an error ends the whole evaluation.
+    /// Calls `run` one level deeper. Does not restore the depth after an error, which ends the whole evaluation.
     fn nested<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         limits::check_calls(self.depth)?;
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         }
         let flow = if count > 0 { Flow::Next } else { self.list(&branch.otherwise, dot)? };
         self.variables.truncate(scope);
-        // The else part runs after this range, so its break has no effect, and its continue belongs to the outer range.
+        // The else part is outside this range: its break has no effect, and its continue applies to the outer range.
         Ok(if flow == Flow::Continue { flow } else { Flow::Next })
     }
 
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
-    /// Evaluates `and` or `or`: returns the first decisive or the last argument, and does not evaluate later ones.
+    /// Evaluates `and` or `or`: returns the first argument that decides the result, else the last. Skips the rest.
     fn shortcut(
         &mut self,
         at: At<'_, 'a>,

@@ -195,7 +195,7 @@ impl Parser {
         }
         self.variables = variables;
         self.ranges = ranges;
-        // An empty definition does not count. A second definition with content is an error.
+        // An empty definition never replaces another one. A second definition with content is an error.
         let is_defined = self.defined.get(&name).is_some_and(|old| !is_empty(old));
         if is_defined && !is_empty(&body) {
             return self.error(format!("template {name:?} is defined twice"));
@@ -324,7 +324,7 @@ impl Parser {
     }
 }
 
-/// Returns whether the command can receive a piped value, as only a function, a variable or a field can.
+/// Returns whether the command can receive a piped value: a plain dot or a constant cannot.
 fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(command.operands.first(), Some(Operand::Dot | Operand::Constant(_)))
 }

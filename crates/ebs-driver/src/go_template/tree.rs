@@ -28,7 +28,7 @@ pub(super) struct Branch {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each of which receives the previous result as its last argument, with the variables to assign.
+/// Commands and the variables to assign. Each command receives the previous result as its last argument.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) line: usize,

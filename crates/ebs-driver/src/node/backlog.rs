@@ -71,7 +71,7 @@ impl Backlog {
         }
     }
 
-    /// Records that a file system is smaller than its disk. Returns the reason, if it should be reported by now.
+    /// Records that a file system is smaller than its disk. Returns the reason once it is time to report it.
     pub(super) fn record_seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(missing));
@@ -97,7 +97,7 @@ impl Backlog {
         reported.map(|(volume, behind)| (volume.clone(), behind.missing)).collect()
     }
 
-    /// Records a failed attempt before the mount, which began at `start`. `sizes` are the old and the wanted bytes.
+    /// Records an attempt before the mount that began at `start` and failed. `sizes`: the old and wanted size in bytes.
     pub(super) fn record_attempt(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
         let ended = Instant::now();
         let attempt = Attempt { sizes, ended, took: ended - start };

@@ -11,7 +11,7 @@ use super::owner::{self, Owner};
 use super::unmount::MAX_DEPTH;
 use super::wanted::ensure_wanted;
 
-/// Unmounts the mounts at a path whose disk has vanished, from the top down. Stops at the first other mount.
+/// Unmounts mounts with vanished disks from a path, from the top down. Stops at the first other mount.
 pub(super) async fn clear_vanished(
     node: &LinuxNode,
     volume: &VolumeId,

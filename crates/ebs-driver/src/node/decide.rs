@@ -43,8 +43,8 @@ pub(super) fn staged(
     compare_words(entry, options).map(|()| Mounted::AsWanted)
 }
 
-/// Compares the options that data or secrecy depend on with the mount table, which shows a label exactly when one is
-/// set. Where the kernel ignores labels, `options` contains none.
+/// Compares the options that affect data or secrecy with the mount table, which shows an SELinux label exactly when one
+/// is set. Where the kernel ignores labels, `options` contains none.
 fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeRefusal> {
     const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
     // Each option with the default that applies when the table does not list it. `None` means an unknown default.
@@ -74,7 +74,7 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), NodeR
     Ok(())
 }
 
-/// Splits a label from its categories, which the kernel may show in another order and as ranges.
+/// Splits the categories from an SELinux label. The kernel may show them in another order and as ranges.
 fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let number = |text: &str| text.strip_prefix('c')?.parse::<u32>().ok();
     let range = |text: &str| match text.split_once('.') {
@@ -216,7 +216,7 @@ fn attributes(entry: &MountEntry) -> BTreeSet<Attribute> {
     Attribute::distinguishing(entry.options.iter().map(String::as_str))
 }
 
-/// Returns the wanted attributes that can differ between two mounts of one file system in the mount table.
+/// Returns the wanted attributes in which the mount table can distinguish two mounts of one file system.
 fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
     let mut wanted = options.of_one_mount();
     wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));

@@ -1,4 +1,4 @@
-//! NodeExpandVolume: grows the mounted file system at a path. OK means that it fills the requested size of the device.
+//! NodeExpandVolume. Success means that the file system fills the requested size, or is mounted read-only.
 
 use std::path::PathBuf;
 
@@ -56,8 +56,8 @@ enum Writable {
 }
 
 impl Mount {
-    /// Returns the oldest writable mount, at the staging path: a tool that hangs would keep a pod's mount from
-    /// unmounting.
+    /// Returns the oldest writable mount, which is at the staging path. A hung tool at a pod's mount would prevent its
+    /// unmount.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);

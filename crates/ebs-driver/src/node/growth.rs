@@ -137,7 +137,7 @@ async fn grow_mounted(
 }
 
 /// Refuses to grow a file system that accepts no writes, such as a frozen one: the tool would block the volume until
-/// the thaw, and the driver could not end it. Ignores other errors, which the tool reports better.
+/// the thaw, and the driver could not stop the tool. Ignores other errors, which the tool reports better.
 async fn refuse_frozen(node: &LinuxNode, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Cause::io(

@@ -107,12 +107,12 @@ async fn examine(
     }))
 }
 
-/// Examines every mount of the volume. A raw block volume has no such mount and is healthy when its device exists.
+/// Examines every mounted file system of the volume. A raw block volume is healthy if its device exists.
 async fn problem_anywhere(node: &LinuxNode, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
-        // A disk that does not identify itself is not this driver's volume here.
+        // Skip a mount whose disk does not identify itself: it may not be this volume.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.kind().await.map_err(Cause::io("examine a mount of the volume"))?;

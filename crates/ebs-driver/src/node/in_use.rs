@@ -1,4 +1,4 @@
-//! Finds other uses of a volume's disk. Writing to the disk, publishing or unstaging it would then damage data.
+//! Finds other uses of a volume's disk, during which writing to, publishing or unstaging the disk could damage data.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
@@ -20,8 +20,8 @@ pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here:
     if at.is_empty() { Ok(()) } else { Err(NodeRefusal::BoundRaw { at }.into()) }
 }
 
-/// Refuses to publish a raw disk while one of its file systems is mounted, or while a bind remains of a detached disk
-/// with the same number. Permits a bind of this same disk: the same volume, published to another pod.
+/// Refuses to publish a raw disk while one of its file systems is mounted, or while a bind of a detached disk with the
+/// same number remains. Permits a bind of this disk itself, which publishes the volume to another pod.
 pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
@@ -92,7 +92,7 @@ pub(super) async fn ensure_released(
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while something outside the mount table holds the disk. If the disk is free, its exclusive open flushes it.
+/// Refuses while something outside the mount table holds the disk. If the disk is free, the exclusive open flushes it.
 pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),

@@ -1,5 +1,5 @@
-//! Repairs file systems when they are staged: damage for which the kernel refuses a mount, and errors that a mount
-//! finds or that the kernel recorded. e2fsck makes only repairs that no person has to decide.
+//! Repairs file systems when they are staged: damage that makes the kernel refuse a mount, and errors that a mount
+//! finds or that the kernel recorded. e2fsck makes only repairs that need no human decision.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 

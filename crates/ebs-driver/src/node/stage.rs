@@ -1,4 +1,4 @@
-//! NodeStageVolume: finds the device, formats it only when that is proven right, mounts it, and grows the file system.
+//! NodeStageVolume: finds the device, formats it only when that is proven safe, mounts it, and grows the file system.
 
 use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
@@ -88,7 +88,7 @@ pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) 
     Ok(())
 }
 
-/// Returns the superblock of the file system to mount. Formats the device first if it needs to and may be formatted.
+/// Returns the superblock of the file system to mount. First formats the device if that is needed and permitted.
 async fn format_if_blank(
     node: &LinuxNode,
     plan: &Stage,

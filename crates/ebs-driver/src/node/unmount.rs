@@ -14,7 +14,7 @@ use super::owner::{self, Owner};
 use super::request::{Handle, VolumePath};
 use super::wanted::ensure_wanted;
 
-/// The maximum number of mounts on top of each other. More must be the mistake of a person or program.
+/// The maximum number of mounts on top of each other. A larger number can only be a mistake.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Unmounts the staging path and removes it, unless it is a directory with files where nothing was mounted.

@@ -74,7 +74,7 @@ async fn check_volume(node: &LinuxNode, volume: &VolumeId, path: &NodePath) -> O
     }
 }
 
-/// Registers volumes in the kubelet's directories that a previous driver process mounted. Their driver is unknown.
+/// Registers volumes that a previous process mounted in the kubelet's directories. Their attacher is unknown.
 async fn adopt(node: &LinuxNode) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Content, Ended, Key};
 
-/// The content of an operation, whose type is erased. Plans of different types are different content.
+/// What an operation does, with its type erased. Plans of different types never compare equal.
 pub(super) trait AnyPlan: Send {
     fn is_same(&self, other: &dyn Any) -> bool;
     fn takes_other_in(&self, other: &dyn Any) -> bool;

@@ -59,7 +59,7 @@ async fn done(value: u32) -> Result<u32, Fire> {
     Ok(value)
 }
 
-/// Runs all tasks that are ready, which paused time makes reliable.
+/// Lets all ready tasks run: with paused time, a sleep ends only when no task can continue.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -227,8 +227,8 @@ async fn result_of_a_finished_operation_is_not_replayed() {
     }
 }
 
-/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume without callers. Until that has ended, no
-/// call can join it.
+/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume without callers. Until the publish has
+/// ended, no call can join it.
 #[tokio::test(start_paused = true)]
 async fn new_operation_waits_for_a_running_one_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());

@@ -12,8 +12,8 @@ use crate::capability::Access;
 use crate::context::FormatKey;
 
 impl VolumeParameters {
-    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. Keeps `attributes`, which
-    /// the claim requested itself and EC2 decides about. `is_restored` is true for a volume from a snapshot.
+    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. Keeps `attributes`, because
+    /// the claim itself requested them. `is_restored` is true for a volume from a snapshot.
     pub fn keep_applicable(
         &mut self,
         name: &str,

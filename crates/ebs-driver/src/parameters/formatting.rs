@@ -76,7 +76,7 @@ fn check_values(options: &FormatOptions, fs_type: FsType) -> Result<(), Paramete
     Ok(())
 }
 
-/// Returns whether mkfs accepts the value. Leaves units that only one of the tools supports to that tool.
+/// Returns whether mkfs accepts the value. Does not check a unit that only one of the mkfs tools supports.
 fn is_taken(value: &str, rule: &Rule) -> bool {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let Ok(number) = digits.parse::<u64>() else { return false };

@@ -8,7 +8,7 @@ use ebs_mounter::SizeWord;
 use super::{Entry, ParameterError, TagTemplate};
 
 impl Entry<'_> {
-    /// Parses a boolean as Go does. Other values are errors, so that no data is unencrypted by mistake.
+    /// Parses a boolean as Go does. Other values are errors, so that a typo never leaves data unencrypted.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),

@@ -25,7 +25,7 @@ pub struct VolumeParameters {
     pub kms_key_id: Option<String>,
     pub claim: ClaimNames,
     pub format: FormatOptions,
-    /// A blank volume that was created from a snapshot or clone may be formatted.
+    /// Whether the node may format a blank volume that was created from a snapshot or another volume.
     pub format_blank_restore: bool,
     /// Whether to attach the volume only after EC2 has loaded all its data.
     pub block_until_initialized: bool,

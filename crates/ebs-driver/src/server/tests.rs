@@ -78,7 +78,7 @@ impl Seen {
     }
 }
 
-/// A server for one test. When dropped, it stops the server.
+/// A server for one test, which stops when this is dropped.
 struct World {
     _directory: TempDir,
     socket: PathBuf,

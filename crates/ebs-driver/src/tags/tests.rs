@@ -18,7 +18,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// The tags also record the volume's IOPS policy, with its flag in normalised form.
+/// Two more tags record the IOPS ratio and `allowAutoIOPSIncreaseOnModify`, the latter normalised to `true`.
 #[test]
 fn volume_is_tagged_with_name_driver_and_claim() {
     let parameters = [

@@ -9,7 +9,7 @@ use crate::os::DeviceEvents;
 
 /// How often to search when the kernel's events are unavailable.
 const POLL: Duration = Duration::from_millis(200);
-/// How often to search even with events, which may not reach this network namespace and precede udev's symlinks.
+/// How often to search even with events: they may not reach this network namespace, and they precede udev's symlinks.
 const POLL_WITH_EVENTS: Duration = Duration::from_secs(2);
 /// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);

@@ -76,7 +76,7 @@ fn by_id(config: &MounterConfig, query: &DeviceQuery, suffix: &str) -> PathBuf {
 }
 
 async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Vec<PathBuf>, DeviceError> {
-    // Attachments of old controllers have an empty hint: ignore it.
+    // Attachments that old controllers made have an empty hint: ignore it.
     let hint = query.hint.iter().filter(|hint| hint.is_absolute()).cloned();
     let named = hint.chain([by_id(config, query, ""), by_id(config, query, "_1")]);
     let (place, of) = (config.sys.join("block"), Arc::clone(config));

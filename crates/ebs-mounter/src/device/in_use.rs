@@ -30,7 +30,7 @@ pub(crate) struct UsedDisk {
     pub(crate) node: PathBuf,
 }
 
-/// How the device of a mount is known from its line in the mount table.
+/// How a mount table line identifies the device of a mount.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Number(DeviceNumber),
@@ -38,8 +38,8 @@ enum Named {
 }
 
 impl Places {
-    /// Selects the given paths and the paths below an absolute prefix (`--csi-mount-point-prefix`). Next to a CSI
-    /// driver's directory below the kubelet's `kubernetes.io/csi`, also selects the directory of raw block volumes.
+    /// Selects the given paths and the paths below an absolute prefix (`--csi-mount-point-prefix`). If the prefix is
+    /// directly below the kubelet's `kubernetes.io/csi`, also selects the adjacent directory of raw block volumes.
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));
@@ -80,7 +80,7 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume is a device node of `/dev`. The source names a file system without a device number.
+    // A raw block volume is a `/dev` node. For other file systems without a number, the source names the device.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),
@@ -95,7 +95,7 @@ fn is_name(name: &OsStr) -> bool {
     matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
 }
 
-/// Leaves out devices that are certainly not EBS volumes or have no statistics.
+/// Returns the disks at these places, except those that are certainly not EBS volumes or have no statistics.
 pub(crate) fn disks_in_use(
     config: &MounterConfig,
     table: &MountTable,

@@ -1,5 +1,5 @@
 //! Writes the kernel's cached data to a disk before the disk is detached. The kernel does so only when the last
-//! descriptor is closed: if another process has one, the detachment would lose data that a pod has not synced.
+//! descriptor is closed: while another process has one, a detachment would lose data that a pod has not synced.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +22,8 @@ struct FlushError {
 }
 
 impl Mounter {
-    /// Writes the cached data of a disk and its partitions, without a time limit, even if the future is dropped.
-    /// Releases a disk whose flush fails twice in a row, with a log message: the kernel drops data that it could not
+    /// Writes the cached data of a disk and its partitions, without a time limit, even if the future is dropped. If the
+    /// flush of a disk fails twice in a row, logs this and returns success: the kernel drops data that it could not
     /// write.
     pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
         self.flush_held(number, None).await

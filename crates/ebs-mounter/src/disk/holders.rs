@@ -1,4 +1,4 @@
-//! Finds the holders of a disk that this process can see: few, in a container without the host's PID namespace.
+//! Finds those holders of a disk that this process can see: few, in a container without the host's PID namespace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -91,7 +91,7 @@ fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
 
 fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     let mut leads = descriptors(process).into_iter().filter_map(|descriptor| {
-        // Follow only names of devices: a file elsewhere could hang.
+        // Follow only names of devices: access to another file could hang.
         let to = fs::read_link(&descriptor).ok()?;
         to.starts_with("/dev").then(|| os::block_device_number(&fs::metadata(descriptor).ok()?))?
     });

@@ -44,7 +44,7 @@ pub struct DiskMounts {
 
 impl DiskMounts {
     /// Returns the mounts that would remain after everything at `at` is unmounted. A mount that is visible at a second
-    /// path because its parent directory is visible there too disappears together with the first.
+    /// path too, because its parent directory is, disappears from both at once.
     pub fn mounts_not_at(&self, at: &Path) -> Vec<&MountEntry> {
         let seen = self.table.stack(at);
         let here: Vec<_> = seen.iter().map(|entry| self.mount_point(entry)).collect();
@@ -114,7 +114,7 @@ impl Mounter {
         bounded::reading("reading the size of", &place, read).await
     }
 
-    /// Opens a disk exclusively for a moment, and flushes it as by [`Mounter::flush`]. Fails while one of its file
+    /// Opens a disk exclusively for a moment, and flushes it like [`Mounter::flush`]. Fails while one of its file
     /// systems is mounted in any mount namespace, or another process or device has claimed it for longer than a moment.
     pub async fn try_exclusive_open(&self, number: DeviceNumber) -> io::Result<Hold> {
         let place = self.config.sys.join("dev/block").join(number.to_string());
@@ -147,8 +147,8 @@ impl Mounter {
     }
 }
 
-/// Returns the block devices that a mount may bind. The first is the node that is visible at its path. The second, for
-/// a bind from the kernel's device directory, is the node with its name there, in case another mount hides the first.
+/// Returns the block devices that a mount may bind. The first is the node visible at the mount's path. The second, for
+/// a bind from the kernel's device directory, is the node of that name there, in case another mount hides the first.
 fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
     if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
         return [None, None];

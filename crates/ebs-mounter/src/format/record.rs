@@ -207,8 +207,8 @@ impl Mounter {
         }
     }
 
-    /// As [`Mounter::forget_format_if_known`], before another program may write to the disk. It is also an error if it
-    /// is unknown whether a record exists, since the record would outlive this process.
+    /// Removes the record like [`Mounter::forget_format_if_known`], before another program may write to the disk. Also
+    /// fails if it is unknown whether a record exists, since it would outlive this process.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         self.records().forget(volume).await
     }
@@ -253,7 +253,7 @@ impl FormatRecords {
         Ok(())
     }
 
-    /// Records that mkfs starts now, in the record of the permit or of this call, which a raw publish removes. Does not
+    /// Records that mkfs starts now. Fails if the record to mark is gone, for example after a raw publish. Does not
     /// sync, which would delay mkfs after the last check of the disk: a reboot invalidates the record anyway.
     pub(super) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
@@ -322,7 +322,7 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
             records.push((entry.path(), FormatRecord::parse(&text)));
         }
     }
-    // Read after the records, so that a disk that appears in between has no record in the list.
+    // Read this after the records: a disk that appears in between then has no record in the list.
     let mut present = Vec::new();
     for disk in fs::read_dir(config.sys.join("block"))? {
         // A disk that disappears at this moment needs no record.

@@ -1,6 +1,6 @@
 //! Names all features of a new xfs, which would otherwise depend on the installed mkfs.xfs. They equal the defaults of
 //! xfsprogs 6.12, minus the features that the running kernel lacks. Every kernel mounts any geometry, so mkfs.xfs
-//! chooses that. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! chooses the geometry. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const BOUND: Duration = Duration::from_secs(60);
 /// The flag and option of a feature. A version of mkfs.xfs that does not support the option lacks the feature.
 pub(crate) type Feature = (&'static str, &'static str);
 
-/// The first six have long had only one value on file systems with checksums, and a later version may drop the options.
-/// The others came with xfsprogs 6.10 and 6.13; version 6.12 enables none of them.
+/// File systems with checksums have long required one value of the first six, and a later version may drop these
+/// options. The others came with xfsprogs 6.10 and 6.13; version 6.12 enables none of them.
 const OPTIONAL: [Feature; 9] = [
     ("-i", "attr=2"),
     ("-i", "projid32bit=1"),
@@ -32,7 +32,7 @@ const OPTIONAL: [Feature; 9] = [
     ("-m", "metadir=0"),
 ];
 
-/// Returns the optional features that the installed mkfs.xfs supports. Asks it once.
+/// Returns the optional features that the installed mkfs.xfs supports. Queries mkfs.xfs only once.
 pub(super) async fn known(tools: &Tools) -> Result<&'static [Feature], ToolError> {
     static KNOWN: OnceCell<Vec<Feature>> = OnceCell::const_new();
     let query = || async {

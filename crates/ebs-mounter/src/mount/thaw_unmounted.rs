@@ -20,7 +20,7 @@ const DRIVERS: [(&str, &[FsType]); 2] =
     [("ext4", &[FsType::Ext4, FsType::Ext3, FsType::Ext2]), ("xfs", &[FsType::Xfs])];
 
 impl Mounter {
-    /// Thaws a file system that the kernel keeps in memory without a mount. Mounts it at `place` for that.
+    /// Thaws a file system that the kernel keeps in memory without a mount. To do so, mounts it at `place`.
     pub async fn thaw_unmounted(&self, number: DeviceNumber, place: &NodePath) -> io::Result<bool> {
         if !self.mounts_of_disk(number).await?.mounts.is_empty() {
             return Ok(false);
@@ -36,8 +36,8 @@ impl Mounter {
         Ok(thawed)
     }
 
-    /// Mounts a file system that the kernel keeps in memory, and thaws it. The kernel uses it for the mount if type and
-    /// access mode match. Otherwise the mount fails, because the disk is claimed.
+    /// Mounts a file system that the kernel keeps in memory, and thaws it. The kernel mounts the one in memory if type
+    /// and access mode match. Otherwise the mount fails, because the disk is claimed.
     async fn thaw_by_mount(&self, node: &Path, fs_type: FsType, place: &NodePath) -> io::Result<bool> {
         for words in [&[][..], &["ro"]] {
             let options = MountOptions::parse(words.iter().copied()).map_err(io::Error::other)?;

@@ -33,7 +33,7 @@ pub enum UnmountError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unmounted {
     pub mounts: usize,
-    /// How many of those mounts had lost their device. Their unflushed data is lost.
+    /// How many of `mounts` had lost their device, and with it their unflushed data.
     pub vanished: usize,
     /// True if the file system was frozen and was thawed before its last unmount.
     pub thawed: bool,
@@ -41,9 +41,9 @@ pub struct Unmounted {
 
 impl Mounter {
     /// Unmounts the visible mount at a path, which must still be the given one. Detaches it lazily only if its device
-    /// has vanished, which a device with errors or a hung device has not. `is_gone` means that the disk behind a raw
-    /// bind has vanished. Retries a busy unmount for a second, because a program that this process is starting holds
-    /// copies of its descriptors. Thaws a frozen file system before its last mount in this mount table is removed.
+    /// has vanished; one that hangs or returns errors has not vanished. `is_gone` means that the disk behind a raw bind
+    /// has vanished. Retries a busy unmount for a second, because a program that this process is starting holds copies
+    /// of its descriptors. Thaws a frozen file system before its last mount in this mount table is removed.
     pub async fn unmount_top(
         &self,
         path: &NodePath,

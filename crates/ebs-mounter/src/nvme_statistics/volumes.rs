@@ -26,8 +26,8 @@ pub struct VolumeStatistics {
 }
 
 impl Mounter {
-    /// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`, concurrently
-    /// and for at most twice three seconds. A hanging volume is missing, and is not queried again while it hangs.
+    /// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`,
+    /// concurrently, in at most 6 s. Leaves out a volume that hangs, and does not query it again while it hangs.
     pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
         let registered = self.register.volumes().into_values().flat_map(|volume| volume.paths);
         let at = registered.map(|path| path.as_path().to_owned());
@@ -50,7 +50,7 @@ impl Mounter {
             }
         }
         all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // If two disks report the same volume, neither is more credible: keep any one.
+        // If two disks report the same volume, neither is more credible: keep the first.
         all.read.dedup_by(|(one, _), (other, _)| one == other);
         all
     }

@@ -29,8 +29,8 @@ const ATIME_MASK: u64 = 0x70;
 
 /// Binds `source` to `target` with the attributes of the source's mount and the given ones. With mount_setattr(2)
 /// (Linux 5.12), the mount gets them before it is attached to the tree. Older kernels set them at a path below
-/// `temporary`, and the bind to the target copies them. So no mount without all attributes appears at the target,
-/// whenever this process dies.
+/// `temporary`, and the bind to the target copies them. So the target never shows a mount without all attributes, even
+/// if this process dies.
 pub(crate) fn mount_bound(
     source: &Path,
     target: &Path,
@@ -53,7 +53,7 @@ pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
 }
 
 fn clear(place: &Path) -> io::Result<()> {
-    // Unmounting fails for a path that is not a mount point, and one path may have several mounts.
+    // One path may have several mounts. Once it has none, unmounting it fails.
     while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
     if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
@@ -172,7 +172,7 @@ mod tests {
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
         use Attribute::{DirSync, InodeVersion, LazyTime, MandatoryLocks, RelAtime, Silent, StrictAtime, Synchronous};
-        // Those that the mount table does not show. The access time modes are one value.
+        // The attributes that the mount table does not show. The access time modes are one value.
         let attr = |attribute| mount_attr(&BTreeSet::from([attribute]));
         assert_eq!((attr(RelAtime).set, attr(RelAtime).clear), (0, ATIME_MASK));
         assert_eq!((attr(StrictAtime).set, attr(StrictAtime).clear), (0x20, ATIME_MASK));

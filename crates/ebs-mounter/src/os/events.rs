@@ -22,8 +22,8 @@ impl DeviceEvents {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(KOBJECT_UEVENT))?;
         bind(&socket, &SocketAddrNetlink::new(0, OF_THE_KERNEL))?;
-        // SAFETY: the descriptor of an `OwnedFd` is open and the same for as long as that lives, and the `AsyncFd` owns
-        // it: no code here takes it out or closes it.
+        // SAFETY: an `OwnedFd` keeps the same descriptor open as long as it exists, and the `AsyncFd` owns it: no code
+        // here takes it out or closes it.
         let registered = unsafe { AsyncFd::register(socket) };
         registered.map(Self).map_err(io::Error::from)
     }

@@ -181,7 +181,7 @@ mod tests {
         for (at, length, number) in [(0x0, 4, 0), (0x4, 4, 0), (0x20, 4, 0), (0x18, 4, 7), (0x60, 4, 8)] {
             assert!(!with(&[(at, length, number)]).is_complete(), "{at:#x} is {number}");
         }
-        // Sets the checksum feature, for which the checksum is wrong.
+        // Sets the checksum feature, but the superblock has no valid checksum.
         assert!(!with(&[(0x64, 4, 0x400)]).is_complete());
         assert_eq!(parse(&[0; LENGTH]), None);
         let mut short = [0; LENGTH - 1];

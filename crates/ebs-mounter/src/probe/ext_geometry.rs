@@ -1,4 +1,4 @@
-//! Computes how large an ext file system can become on a device, like the kernel and resize2fs do.
+//! Computes how large an ext file system can become on a device, as the kernel and resize2fs do.
 
 use super::reach::{GrowthLimit, Reach};
 use super::read::{le16, le32};
@@ -9,7 +9,7 @@ const SMALL_DESCRIPTOR: u64 = 32;
 const FIRST_INODE: u64 = 128;
 /// Free blocks that resize2fs requires in the last group, in addition to the group's own tables.
 const LEAST_FREE: u64 = 50;
-/// The tools round a size down to pages of at most 64 KiB, so a smaller difference in bytes is not growth.
+/// The tools round sizes down to pages of at most 64 KiB, so a difference below this many bytes is not growth.
 const LEAST_GROWTH: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Geometry {
     fn most_blocks(&self) -> (u64, GrowthLimit) {
         let groups = |count: u64| self.first_block.saturating_add(count.saturating_mul(self.group_blocks));
         let numbers = if self.has_64bit { u64::MAX } else { u64::from(u32::MAX) };
-        // The kernel compares in the same way (`ext4_resize_fs`). resize2fs loses at most one group by it.
+        // Computed as in the kernel's `ext4_resize_fs`. resize2fs could use at most one more group.
         let inodes = groups(u64::from(u32::MAX) / self.group_inodes);
         let descriptor_blocks = self.group_blocks.saturating_sub(self.first_block);
         let descriptors = groups(descriptor_blocks.saturating_mul(self.block_bytes / self.descriptor_bytes));
@@ -81,7 +81,7 @@ impl Geometry {
     }
 
     /// Omits a last group that has no room for its own tables: resize2fs requires 50 more blocks, and the kernel one
-    /// cluster. Assumes that the group has copies of the superblock and the descriptors, which depends on its number.
+    /// cluster. Assumes that the group has copies of the superblock and the descriptors, although only some have them.
     fn without_a_small_last_group(&self, blocks: u64) -> u64 {
         let in_groups = blocks.saturating_sub(self.first_block);
         let rest = in_groups % self.group_blocks;

@@ -1,5 +1,5 @@
 //! Decides whether a signature belongs to a real header. Next to a complete superblock of ours, it may be file data or
-//! a leftover of a previous use of the disk. So the header around it must be consistent, as for blkid.
+//! a leftover of a previous use of the disk. So the header around it must be consistent, as blkid requires.
 
 use std::io;
 

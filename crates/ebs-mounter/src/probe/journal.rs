@@ -10,7 +10,7 @@ const LENGTH: usize = 0x24;
 const MAGIC: u32 = 0xc03b_3998;
 const SUPERBLOCKS: [u32; 2] = [3, 4];
 
-/// True if the journal records an error. If the position of the journal is unknown, the mount reveals the error.
+/// True if the journal records an error. False if its position is unknown, since the mount then reveals the error.
 pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
     let Some(at) = superblock.journal_offset() else { return Ok(false) };
     let Some(bytes) = area.read_within(at, LENGTH)? else { return Ok(false) };

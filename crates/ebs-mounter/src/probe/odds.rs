@@ -48,7 +48,7 @@ fn overlooked(size: u64, piece: u64) -> f64 {
     ratio(begins, size / PAGE - piece / PAGE + 1)
 }
 
-/// Returns the probability that the proof reads no page with data, if a random one in `one_of` pages contains data.
+/// Returns the probability that the proof reads no page with data, if one in `one_of` pages, at random, contains data.
 fn overlooked_when_spread(size: u64, one_of: u32) -> f64 {
     let pages: u64 = read(size).iter().map(|(from, to)| (to - from) / PAGE).sum();
     let pages = u32::try_from(pages).expect("not so many pages");

@@ -1,5 +1,5 @@
-//! The positions of a file system's backup superblocks, and the sampled pages. After its first MiB was wiped, only the
-//! backups distinguish a file system from a blank disk. The proof reads some: all take an hour on a cold disk.
+//! The positions of a file system's backup superblocks, and the sampled pages. Once its first MiB is wiped, only the
+//! backups distinguish a file system from a blank disk. The proof reads some, as all take an hour on a cold disk.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,10 +31,10 @@ const XFS_MULTIPLES: u64 = 1024;
 const XFS_COUNTS: u64 = 256;
 const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 
-/// Covers every earlier size up to this many GiB, and beyond it only multiples of the sizes below.
+/// Covers every size before growth up to this many GiB, and beyond it only multiples of the sizes below.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, unless an instance has the CPUs below.
+/// The maximum that mkfs.xfs leaves unused of whole GiB, except on instances with the maximum number of CPUs below.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 

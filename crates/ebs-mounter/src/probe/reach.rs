@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// mkfs.xfs and xfs_growfs leave space for a smaller XFS allocation group unused. In bytes.
+/// Minimum bytes of an XFS allocation group. mkfs.xfs and xfs_growfs leave a smaller rest of the device unused.
 const LEAST_XFS_GROUP: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub(crate) struct Reach {
     pub(crate) group_bytes: u64,
     /// The number of blocks to request from resize2fs, or `None` to let it use the whole device.
     pub(crate) blocks: Option<u64>,
-    /// The limit because of which more than one block group of the device stays unused.
+    /// The limit that leaves more than one block group of the device unused.
     pub(crate) limit: Option<GrowthLimit>,
 }
 

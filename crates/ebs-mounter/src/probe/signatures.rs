@@ -8,9 +8,9 @@ use super::read::Area;
 enum At {
     /// Bytes from the start.
     Start(u64),
-    /// Bytes back from the end.
+    /// Bytes before the end.
     End(u64),
-    /// Bytes back from the end, after it is rounded down to a multiple of the second number.
+    /// Bytes before the end, which is first rounded down to a multiple of the second number.
     RoundedEnd(u64, u64),
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::super::tests::Written;
     use super::*;
 
-    /// Not a multiple of the units to which RAID positions are rounded, and large enough for each position.
+    /// A size that is no multiple of the units to which RAID positions are rounded, and large enough for each position.
     const SIZE: u64 = (300 << 30) + 12_800;
 
     #[test]

@@ -1,6 +1,6 @@
-//! Ends only the tool that runs out of memory, and neither the driver nor other tools. Children share the memory limit
-//! of the driver's container. At the limit, the kernel kills the process with the highest score, or all processes of
-//! the cgroup if that is an OOM group, as the kubelet configures it on cgroup v2 since Kubernetes 1.28.
+//! Makes the kernel end only the tool that uses too much memory, not the driver. Children share the memory limit of the
+//! driver's container. At the limit, the kernel kills the process with the highest score, or all processes of the
+//! cgroup if that is an OOM group, as the kubelet configures it on cgroup v2 since Kubernetes 1.28.
 
 use std::fs;
 use std::io;
@@ -105,8 +105,8 @@ impl Container {
     }
 }
 
-/// Returns the cgroup v2 directory that contains a process. In a container, the list of cgroups may count from the root
-/// of the machine while the file system begins at the container's own cgroup.
+/// Returns the cgroup v2 directory that contains a process. In a container, the paths in the list of cgroups may begin
+/// at the machine's root, and the file system at the container's own cgroup.
 fn own_cgroup(cgroups: &Path, list: &str, process: u32) -> Option<PathBuf> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let holds = |directory: &PathBuf| {

@@ -81,7 +81,7 @@ impl Disk {
         self.mounter.format(&device, spec, &record, permit).await
     }
 
-    /// As [`Self::format_blank`], without the record of the format.
+    /// Like [`Self::format_blank`], without the record of the format.
     pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
         self.format_blank(spec).await.expect("a format");
         self.mounter.forget_format(&self.volume).await.unwrap();

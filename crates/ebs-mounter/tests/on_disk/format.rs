@@ -61,7 +61,7 @@ fn xfs_bits(disk: &Disk) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Leaves a record like an mkfs that was killed. For use in the test's own mount namespace only.
+/// Leaves a record, as an mkfs that was killed does. For use in the test's own mount namespace only.
 async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
     // The driver first queries the features of mkfs.xfs.
@@ -121,7 +121,7 @@ fn format_redo_does_not_start_if_its_record_was_removed() {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
         let permit = record.permit_redo(&record, &disk.contents().await).expect("permission to format again");
-        // A concurrent raw publish does the same.
+        // A concurrent raw publish also removes the record.
         disk.mounter.forget_format(&disk.volume).await.unwrap();
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");

@@ -42,7 +42,7 @@ fn security_context_is_ignored_without_a_security_module() {
     with_disk(async |disk| {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
-            // With a security module the kernel accepts the flag, so that the mount succeeds in both cases.
+            // With a security module the kernel accepts the flag, so the mount succeeds in both cases.
             disk.mounted(FsType::Ext4, "staging", &[context]).await;
         } else {
             let (_, at) = disk.mounted(FsType::Ext4, "staging", &[context, "discard"]).await;
@@ -118,7 +118,7 @@ fn briefly_busy_mount_is_unmounted_once_it_is_free() {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let seen = entry_at(at).await.unwrap();
         let (outcome, ()) = tokio::join!(disk.mounter.unmount_top(at, &seen, false), async {
-            // Long enough for the first try, which starts at once.
+            // Long enough for the first try, which starts immediately.
             tokio::time::sleep(Duration::from_millis(300)).await;
             drop(open);
         });

@@ -1,4 +1,4 @@
-//! The table of EC2's actions: parameters, with their names in a Query request, and replies.
+//! The table of EC2's actions: their parameters, with the names in a Query request, and their replies.
 //!
 //! Sizes are GiB, throughput is MiB/s. Lists keep the client's order and duplicates. A call without a `required`
 //! parameter is rejected before it starts. A `name` parameter identifies the object of the call for fault rules and
@@ -151,7 +151,7 @@ actions! {
         describe DescribeFastSnapshotRestores -> Page<SimFastRestore> {}
         parameters LockSnapshot -> SimSnapshotLock {
             snapshot_id: String = "SnapshotId" required name;
-            /// One of `governance` and `compliance`.
+            /// Either `governance` or `compliance`.
             lock_mode: Option<String> = "LockMode" required;
             /// Hours.
             cool_off_period: Option<i64> = "CoolOffPeriod";
@@ -183,8 +183,8 @@ impl Call {
 }
 
 impl Reply {
-    /// Returns the ids of the volumes that the call created. A repeated call returns the ids that the first call
-    /// returned.
+    /// Returns the ids of the volumes that the call created. For a repeated call, these are the ids from the first
+    /// reply.
     pub(crate) fn new_volumes(&self) -> Vec<String> {
         match self {
             Self::CreateVolume(volume) => vec![volume.id.clone()],
@@ -194,7 +194,7 @@ impl Reply {
     }
 }
 
-/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume, whose results EC2's volumes show.
+/// A call to SageMaker's AttachClusterNodeVolume or DetachClusterNodeVolume. EC2 shows its result on the volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNodeVolume {
     pub cluster_arn: String,
@@ -210,7 +210,7 @@ impl Named for ClusterNodeVolume {
     }
 }
 
-/// Ignores the parameter: it makes no difference to the simulator whether AWS manages a resource.
+/// Ignores `IncludeManagedResources`: the simulator lists resources whether AWS manages them or not.
 fn managed_too(p: &mut Params) -> Result<(), Fault> {
     p.take::<bool>("IncludeManagedResources").map(drop)
 }
@@ -224,7 +224,7 @@ fn unused_of_copy(p: &mut Params) -> Result<(), Fault> {
     p.refuse("KmsKeyId")
 }
 
-/// Accepts only snapshots in the region. EC2 can also store a snapshot of a volume in a Local Zone there.
+/// Accepts only snapshots that are stored in the region. EC2 can also store a Local Zone's snapshots in that zone.
 fn location(p: &mut Params) -> Result<(), Fault> {
     match p.text("Location").as_deref() {
         None | Some("regional") => Ok(()),
@@ -276,7 +276,7 @@ fn unused_of_launch(p: &mut Params) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Ignores the parameter that EC2 reserves.
+/// Ignores `AdditionalInfo`, which EC2 reserves.
 fn unused_of_start(p: &mut Params) -> Result<(), Fault> {
     p.ignore("AdditionalInfo");
     Ok(())
@@ -288,7 +288,7 @@ fn unused_of_stop(p: &mut Params) -> Result<(), Fault> {
     if p.take("Hibernate")? { Err(not_simulated("Hibernate=true")) } else { Ok(()) }
 }
 
-/// Ignores both flags: the simulated instance has no operating system to shut down.
+/// Ignores `Force` and `SkipOsShutdown`: the simulated instance has no operating system to shut down.
 fn force(p: &mut Params) -> Result<(), Fault> {
     p.take::<bool>("Force")?;
     p.take::<bool>("SkipOsShutdown").map(drop)

@@ -36,7 +36,7 @@ pub struct TagToDelete {
 impl Element for TagToDelete {
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
         let name = format!("{prefix}.Key");
-        // Accept an empty key, unlike other empty texts: the state rejects it.
+        // Accept an empty key here, because the state rejects it. Other required texts must not be empty.
         let key = p.text(&name).ok_or_else(|| missing(&name))?;
         Ok(Some(Self { key, value: p.text(&format!("{prefix}.Value")) }))
     }
@@ -72,7 +72,7 @@ element!(
     /// A disk of an instance to be launched.
     BlockDeviceMapping first unused_of_disk {
         device_name: String = "DeviceName" required;
-        /// Launches the instance without the image's disk of that name.
+        /// Whether to launch the instance without the image's disk of that name.
         no_device: bool = "NoDevice" present;
         delete_on_termination: Option<bool> = "Ebs.DeleteOnTermination";
         snapshot_id: Option<String> = "Ebs.SnapshotId";

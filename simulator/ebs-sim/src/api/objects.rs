@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct SimVolume {
     /// `vol-…`
     pub id: String,
-    /// One of `creating`, `available`, `in-use`, `deleting`, `deleted` and `error`.
+    /// One of `creating`, `available`, `in-use`, `deleting`, `deleted` or `error`.
     pub state: String,
     /// Size in GiB. It is the target size as soon as EC2 accepts a modification.
     pub size_gib: u32,
@@ -28,7 +28,7 @@ pub struct SimVolume {
     pub source_volume_id: Option<String>,
     /// Initialization rate in MiB/s, if the client requested one.
     pub volume_initialization_rate: Option<u32>,
-    /// Whether several instances may attach the volume.
+    /// Whether the volume can be attached to several instances.
     pub multi_attach: bool,
     pub outpost_arn: Option<String>,
     pub fast_restored: bool,
@@ -46,7 +46,7 @@ pub struct SimAttachment {
     pub instance_id: String,
     /// The device name, such as `/dev/xvdaa`.
     pub device: String,
-    /// One of `attaching`, `attached`, `detaching`, `detached` and `busy`.
+    /// One of `attaching`, `attached`, `detaching`, `detached` or `busy`.
     pub state: String,
     pub attach_time: SystemTime,
     pub delete_on_termination: bool,
@@ -63,22 +63,22 @@ pub struct SimVolumeStatus {
     pub zone: String,
     pub zone_id: String,
     pub outpost_arn: Option<String>,
-    /// One of `ok`, `impaired` and `insufficient-data`.
+    /// One of `ok`, `impaired` or `insufficient-data`.
     pub status: String,
     /// Details with the names `io-enabled`, `io-performance` and `initialization-state`.
     pub details: Vec<SimStatusDetail>,
-    /// How much of the volume is initialized from its snapshot or source. `None` if it was created blank.
+    /// How much of the volume is initialized from its snapshot or source volume. `None` if it was created empty.
     pub initialization: Option<SimInitialization>,
 }
 
 /// `initializationStatusDetails` of DescribeVolumeStatus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimInitialization {
-    /// One of `default`, `provisioned-rate` and `volume-copy`.
+    /// One of `default`, `provisioned-rate` or `volume-copy`.
     pub initialization_type: String,
     /// Percent.
     pub progress: u32,
-    /// Estimated seconds; present only with a provisioned rate.
+    /// Estimated seconds until the volume is initialized; present only with a provisioned rate.
     pub estimated_seconds: Option<u64>,
 }
 
@@ -103,7 +103,7 @@ pub struct SimProperties {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimModification {
     pub volume_id: String,
-    /// One of `modifying`, `optimizing`, `completed` and `failed`.
+    /// One of `modifying`, `optimizing`, `completed` or `failed`.
     pub state: String,
     pub status_message: Option<String>,
     pub original: SimProperties,
@@ -120,7 +120,7 @@ pub struct SimSnapshot {
     pub id: String,
     pub volume_id: String,
     pub size_gib: u32,
-    /// One of `pending`, `completed` and `error`.
+    /// One of `pending`, `completed` or `error`.
     pub state: String,
     /// EC2's explanation of the `error` state.
     pub status_message: Option<String>,
@@ -142,7 +142,7 @@ pub struct SimSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimTag {
     pub resource_id: String,
-    /// One of `volume`, `snapshot` and `instance`.
+    /// One of `volume`, `snapshot` or `instance`.
     pub resource_type: String,
     pub key: String,
     pub value: String,
@@ -159,7 +159,7 @@ pub struct SimNetworkInterface {
 pub struct SimInstance {
     /// `i-…`
     pub id: String,
-    /// One of `pending` (0), `running` (16), `shutting-down` (32), `terminated` (48), `stopping` (64) and `stopped`
+    /// One of `pending` (0), `running` (16), `shutting-down` (32), `terminated` (48), `stopping` (64) or `stopped`
     /// (80).
     pub state: String,
     /// EC2's number for the state.
@@ -208,11 +208,11 @@ pub struct SimZone {
     /// The zone id, which is the same in all accounts.
     pub id: String,
     pub region: String,
-    /// One of `availability-zone`, `local-zone` and `wavelength-zone`.
+    /// One of `availability-zone`, `local-zone` or `wavelength-zone`.
     pub zone_type: String,
-    /// One of `available`, `unavailable`, `impaired` and `information`.
+    /// One of `available`, `unavailable`, `impaired` or `information`.
     pub state: String,
-    /// One of `opt-in-not-required`, `opted-in` and `not-opted-in`.
+    /// One of `opt-in-not-required`, `opted-in` or `not-opted-in`.
     pub opt_in_status: String,
     /// Zone group. For availability zones it is the region.
     pub group_name: String,
@@ -235,7 +235,7 @@ pub struct SimFastRestore {
     pub snapshot_id: String,
     pub zone: String,
     pub zone_id: String,
-    /// One of `enabling`, `optimizing`, `enabled`, `disabling` and `disabled`.
+    /// One of `enabling`, `optimizing`, `enabled`, `disabling` or `disabled`.
     pub state: String,
     /// EC2's reason for the last change, such as `Client.UserInitiated - Lifecycle state transition`.
     pub reason: String,
@@ -245,7 +245,7 @@ pub struct SimFastRestore {
     pub optimizing_time: Option<SystemTime>,
     /// Absent until fast restore has reached this state.
     pub enabled_time: Option<SystemTime>,
-    /// Absent unless a client disabled it.
+    /// Absent unless a client disabled fast restore.
     pub disabling_time: Option<SystemTime>,
     pub disabled_time: Option<SystemTime>,
 }
@@ -272,11 +272,11 @@ pub struct SimFastRestores {
 pub struct SimSnapshotLock {
     pub snapshot_id: String,
     pub owner_id: String,
-    /// One of `governance`, `compliance`, `compliance-cooloff` and `expired`.
+    /// One of `governance`, `compliance`, `compliance-cooloff` or `expired`.
     pub state: String,
     /// Days.
     pub duration_days: u32,
-    /// Length of the cooling-off period in hours. A lock keeps it after the period has ended.
+    /// Length of the cooling-off period in hours. The value remains after the period has ended.
     pub cool_off_hours: Option<u32>,
     /// When the cooling-off period ends.
     pub cool_off_expires: Option<SystemTime>,
@@ -290,7 +290,7 @@ pub struct SimSnapshotLock {
 /// All objects of the account. The control API's `/state` reports them without the locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateView {
-    /// Volumes by id, including volumes that are being deleted. Their attachments show their loop devices.
+    /// Volumes ordered by id, including volumes that are being deleted. Their attachments show their loop devices.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
     /// Locks of snapshots, including expired locks.

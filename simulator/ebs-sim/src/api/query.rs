@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{Fault, invalid_value, missing, not_simulated};
 
-/// Flat parameters such as `Filter.1.Value.2=x`. A parameter that the decoder does not take is unknown.
+/// Flat parameters such as `Filter.1.Value.2=x`. Parameters that remain after decoding are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -53,7 +53,7 @@ impl Params {
         self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
 
-    /// Returns the numbers that follow `name.`, in ascending order and each once.
+    /// Returns the numbers that follow `name.`, sorted and without duplicates.
     pub(crate) fn indices(&self, name: &str) -> Vec<u32> {
         let prefix = format!("{name}.");
         let mut indices: Vec<u32> = self
@@ -79,7 +79,7 @@ impl Params {
         self.0.contains_key(name) || self.below(&format!("{name}.")).next().is_some()
     }
 
-    /// Drops `name` and everything below `name.`.
+    /// Drops the parameter `name` and all parameters whose names begin with `name.`.
     pub(crate) fn ignore(&mut self, name: &str) {
         let below: Vec<String> = self.below(&format!("{name}.")).cloned().collect();
         below.iter().for_each(|name| drop(self.0.remove(name)));

@@ -21,7 +21,7 @@ macro_rules! field {
     (each $field:expr, $each:ident, $($role:ident)*) => {};
 }
 
-/// Defines an element of a list. Its parameters are below `name.1`, `name.2` ….
+/// Defines the element type of a list. The names of its parameters begin with `name.1.`, `name.2.` ….
 macro_rules! element {
     ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
         $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*

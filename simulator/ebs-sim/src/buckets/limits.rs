@@ -8,7 +8,7 @@ use crate::api::pattern;
 
 use super::Key;
 
-/// The suffix of an action name that means its calls without filters and pages.
+/// The suffix of an action's name for its calls without filters and pages.
 pub(super) const UNFILTERED: &str = ":unfiltered";
 
 /// The capacity and refill rate of a bucket.
@@ -42,7 +42,7 @@ pub struct BadLimits {
 }
 
 impl Limits {
-    /// Disables all buckets.
+    /// Returns limits that disable all buckets.
     pub fn off() -> Self {
         Self::default()
     }

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct AccessKey {
     /// The id of the key. Requests contain it in clear text.
     pub id: String,
-    /// The secret. Clients only sign with it.
+    /// The secret. Clients sign with it and never send it.
     pub secret: String,
     /// The session token that every request must also contain, as with temporary credentials.
     pub session_token: Option<String>,

@@ -9,7 +9,7 @@ use super::Oddities;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountSettings {
-    /// Whether every new volume is encrypted, whatever the request contains.
+    /// Whether every new volume is encrypted, even if the request does not ask for it.
     pub encrypt_by_default: bool,
     /// The key for encrypted volumes without an explicit key: id, alias or ARN. `None` means `alias/aws/ebs`.
     pub default_kms_key: Option<String>,

@@ -13,15 +13,15 @@ pub(crate) const MAX_INSTANCES_LAG: Duration = Duration::from_mins(5);
 pub struct Oddities {
     /// Zones that reject an io2 volume over any limit (size, IOPS, or their ratio) with one common message.
     pub io2_limits_as_one: Vec<String>,
-    /// A full instance accepts another volume, which then stays `attaching`, as in EC2 until 2022.
+    /// Whether a full instance accepts another volume, which then stays `attaching`, as in EC2 until 2022.
     pub full_instances_attach_for_ever: bool,
-    /// A full last page returns a token, and the next page is empty.
+    /// Whether a full last page returns a token for an empty next page.
     pub tokens_after_full_pages: bool,
-    /// Mutating calls return "not found" for a recently created object that reads may not show yet. For each object,
-    /// this lasts for a random time, up to the maximum lag of reads.
+    /// Whether mutating calls return "not found" for a recently created object that reads may not show yet. For each
+    /// object, this lasts for a random time, up to the maximum lag of reads.
     pub changes_meet_the_lag: bool,
-    /// Instance descriptions may lag by up to this many milliseconds, at most 5 min. Other descriptions lag by
-    /// [`super::Consistency`].
+    /// Maximum lag of instance descriptions in milliseconds, at most 5 min. [`super::Consistency`] sets the lag of
+    /// other descriptions.
     pub instances_max_lag_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The ledger, the state and the fault rules.
+//! Routes for the ledger, the state and the fault rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

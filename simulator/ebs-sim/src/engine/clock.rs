@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The time at which the clock of a repeatable run starts: 2026-01-01T00:00:00Z.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// The start time on both clocks, and the sum of all jumps since then. Clones share the clock.
+/// The start time on the wall clock and on tokio's clock, and the sum of all jumps since then. Clones share the clock.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     wall: SystemTime,
@@ -18,7 +18,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts the clock now, but not before `not_before`, so that a time that a client has seen is never in the future.
+    /// Starts the clock now or at `not_before`, if later, so that no time that a client has seen is in the future.
     pub(super) fn start(not_before: Option<SystemTime>) -> Self {
         Self::at(SystemTime::now().max(not_before.unwrap_or(SystemTime::UNIX_EPOCH)))
     }

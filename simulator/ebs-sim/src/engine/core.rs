@@ -34,7 +34,7 @@ pub(super) struct Work {
 #[expect(clippy::large_enum_variant, reason = "the caller destructures it at once, so a box would cost more")]
 pub(super) enum Applied {
     Now(Result<Reply, Fault>),
-    /// The result arrives when its data is copied.
+    /// The result, which arrives when its data is copied.
     Later(oneshot::Receiver<Result<Reply, Fault>>),
 }
 
@@ -81,7 +81,7 @@ impl Core {
         rights.authorize(caller, call, &core.sim)
     }
 
-    /// Executes a call. `key_refused` means that the call uses a key that the caller may not use.
+    /// Executes a call. `key_refused` means that the caller lacks the permission for a key that the call uses.
     pub(super) fn apply(&self, call: Call, key_refused: bool, injection: FaultInjection) -> Applied {
         let mut core = self.lock();
         if core.ended {
@@ -94,7 +94,7 @@ impl Core {
         applied
     }
 
-    /// Stops accepting calls. Returns false if a previous call has already stopped it.
+    /// Stops accepting calls. Returns false if the engine has already stopped accepting them.
     pub(super) fn end(&self) -> bool {
         !std::mem::replace(&mut self.lock().ended, true)
     }
@@ -111,7 +111,7 @@ impl Core {
         self.lock().sim.timing()
     }
 
-    /// Keeps previous versions of objects, for stale reads.
+    /// Starts to keep previous versions of objects, for stale reads.
     pub(super) fn keep_past(&self) {
         let mut core = self.lock();
         core.settle();
@@ -209,7 +209,7 @@ impl Inner {
             self.settled_at = now;
             return;
         }
-        // Apply each change at its own time, however long ago the last access was.
+        // Apply each change at the time when it was due, however long ago the last access was.
         while let Some(due) = self.sim.next_due(self.settled_at).filter(|due| *due < now) {
             self.settle_at(due);
             self.settled_at = due;

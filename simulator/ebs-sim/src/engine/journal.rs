@@ -1,5 +1,5 @@
 //! The inputs of the state since it was saved, one line of JSON for each. A replay produces the same state, including
-//! ids. Each line has the position of the random choices, so that a diverging replay is detected.
+//! ids. Each line has the position in the random number stream, so that a diverging replay is detected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -82,7 +82,7 @@ impl Journal {
         Ok(Self { file, lines: 0 })
     }
 
-    /// Appends one line with a single write. A killed simulator leaves all of it, or a part without a line end.
+    /// Appends one line with a single write. After a kill, the file has the whole line, or a part without a line end.
     pub(super) fn write(&mut self, input: &Input) -> io::Result<()> {
         let mut line = serde_json::to_vec(input).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -95,7 +95,7 @@ impl Journal {
     }
 }
 
-/// Replays a journal and returns the time of its last input. A last line without a line end was never answered.
+/// Replays a journal and returns the time of its last input. Ignores an incomplete last line: no client got its reply.
 pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut last = None;

@@ -1,7 +1,7 @@
 //! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication.
 //!
-//! First come the token bucket of the action and the fault rules for the request. Then the caller's permissions are
-//! checked, and the state executes the call. Then come the fault rules for the reply, the record of the call, the reply.
+//! The token bucket and the fault rules for the request come first. Then the simulator checks the caller's permissions,
+//! and the state executes the call. Finally it applies the fault rules for the reply, records the call, and replies.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,12 +21,12 @@ pub(crate) enum CallResponse {
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) answer: CallResponse,
-    /// EC2's own result, or `None` if the request never arrived.
+    /// The result before fault rules change the reply, or `None` if the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
     pub(crate) took: Duration,
     pub(crate) faults: Vec<String>,
-    /// How the shipped policies judge the call, if calls are audited.
+    /// The decisions of the shipped policies on the call, if calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
         let took = self.now().duration_since(arrived).unwrap_or_default();
         let served = Served { answer, outcome, arrived, took, faults: plan.kinds, audit };
         witness(&served);
-        // Other tasks run before a reply, and a caller that leaves meanwhile never gets it.
+        // Let other tasks run before the reply: a caller that leaves at this point never gets it.
         tokio::task::yield_now().await;
         served
     }

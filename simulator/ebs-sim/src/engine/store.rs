@@ -1,8 +1,8 @@
 //! The state directory: locked by one simulator at a time, and always consistent.
 //!
-//! `state.json` has the state of some moment and the number of the first journal after it. The state is saved again
-//! from time to time, while calls continue in a new journal. Nothing is synced: the data must survive the process, not
-//! the machine.
+//! `state.json` has a saved state and the number of the first journal after it. The simulator saves the state again
+//! from time to time, while calls continue in a new journal. Nothing is synced: the data must survive a killed process,
+//! not a crash of the machine.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -181,7 +181,7 @@ fn journals(dir: &Path) -> io::Result<Vec<u64>> {
 /// Removes the journals with a lower number. The state file already includes them.
 fn remove_journals(dir: &Path, before: u64) {
     for number in journals(dir).unwrap_or_default().into_iter().filter(|number| *number < before) {
-        // A later start ignores a journal that remains, because of its number.
+        // A later run ignores a journal that remains, because of its number.
         let _stays = std::fs::remove_file(dir.join(format!("{JOURNAL}{number}")));
     }
 }

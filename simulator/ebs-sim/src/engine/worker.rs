@@ -13,7 +13,7 @@ use crate::state::Outcome;
 use super::blocking;
 use super::core::{Core, Work};
 
-/// How often the worker tries to remove a device. A prober or a starting child process may hold it briefly.
+/// How many times the worker tries to remove a device. A disk probe or a starting child may hold it briefly.
 const TAKE_DOWN_TRIES: usize = 10;
 const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,7 +45,7 @@ impl Worker {
             tokio::select! {
                 asked = stop.recv() => {
                     if let Some(answer) = asked {
-                        // The requester may no longer wait for the answer.
+                        // The requester may have stopped waiting for the answer.
                         let _gone = answer.send(self.stop().await);
                     }
                     return;
@@ -57,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Starts all available work. Returns the time when there may be more.
+    /// Starts all available work. Returns the time at which more work may become available.
     fn begin_all(&mut self) -> Option<tokio::time::Instant> {
         let (work, due) = {
             let mut core = self.core.lock();
@@ -83,13 +83,13 @@ impl Worker {
         }
         self.core.lock().finish(&effect, &outcome);
         if let Some(held) = held {
-            // The client may have disconnected. The call is executed anyway.
+            // The client may have disconnected. Its call has been executed anyway.
             let _gone = held.answer.send(Ok(held.reply));
         }
     }
 
     async fn stop(&mut self) -> Stopped {
-        // Complete the effects requested so far. The next run starts those that follow from them.
+        // Complete the effects requested so far. The next run starts the effects that follow from them.
         self.begin_all();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             self.process_ended(ended);

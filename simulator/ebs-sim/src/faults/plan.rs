@@ -29,7 +29,7 @@ pub(crate) enum Departure {
 pub(crate) enum Corruption {
     Garbage,
     Truncated,
-    /// Valid XML, padded to this many bytes.
+    /// The reply is valid XML, padded to this many bytes.
     Oversized(u64),
 }
 

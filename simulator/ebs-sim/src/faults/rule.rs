@@ -11,7 +11,7 @@ use super::Effect;
 const MAX_LAG_MS: u64 = 15_000;
 const MAX_REPLY: u64 = 1 << 30;
 
-/// A rule. It affects calls that match `actions`, `resource` and the time: the `nth`, or by `chance`.
+/// A rule. Among the calls that match `actions`, `resource` and the time, it affects the `nth`, or some by `chance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -22,7 +22,7 @@ pub struct Rule {
     /// affect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
-    /// Only calls with this name: an id, a client token, the value of a filter or tag, or a prefix followed by `*`.
+    /// Affects only calls with this name: an id, client token, filter value or tag value, or a prefix followed by `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// Probability, 0 to 1.
@@ -186,13 +186,13 @@ impl Rule {
         }
     }
 
-    /// Returns whether the rule may affect calls of this action.
+    /// Returns whether the rule can affect calls of this action.
     pub(super) fn fits_action(&self, action: &str) -> bool {
         let meant = self.actions.is_empty() || self.actions.iter().any(|pattern| pattern::matches(pattern, action));
         meant && self.effect.only_on().is_none_or(|only| pattern::matches(only, action))
     }
 
-    /// Returns whether the rule is active at this time after it was added.
+    /// Returns whether the rule is active when this much time has passed since it was added.
     pub(super) fn in_force(&self, age: Duration) -> bool {
         let reached = |ms: u64| age >= Duration::from_millis(ms);
         self.from_ms.is_none_or(reached) && !self.until_ms.is_some_and(reached)

@@ -39,7 +39,7 @@ pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<By
         }
         Corruption::Oversized(bytes) => {
             let mut padded = body.to_vec();
-            // Blanks after the document keep it well-formed.
+            // Spaces after the document keep it well-formed.
             padded.resize(usize::try_from(bytes).unwrap_or(usize::MAX).max(body.len()), b' ');
             Bytes::from(padded)
         }

@@ -27,12 +27,12 @@ use crate::wire::encode::encode;
 use crate::wire::sigv4::{self, Signed};
 use crate::wire::{cluster_nodes, identity};
 
-/// Maximum body size in bytes. EC2's own requests of this kind are much smaller.
+/// Maximum body size in bytes. Real requests to EC2 are much smaller.
 const MAX_BODY: usize = 1 << 20;
 
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The EC2 Query API over an engine as a value, without a socket: HTTP requests to HTTP responses. Clones share
+/// The EC2 Query API of an engine, without a socket: it answers HTTP requests with HTTP responses. Clones share
 /// everything.
 #[derive(Debug, Clone)]
 pub struct Ec2Service {
@@ -111,7 +111,7 @@ impl Ec2Service {
             body,
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
-        // A client may correct its own clock by our replies' date, and the simulated clock can jump.
+        // Accept both clocks: a client may set its own by our `Date`, and the simulated clock can jump.
         let by = |now| sigv4::check(&signed, key, scope, now);
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }

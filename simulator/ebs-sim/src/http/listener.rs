@@ -62,7 +62,7 @@ impl Listener {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, _)) => { connections.spawn(serve_one(stream, app.clone(), stop.clone())); }
-                    // The process has most likely no more file descriptors. Pause until connections end, instead of
+                    // The process is most likely out of file descriptors. Pause until connections end, instead of
                     // spinning.
                     Err(error) => {
                         tracing::warn!(%error, "failed to accept a connection");

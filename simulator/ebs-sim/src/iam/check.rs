@@ -57,7 +57,7 @@ pub(super) struct Check {
 pub(super) enum KeyValues {
     Absent,
     Values(Vec<String>),
-    /// The key is a tag of a resource that does not exist.
+    /// The condition key is a tag of a resource that does not exist.
     NoSuchResource,
 }
 
@@ -99,7 +99,7 @@ impl Check {
         self
     }
 
-    /// Returns the values of a condition key in the request. `lookup` returns the caller's own tags.
+    /// Returns the values of a condition key in the request. `lookup` returns the tags of the caller.
     pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> KeyValues {
         match (key, &self.resource_tags) {
             (Key::ResourceTag(_), ResourceTags::NoSuchResource) => KeyValues::NoSuchResource,

@@ -16,9 +16,9 @@ pub(super) enum Key {
     RequestTag(String),
     ResourceTag(String),
     PrincipalTag(String),
-    /// The keys of all request tags. Only this condition key may have several values here.
+    /// The keys of all request tags. Only this condition key can have several values here.
     TagKeys,
-    /// The action that creates the resource that it tags.
+    /// The action that creates the resource and also tags it.
     CreateAction,
     Attribute(&'static str),
 }
@@ -46,7 +46,7 @@ impl Key {
         }
     }
 
-    /// Returns the condition key, unless it may have several values.
+    /// Returns the condition key, unless it can have several values.
     pub(super) fn single(self, text: &str) -> Result<Self, String> {
         match self {
             Self::TagKeys => Err(format!("{text} has several values, which a variable does not support")),

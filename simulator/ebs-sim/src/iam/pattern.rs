@@ -65,7 +65,7 @@ impl Pattern {
     }
 }
 
-/// Matches a pattern. It backtracks only to the last `*`.
+/// Matches a pattern, backtracking only to the last `*`.
 fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     let (mut at, mut rest) = (0, text);
     let mut retry: Option<(usize, &str)> = None;

@@ -37,7 +37,7 @@ impl Default for IamConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// The test or the simulator itself. It may do everything, and its calls are not audited.
+    /// The test or the simulator itself. It needs no permissions, and its calls are not audited.
     Own,
     /// A caller of the port, or an HTTP client with the id of the key that signed its request, if it was signed.
     Client(Option<String>),
@@ -49,7 +49,7 @@ pub struct Unallowed {
     /// Id of the access key that signed the call, or `None` for unsigned calls and calls of the port.
     pub access_key: Option<String>,
     pub call: Call,
-    /// How the policies judge the call.
+    /// The decisions of the policies on the call.
     pub audit: Audit,
 }
 
@@ -74,7 +74,7 @@ struct AuditState {
     /// The policy that must allow every call. `None`: it is enough that any shipped policy allows a call.
     demanded: Option<Shipped>,
     excepted: BTreeSet<String>,
-    /// The first calls that the policies may not allow.
+    /// The first calls that the policies do not allow with the extras declared at that time.
     doubtful: Vec<Unallowed>,
 }
 
@@ -145,7 +145,7 @@ impl AuditState {
     }
 }
 
-/// Decides whether callers may make calls in the simulated EC2.
+/// Decides which calls callers are allowed to make.
 #[derive(Debug)]
 pub(crate) struct Rights {
     config: IamConfig,
@@ -155,10 +155,10 @@ pub(crate) struct Rights {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) refusal: Option<Fault>,
-    /// The caller may not use the customer key. EC2 detects this only after its reply, and then the new volume
-    /// disappears.
+    /// The caller lacks the permission for the customer key. EC2 detects this only after its reply, and then the new
+    /// volume disappears.
     pub(crate) key_refused: bool,
-    /// How the shipped policies judge the call, if calls are audited.
+    /// The decisions of the shipped policies on the call, if calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 

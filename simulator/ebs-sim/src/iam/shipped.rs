@@ -10,7 +10,7 @@ use super::check::Check;
 use super::decision::{Denial, decide};
 use super::document::Policy;
 
-/// A policy in `deploy/iam`. The role of a driver has one of them.
+/// One of the policies in `deploy/iam`. The role of a driver has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shipped {
     /// `managed-v2.json`
@@ -94,7 +94,7 @@ impl fmt::Display for AllowedBy {
     }
 }
 
-/// How the shipped policies judge a call.
+/// The decisions of the shipped policies on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audit {
     /// The policies that allow the call.
@@ -135,7 +135,7 @@ impl Audit {
         audit
     }
 
-    /// Describes what each policy denies. The result is empty when one policy allows the call without additions.
+    /// Explains why each policy denies the call. The result is empty when one policy allows the call without additions.
     pub(crate) fn reasons(&self) -> Vec<String> {
         if self.allowed_with(&BTreeSet::new()) {
             return Vec::new();

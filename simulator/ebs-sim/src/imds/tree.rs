@@ -12,7 +12,7 @@ use crate::wire::xml::timestamp;
 pub(crate) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// Returns the metadata of an instance, with its current attachments (EC2: those at launch).
+    /// Returns the metadata of an instance, with its current attachments. EC2 shows those at launch.
     pub(crate) fn of(instance: &SimInstance, region: &str) -> Self {
         let mut tree = Self::default();
         tree.put("dynamic/instance-identity/document", document(instance, region));

@@ -1,4 +1,4 @@
-//! The ledger on disk: a current file of lines, and one older file after the current file has become too large.
+//! The ledger on disk: the current file, and an older file once the current one has become too large.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

@@ -4,8 +4,8 @@
 //! failures. So a volume whose I/O is going to fail gets two: the lower one over its file, and above it the volume's
 //! device. To break the volume, the lower one becomes read-only and empty.
 //!
-//! A separate directory has the device file of the lower device, named like the volume because a simulated disk is
-//! identified by its file's name, and a second link to the volume's file.
+//! A separate directory has two files for each such volume: a hard link to its file, and a device file of the lower
+//! device. The latter has the volume's name, because a simulated disk is identified by its file's name.
 
 use std::io;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use super::copy::Copied;
 use super::losetup::Losetup;
 use super::sysfs::{self, Connected};
 
-/// How often the data plane tries to copy a volume that is being written.
+/// How many times the data plane tries to copy a volume that is being written.
 const COPY_TRIES: usize = 20;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct LoopPlane {
     pub(super) snapshots: Backing,
     pub(super) by_id: ById,
     pub(super) losetup: Losetup,
-    /// Held while devices change, so that connecting, disconnecting and growing exclude each other.
+    /// Held while devices change, so that only one thread connects, disconnects or grows a device at a time.
     devices: Mutex<()>,
 }
 
@@ -121,8 +121,7 @@ impl LoopPlane {
     fn connect(&self, volume: &str, linked: bool, breakable: bool) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
-            // The device would disappear while its new user has it, and a second device over the same file would
-            // corrupt the data.
+            // Do not reuse the device, which will disappear. A second device over the same file would corrupt the data.
             Some(connected) if sysfs::goes_with_last_user(&connected.name) => {
                 return Err(io::Error::other(format!(
                     "{} of {volume} is still in use after it was disconnected; unmount or close it before connecting the volume again",
@@ -157,7 +156,7 @@ impl LoopPlane {
     fn disconnect(&self, volume: &str) -> io::Result<Disconnected> {
         let _devices = self.lock_devices();
         for connected in self.devices_of(volume)? {
-            // A device that is open exclusively cannot be mounted, and a mounted one not be opened so.
+            // A device that is open exclusively cannot be mounted, and a mounted device cannot be opened exclusively.
             let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
             let exclusive = match rustix::fs::open(connected.device(), flags, Mode::empty()) {
                 Ok(exclusive) => exclusive,
@@ -170,7 +169,7 @@ impl LoopPlane {
             self.by_id.remove(volume)?;
             self.losetup.disconnect(&connected.device())?;
             drop(exclusive);
-            // A process that has the device open without mounting it keeps it until it closes it.
+            // A process that has the device open without a mount keeps the device until it closes it.
             if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
                 return Ok(Disconnected::WithLastUser);
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// How often it runs losetup: another program may take the free device that losetup has found.
+/// Maximum number of attempts: another program may take the free device that losetup has found.
 const TRIES: usize = 5;
 
 #[derive(Debug)]

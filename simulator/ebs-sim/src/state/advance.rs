@@ -25,7 +25,7 @@ struct Changes {
     gone: bool,
 }
 
-/// Returns whether nothing has changed since it was settled, and nothing is due.
+/// Returns whether nothing has changed since the state was last settled, and nothing is due.
 pub(super) fn is_settled(sim: &Sim, now: SystemTime) -> bool {
     let settled = sim.settled.filter(|(revision, _)| *revision == sim.revision);
     sim.effects.is_empty() && settled.is_some_and(|(_, until)| until.is_none_or(|until| now < until))
@@ -280,7 +280,7 @@ fn settle_modification(volume: &mut Volume, now: SystemTime, times: &Times, chan
     }
 }
 
-/// Returns every time at which a part of the volume may settle.
+/// Returns every time at which a part of the volume is due to settle.
 fn dues(volume: &Volume) -> impl Iterator<Item = SystemTime> {
     let own = match volume.phase {
         VolumePhase::Creating { due, .. } | VolumePhase::Deleting { due } => Some(due),

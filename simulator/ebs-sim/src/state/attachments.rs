@@ -84,8 +84,8 @@ fn check_device_free(sim: &Sim, instance: &Instance, device: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns whether the instance has a free slot. Fails without one, except where EC2 accepts the volume, which then
-/// stays `attaching`.
+/// Returns whether the instance has a free slot. Fails if it has none, unless EC2 accepts the volume anyway and leaves
+/// it `attaching`.
 fn has_free_slot(sim: &Sim, instance: &Instance) -> Result<bool, Fault> {
     let slots = instance.slots();
     let is_free = attachments_of(sim, &instance.id).count() < slots;
@@ -133,7 +133,7 @@ fn disk_of(device: &str) -> &str {
     device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
 }
 
-/// Rejects the detachment if the instance's state, or the role as root volume, does not allow it.
+/// Rejects the detachment if the state of the instance, or the role of the volume as root volume, does not allow it.
 fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
     let Instance { id, phase, .. } = instance;
     if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {

@@ -67,7 +67,7 @@ pub(super) fn detach_node_volume(sim: &mut Sim, now: SystemTime, call: &ClusterN
     Ok(Reply::DetachClusterNodeVolume(reply))
 }
 
-/// Returns a free device name, because SageMaker chooses it.
+/// Returns a free device name. SageMaker, not the caller, chooses the name.
 fn free_node_device(sim: &Sim, node: &str) -> Option<String> {
     let used: Vec<&str> = attachments_of(sim, node).map(|(_, a)| a.device.as_str()).collect();
     if used.len() >= MAX_VOLUMES {

@@ -1,4 +1,4 @@
-//! What the state asks the data plane to do, and the results.
+//! The actions that the state requests from the data plane, and their results.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub(crate) enum Source {
     Snapshot(String),
 }
 
-/// An action on the data plane. After a restart, every effect may be executed a second time.
+/// An action on the data plane. After a restart, any effect can be executed a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Effect {
     /// Create the backing data of a volume.
@@ -20,7 +20,7 @@ pub(crate) enum Effect {
     CopyVolume { source: String, volume: String, gib: u32 },
     /// Copy a volume's current data into a snapshot. The reply waits until the copy is complete.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Make a volume a device, `linked` as by udev, `breakable` if its I/O is going to fail.
+    /// Connect a volume to a device, with a link as by udev if `linked`, and ready for I/O failures if `breakable`.
     Connect {
         volume: String,
         instance: String,
@@ -54,7 +54,7 @@ impl Effect {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
-    /// The effect is complete. A connect returns the path of the device.
+    /// The effect is complete. The result of `Connect` is the path of the device.
     Done(Option<String>),
     /// The device is in use.
     Busy,

@@ -1,4 +1,4 @@
-//! Encryption: the account's default, keys, and unusable keys, with which an accepted volume disappears, as in EC2.
+//! Encryption: default and keys of the account. As in EC2, a volume with an unusable key is accepted, then disappears.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 
@@ -41,7 +41,7 @@ pub(super) fn encryption_of_copy(sim: &Sim, call: &CopyVolumes, source_key: Opti
     Ok(with_key(sim, source_key.or(key)))
 }
 
-/// Returns the key that the call names. Fails unless the call or the account's default encrypts the volume.
+/// Returns the key that the call names, if any. Rejects a key if neither the call nor the account encrypts the volume.
 fn asked_key<'a>(sim: &Sim, key: Option<&'a str>, encrypted: Option<bool>) -> Result<Option<&'a str>, Fault> {
     let key = key.filter(|key| !key.is_empty());
     if key.is_some() && encrypted != Some(true) && !sim.policy.account.encrypt_by_default {
@@ -70,7 +70,7 @@ fn is_key_id(text: &str) -> bool {
     groups == [8, 4, 4, 4, 12] && text.split('-').all(hex)
 }
 
-/// Returns the id of the key that an alias stands for. Every alias has its own key, which never changes.
+/// Returns the id of the key behind an alias. Every alias has its own key, which never changes.
 fn key_of_alias(alias: &str) -> String {
     use sha2::Digest as _;
     let digest = hex::encode(sha2::Sha256::digest(alias.as_bytes()));

@@ -12,15 +12,15 @@ static NO_TAGS: Tags = Tags::new();
 const MAX_VALUES: usize = 200;
 
 pub(super) trait Filterable {
-    /// Returns the values that a filter with this name compares. A filter matches when any of its own values matches
-    /// any of these.
+    /// Returns the object's values for filters of this name. A filter matches when any of its own values matches any of
+    /// these.
     fn field(&self, name: &str) -> Vec<String>;
     fn tags(&self) -> &Tags {
         &NO_TAGS
     }
 }
 
-/// The filters of each action in EC2's model. Those of features that the simulator lacks match nothing.
+/// The filters of each action in EC2's model. Filters for features that the simulator lacks match nothing.
 const OF_ACTIONS: &str = include_str!("filters.txt");
 
 /// Rejects filters that the action does not support, and more values than EC2 accepts.

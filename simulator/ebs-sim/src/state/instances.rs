@@ -24,7 +24,7 @@ use super::tags::{in_order, tags_for};
 const MAX_AT_ONCE: i64 = 1000;
 const MAX_INTERFACES: u32 = 15;
 
-/// A validated launch. All instances of the call have the same one.
+/// A validated launch, which all instances of the call share.
 struct Launch {
     count: i64,
     instance_type: String,

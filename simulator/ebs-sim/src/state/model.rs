@@ -45,7 +45,7 @@ pub(crate) struct Sim {
     pub(super) policy: Policy,
     #[serde(skip)]
     pub(super) effects: Vec<Effect>,
-    /// Random choices for stale reads. They are not part of the state, because reads change nothing.
+    /// Random choices for stale reads. They are not part of the saved state, because reads change nothing.
     #[serde(skip)]
     pub(super) lags: Random,
     #[serde(skip)]
@@ -128,7 +128,7 @@ pub(super) struct Token {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct EndedVolume {
     pub(super) at: SystemTime,
-    /// The last version of the volume, for replies that repeat the original one.
+    /// The last version of the volume, for replies that repeat the original reply.
     pub(super) volume: SimVolume,
 }
 

@@ -40,7 +40,7 @@ impl PageSpec<'_> {
         self.size().map(drop)
     }
 
-    /// Returns one page of the found objects. `scope` names the query: a token of another query is rejected.
+    /// Returns one page of the found objects. `scope` identifies the query: a token of another query is rejected.
     pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Page<T>, Fault> {
         let size = self.size()?;
         all.sort_by_key(&key);

@@ -64,7 +64,7 @@ impl Random {
     }
 }
 
-/// Spreads a number over the whole range.
+/// Hashes a number: similar inputs have very different results.
 pub(super) fn mixed(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

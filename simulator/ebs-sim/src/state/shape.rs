@@ -47,7 +47,7 @@ pub(super) struct ShapeRequest {
     pub(super) iops: Option<i64>,
     pub(super) throughput: Option<i64>,
     pub(super) multi_attach: bool,
-    /// Whether the zone has one common error text for every limit of io2.
+    /// Whether the zone rejects an excess of any io2 limit with one common error text.
     pub(super) as_one_sentence: bool,
 }
 
@@ -91,7 +91,7 @@ impl ShapeRequest {
         Ok(SimProperties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
     }
 
-    /// Returns the error for a value above a maximum of the type.
+    /// Returns the error for a value that exceeds a maximum of the volume type.
     fn too_much(&self, message: String) -> Fault {
         if self.as_one_sentence && self.volume_type == VolumeType::Io2 {
             return invalid_combination(

@@ -1,4 +1,4 @@
-//! Eventual consistency: a stale read swaps old versions into the state, is answered, and swaps them out again.
+//! Eventual consistency: a stale read puts old versions into the state, executes the call, and restores the state.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -40,7 +40,7 @@ pub(super) fn lag_from(sim: &mut Sim, now: SystemTime) {
     }
 }
 
-/// Keeps changes from now on, so that single reads can be made to lag ([`crate::faults::FaultInjection::lag`]).
+/// Keeps old versions from now on, so that single reads can be made to lag ([`crate::faults::FaultInjection::lag`]).
 pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
     if !sim.past.kept {
         sim.past.kept = true;

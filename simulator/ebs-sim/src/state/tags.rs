@@ -164,8 +164,7 @@ impl Filterable for Row {
     }
 }
 
-/// Merges and sorts tag specifications: requests with the same tags are equal, whatever their order and the number of
-/// specifications.
+/// Merges and sorts tag specifications, so that requests with the same tags are equal.
 pub(super) fn in_order(specifications: &mut Vec<TagSpecification>) {
     let kinds: BTreeSet<String> = specifications.iter().map(|s| s.resource_type.clone()).collect();
     let merged = kinds.into_iter().map(|resource_type| {

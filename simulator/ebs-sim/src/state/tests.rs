@@ -57,7 +57,7 @@ impl World {
 
     fn realistic() -> Self {
         let mut world = Self::of(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() });
-        // Tests here depend on exact times.
+        // These tests depend on exact times.
         world.sim.set_timing(TimingOverride { spread_percent: Some(0), ..TimingOverride::default() });
         world
     }
@@ -126,7 +126,7 @@ impl World {
         self.settle();
     }
 
-    /// Advances the time as the engine does, with a stop at each time at which something settles.
+    /// Advances the time as the engine does: it stops whenever something is due to settle.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.sim.next_due(self.now).filter(|due| *due <= end) {

@@ -27,13 +27,13 @@ pub(super) struct Times {
     pub(super) enable_fast_restore: Duration,
     /// Maximum deviation of the times in percent, up or down; at most 100.
     spread_percent: u32,
-    /// A number from the seed, which makes deviations differ between runs.
+    /// A number that derives from the seed, so that runs with different seeds have different deviations.
     salt: u64,
     /// Time until a volume is initialized from its source. `None`: size and rate determine it.
     pub(super) fill: Option<Duration>,
 }
 
-/// The FNV-1a hash, which is the same on every platform and in every version.
+/// The FNV-1a hash, which is the same on every platform and in every version of the simulator.
 struct Fnv(u64);
 
 impl Hasher for Fnv {
@@ -77,8 +77,8 @@ impl Times {
         }
     }
 
-    /// Returns when a transition ends that begins now and usually takes `usual`. The deviation depends only on `what`
-    /// and the time. So time can advance in any number of steps, and a run is repeatable.
+    /// Returns the end of a transition that begins now and usually takes `usual`. The deviation depends only on `what`
+    /// and the time, so time can advance in any number of steps, and a run is repeatable.
     pub(super) fn due(&self, now: SystemTime, usual: Duration, what: Option<&str>) -> SystemTime {
         let whole = usual.saturating_mul(self.spread_percent) / 100;
         if whole.is_zero() {

@@ -22,7 +22,7 @@ pub(super) enum Use {
     Untracked,
 }
 
-/// Looks up a token. `request` must not depend on the token or on a dry run.
+/// Looks up a token. `request` must not depend on the token or on the dry-run flag.
 pub(super) fn use_token<T: Serialize>(
     sim: &Sim,
     now: SystemTime,

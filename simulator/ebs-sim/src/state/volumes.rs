@@ -117,7 +117,7 @@ fn wanted_properties(sim: &Sim, call: &CreateVolume, zone: &str) -> Result<SimPr
     let size_gib = call.size.or(least.map(i64::from)).ok_or_else(|| faults::missing("size/snapshot"))?;
     if let Some(least) = least.filter(|least| size_gib < i64::from(*least)) {
         let id = call.snapshot_id.as_deref().unwrap_or_default();
-        // EC2's text has two blanks here, and so has its text for RunInstances.
+        // EC2's text has two spaces here, as does its text for RunInstances.
         return Err(invalid_value(format!(
             "Volume of size {size_gib}GB is smaller than  snapshot '{id}', expect size >= {least}GB"
         )));

@@ -1,4 +1,4 @@
-//! Decodes parameters to a typed call.
+//! Decodes parameters into a typed call.
 
 #[cfg(test)]
 mod tests;

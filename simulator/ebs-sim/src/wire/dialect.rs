@@ -1,4 +1,4 @@
-//! The service for which a request is meant. AWS has a separate host for each service; here they share one port.
+//! The service that a request addresses. AWS has a separate host for each service; here they share one port.
 
 use http::HeaderMap;
 

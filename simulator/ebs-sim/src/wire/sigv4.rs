@@ -1,5 +1,5 @@
-//! Verifies Signature Version 4, with EC2's errors. It signs the request again with the known secret and compares the
-//! signatures.
+//! Verifies Signature Version 4, with EC2's errors. To do so, it signs the request again with the known secret and
+//! compares the signatures.
 
 mod proof;
 #[cfg(test)]

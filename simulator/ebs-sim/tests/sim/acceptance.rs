@@ -57,7 +57,7 @@ async fn boto3_works_with_session_token() {
 }
 
 /// The limits are one snapshot of a volume in 15 s, four modifications in 24 h, and the token buckets of describes.
-/// Third-party clients recognise throttling, and their own retries succeed.
+/// Third-party clients recognise throttling, and their retries succeed.
 #[tokio::test]
 async fn boto3_gets_rate_limits_of_ec2_with_realistic_timing() {
     let sim = [&SIGNED[..], &["--timing", "realistic"]].concat();

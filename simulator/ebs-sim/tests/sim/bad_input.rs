@@ -237,7 +237,7 @@ fn any_request_body_gets_a_well_formed_ec2_reply() {
     });
 }
 
-/// Some parameters of the call may also be missing.
+/// Some parameters of the call can also be missing.
 #[test]
 fn call_with_invalid_values_gets_a_well_formed_ec2_reply() {
     let server = TestServer::start();
@@ -278,7 +278,7 @@ fn any_target_and_headers_get_a_well_formed_ec2_reply() {
             .header("authorization", authorization)
             .header("x-amz-date", date)
             .header("x-amz-security-token", token);
-        // Skip invalid HTTP: the listener rejects it before the service.
+        // Skip invalid HTTP: the listener rejects it before it reaches the service.
         let Ok(request) = request.body(Bytes::new()) else { return Ok(()) };
         match code(&locked.ask(request))?.as_str() {
             "-" => Err("somebody got in".to_owned()),

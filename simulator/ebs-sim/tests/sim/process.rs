@@ -55,7 +55,7 @@ async fn second_signal_ends_simulator_at_once() {
     let mut stuck = TcpStream::connect(&address).await.unwrap();
     let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
     stuck.write_all(head).await.unwrap();
-    // The server asks for the body, which shows that it has begun the request.
+    // The server asks for the body, which shows that it has begun to process the request.
     let mut begun = [0; 12];
     stuck.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 100");

@@ -24,11 +24,11 @@ fn detached(_: &Attachment, of: &Subject) -> EventKind {
     EventKind::Detached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
-/// The delay of a planted call that no request has caused.
+/// The delay of a planted bug's call, which no request has caused.
 pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {
-    /// Rejects a request of a device name that the driver has assigned to another volume.
+    /// Records the device name if EC2 accepted it, or the error if another volume uses the name.
     fn judge_device(&self, asked: &AttachRequest, answer: &Result<Attachment>) {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();

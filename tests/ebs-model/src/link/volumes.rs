@@ -15,7 +15,7 @@ use crate::network::EventKind;
 use crate::planted::Planted;
 
 const OLD_LIMIT: u32 = 16_000;
-/// How long EC2 takes at most to complete a modification.
+/// The longest time that EC2 takes to complete a modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
 
 fn created(volume: &Volume, of: &Subject) -> EventKind {
@@ -27,7 +27,7 @@ fn name_of(tags: &Tags) -> Subject {
 }
 
 impl<E: Ec2> Link<E> {
-    /// Applies failed volumes and planted bugs to a page of descriptions.
+    /// Makes a page of descriptions show failed volumes and the effects of planted bugs.
     fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
             if volume.state == VolumeState::Available && self.network.facts().broken.contains(volume.id.as_str()) {
@@ -87,7 +87,7 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// Planted bug: a policy that uses an old limit of IOPS if it does not know the current one.
+    /// Planted bug: a policy that uses an old IOPS limit if it does not know the current one.
     fn guessed(&self, iops: Option<u32>) -> Option<u32> {
         if self.process.knows_no_maximum() { iops.map(|iops| iops.min(OLD_LIMIT)) } else { iops }
     }

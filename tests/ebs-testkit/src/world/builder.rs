@@ -38,7 +38,7 @@ impl WorldBuilder {
             args: Vec::new(),
             env: BTreeMap::new(),
             without_env: BTreeSet::new(),
-            // The world has a directory as soon as it starts.
+            // Starting the world sets the directory.
             simulator: ServerConfig::new(PathBuf::new()),
             timing: None,
             one_zone: false,

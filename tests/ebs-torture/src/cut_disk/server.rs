@@ -201,7 +201,7 @@ fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     let of_loops = table.lines().rev().filter(|line| line.starts_with("/dev/loop"));
     for target in of_loops.filter_map(|line| line.split(' ').nth(1)).map(Path::new).chain([mount]) {
-        // Fails for a mount below another one that is already detached.
+        // Fails for a mount below one that is already detached.
         let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     Ok(())

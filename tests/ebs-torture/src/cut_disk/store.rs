@@ -46,7 +46,7 @@ pub struct Cut {
     pub kept: u64,
     /// Number of pages that returned to their last flushed contents.
     pub lost: u64,
-    /// Number of pages with sectors of both kinds.
+    /// Number of pages in which only some sectors kept their last written contents.
     pub torn: u64,
 }
 

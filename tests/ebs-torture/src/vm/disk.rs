@@ -82,7 +82,7 @@ fn attach(machine: &mut Machine, serial: &str, node: &str) -> anyhow::Result<()>
     machine.monitor().execute("qom-set", &to).map(drop)
 }
 
-/// Limits bytes per second; 0: no limit. At one byte, only the first read returns.
+/// Limits bytes per second; 0 means no limit. At one byte per second, only the first read returns.
 fn throttle(serial: &str, bytes_a_second: u64) -> Value {
     json!({ "id": serial, "bps": bytes_a_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 })
 }

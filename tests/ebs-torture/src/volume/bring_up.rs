@@ -89,8 +89,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns whether NodeStageVolume may have grown a file system before it mounted it. A call whose answer was lost
-    /// may have made the file system; then a larger disk is enough.
+    /// Returns whether NodeStageVolume may have grown a file system before it mounted it. An enlarged disk counts, too:
+    /// a call whose answer was lost may have made its file system.
     fn may_have_grown(&self) -> bool {
         self.truth.has_file_system || self.trouble.must_grow
     }
@@ -110,15 +110,15 @@ impl Volume {
             self.truth.unclear = true;
             self.truth.half |= !tools_were_killed;
         }
-        // After a killed growth, the driver checks the file system and returns the result of the check.
+        // After an interrupted growth, the driver checks the file system and returns the result of the check.
         self.truth.half_grown |= self.may_have_grown() && (tools_were_killed || refusal == Refusal::Failed);
         if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
             self.tell(shared, "planted: the record of the rejected format is restored");
         }
     }
 
-    /// Checks that a failed stage leaves open whether the volume is staged while something is mounted: after a final
-    /// code (`isFinalError` in the kubelet's `csi_client.go`), the kubelet detaches the volume without an unstage.
+    /// Checks that a NodeStageVolume call does not return a final code while something is mounted: after one
+    /// (`isFinalError` in the kubelet's `csi_client.go`), the kubelet detaches the volume without an unstage.
     async fn look_at_code(&self, shared: &Shared, answer: &Answer) -> anyhow::Result<()> {
         if let Answer::Refused(_, why) = answer
             && !self.node(shared).is_down.get()
@@ -213,7 +213,7 @@ impl Volume {
         if let Some(disk) = &self.disk {
             disk.look_again().await?;
         }
-        // A growth of the disk makes the record invalid.
+        // Enlarging the disk makes the record invalid.
         self.truth.half |= self.truth.unclear;
         shared.count("grown disks");
         self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));

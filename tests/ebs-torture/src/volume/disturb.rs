@@ -16,7 +16,7 @@ use crate::planted::Planted;
 use crate::shared::Shared;
 use crate::truth::is_free;
 
-/// Damage with which the kernel refuses to mount the file system, and which `e2fsck -p` repairs.
+/// Damage that makes the kernel refuse to mount the file system, and that `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
 const STATE_ERRORS: u16 = 2;
 /// Scripts of a tool that cannot grow a file system. It fails with an error, is killed by a signal, or silently does

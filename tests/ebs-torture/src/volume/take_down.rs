@@ -32,8 +32,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns the result if that does not
-    /// succeed.
+    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns its result unless it succeeds.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {
             let node = self.node(shared);
@@ -129,7 +128,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves the disk to some node. What the machine has not written to it by now is lost.
+    /// Moves the disk to some node. Data that the machine has not yet written to it is lost.
     async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let place = &shared.places[self.index];
         // The disk may have lost power in the middle of its last write.

@@ -40,7 +40,7 @@ pub(crate) struct FakeDriver {
 }
 
 impl FakeDriver {
-    /// Serves the connections that `accepted` returns, which it creates in the driver's runtime.
+    /// Serves the connections that `accepted` returns. Calls `accepted` in the driver's runtime.
     fn serve<S, C>(says: Says, accepted: impl FnOnce() -> S + Send + 'static) -> anyhow::Result<Self>
     where
         S: Stream<Item = std::io::Result<C>> + Send + 'static,

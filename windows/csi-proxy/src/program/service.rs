@@ -20,7 +20,7 @@ use crate::flags::Command;
 use crate::windows::EventLog;
 
 const NAME: &str = "csiproxy";
-/// How often the service notifies the manager while its stop takes time.
+/// How often the service notifies the manager while it is stopping.
 const BEAT: Duration = Duration::from_secs(1);
 /// The wait hint of a phase. It covers the drain and the steps around it.
 const HINT: Duration = Duration::from_secs(30);

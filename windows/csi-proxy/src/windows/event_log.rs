@@ -14,7 +14,7 @@ use crate::audit::AuditSink;
 
 const SOURCE: &str = "csiproxy";
 const CALL: u32 = 1;
-/// The event id of the reason why the service has ended.
+/// The id of the event that contains the reason why the service has ended.
 const FAILURE: u32 = 2;
 const LONGEST: usize = 31_000;
 

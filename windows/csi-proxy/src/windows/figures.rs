@@ -48,12 +48,12 @@ fn handles() -> Option<f64> {
     let mut count = 0;
     // SAFETY: this process's own handle is always valid; the output variable is ours.
     let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
-    // Every process has handles, but Wine reports 0. Count them in the table then.
+    // Wine reports 0, although every process has handles. In that case, count them in the table.
     if done == 0 || count == 0 { counted_handles() } else { Some(f64::from(count)) }
 }
 
-/// The number of the query for the table of all handles of the machine. The table begins with two words, of which the
-/// first is the count. Then follow five words for each handle, of which the second is the process id.
+/// The query number for the machine's table of handles. The table begins with two words, the first of which is the
+/// count. Then each handle has five words, the second of which is the process id.
 const ALL_HANDLES: i32 = 64;
 const BEFORE: usize = 2;
 const OF_ONE: usize = 5;

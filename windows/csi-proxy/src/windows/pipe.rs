@@ -96,7 +96,7 @@ impl Maker {
     /// The first instance fails if another process already serves the pipe.
     fn instance(&self, is_first: bool) -> io::Result<NamedPipeServer> {
         let mut options = ServerOptions::new();
-        // Set the mode first: old versions of tokio reset the rejection of remote clients when they set it.
+        // Set the mode first: old versions of tokio reset the rejection of remote clients when they set the mode.
         options.pipe_mode(PipeMode::Byte).first_pipe_instance(is_first).reject_remote_clients(true);
         self.security.attributes(|attributes| {
             // SAFETY: the attributes and their descriptor live until the call returns, and Windows copies both.

@@ -172,7 +172,7 @@ async fn hung_disk_occupies_only_one_thread() {
     }
     let other = hung.running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
-    // The timeout is shorter than the gate holds the call, and longer than a busy machine needs.
+    // The timeout is shorter than the time for which the gate holds the call, and longer than a busy machine needs.
     let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
     listed.expect("the hung disk has taken all threads").unwrap();
     hung.end().await;

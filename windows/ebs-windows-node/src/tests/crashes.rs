@@ -6,7 +6,7 @@ use winstorage::fake::Effect;
 
 use super::*;
 
-/// Reads change nothing, so of the many reads that prove a disk blank, the test crashes only after these.
+/// Reads change nothing, so among the many reads that prove a disk blank, the test crashes only after these (by index).
 const READS: [usize; 3] = [0, 1, 700];
 
 /// The RPCs of a volume's lifecycle, in order.

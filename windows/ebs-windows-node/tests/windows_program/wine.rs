@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
 const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
-/// The timeout of a start or end under Wine on a busy machine.
+/// The timeout for a program's start or end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Formats a path of this machine as a Windows path on the drive `drive`.

@@ -49,7 +49,7 @@ impl FakeHost {
         self.change_disk(number, |disk| (disk.read_only, disk.collides) = (true, collides));
     }
 
-    /// Makes a part of the disk visible only `after` this time, counted from when the disk goes online.
+    /// Hides a part of the disk until the disk has been online for `after`.
     pub fn show_late(&self, number: u32, what: Late, after: Duration) {
         self.change_disk(number, |disk| disk.late = Some((what, after)));
     }

@@ -1,7 +1,7 @@
 //! A Windows machine in memory, for tests of this crate and of crates that use it. It has a state that steps change,
 //! injected faults, and a log of all calls.
 //!
-//! It replaces Windows below all decisions, so it does not check what a client may do. Its errors are Windows' own
+//! It replaces only Windows, below all decisions, so it does not check clients' requests. Its errors are Windows' own
 //! codes, as far as Microsoft documents them. `csi-proxy selftest` compares it with a real machine.
 
 mod attachments;
@@ -89,8 +89,8 @@ impl FakeHost {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Skips the next `skip` calls of `step`, and gives the following call this `effect`. A step has the name of the
-    /// trait's method.
+    /// Skips the next `skip` calls of `step`, and gives the following call this `effect`. A step is named after its
+    /// trait method.
     pub fn inject(&self, step: &str, skip: usize, effect: Effect) {
         locked(&self.inner.faults).add(step, skip, effect);
     }

@@ -7,7 +7,7 @@ use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 pub struct DiskRow {
     /// `Path`: the device interface, such as `\\?\scsi#disk&…`.
     pub device: String,
-    /// `SerialNumber`, verbatim, including blanks. It is empty if Windows reports no serial number.
+    /// `SerialNumber`, verbatim, including spaces. It is empty if Windows reports no serial number.
     pub serial: String,
 }
 

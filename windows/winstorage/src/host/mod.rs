@@ -1,5 +1,5 @@
-//! The steps that the machine can do, with one method for each. They separate the decisions, which run on every system,
-//! from Windows.
+//! The steps (primitive operations) of the machine, with one method for each. They separate the decisions, which run on
+//! every system, from Windows.
 //!
 //! The traits **block**. COM objects belong to the thread that created them, and every Win32 call of this crate is
 //! synchronous, so each implementation of an asynchronous trait would need a thread pool. Instead, there is one pool in

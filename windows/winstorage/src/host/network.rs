@@ -76,7 +76,7 @@ pub struct TargetLogin {
     pub portal: PortalAddress,
     pub iqn: Iqn,
     pub authentication: Authentication,
-    /// The user, or `None` if the client sent no user. Windows would receive an empty name as a name.
+    /// The user, or `None` if the client sent no user. An empty text would reach Windows as a name.
     pub user: Option<String>,
     pub secret: Option<Secret>,
 }

@@ -23,7 +23,7 @@ pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
         return Err(failed());
     }
     let mut token = null_mut();
-    // SAFETY: the pseudo handle of the own process needs no closing. The call writes `token` only while it runs.
+    // SAFETY: the pseudo handle of this process needs no closing. The call writes `token` only while it runs.
     if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &raw mut token) } == 0 {
         return Err(failed());
     }
@@ -35,7 +35,7 @@ pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
     };
     // SAFETY: the token is open, `wanted` holds as many privileges as its count, and no output is requested.
     let done = unsafe { AdjustTokenPrivileges(token.as_raw_handle(), 0, &raw const wanted, 0, null_mut(), null_mut()) };
-    // The call succeeds even if the token lacks the privilege. It sets the last error then.
+    // The call succeeds even if the token lacks the privilege, and then sets the last error.
     match (done, last_error()) {
         (0, code) => Err(HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", code)),
         (_, 0) => Ok(()),

@@ -89,8 +89,8 @@ impl Storage {
         })
     }
 
-    /// Checks a single partition. If it has no file system, `unused` is the range that must be zero if an interrupted
-    /// call created it.
+    /// Checks a single partition. `unused` is the range that must be zero if an interrupted call created the partition
+    /// and no file system.
     fn in_partition(
         &self,
         partition: &Partition,

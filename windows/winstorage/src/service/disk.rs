@@ -55,7 +55,7 @@ impl Storage {
         let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
         if let Some(partition) = self.first_partition(number)? {
-            // Bring only a partition online that an interrupted call of this operation has left behind.
+            // Bring a partition online only if an interrupted call of this operation left it behind.
             if partition.is_offline && partition.kind == PartitionKind::Data {
                 self.host.online_partition(&partition)?;
             }

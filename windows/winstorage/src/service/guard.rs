@@ -1,4 +1,4 @@
-//! Protects Windows' own storage. Clients can neither partition its disks or take them offline, nor format, resize or
+//! Protects Windows' own storage. Clients cannot partition its disks or take them offline, and cannot format, resize or
 //! unmount its volumes.
 
 use crate::host::{Disk, Partition, VolumeRow};

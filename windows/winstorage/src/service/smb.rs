@@ -10,7 +10,7 @@ use crate::{Storage, StorageError};
 pub struct SmbMapping {
     /// `\\host\share`, possibly with directories below it, and possibly with `/` as separator.
     pub remote_path: String,
-    /// The path of the link. No link is created if it is empty.
+    /// The path of the link. If it is empty, no link is created.
     pub local_path: String,
     /// The user. If it is empty, the machine's own credentials are used.
     pub username: String,

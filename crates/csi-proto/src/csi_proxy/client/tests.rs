@@ -13,8 +13,7 @@ use super::*;
 use crate::csi_proxy::system::v1alpha1::GetBiosSerialNumberRequest;
 use crate::csi_proxy::system::v1alpha1::system_client::SystemClient;
 
-/// A fake node. `errors` has the error numbers of the next attempts to open each pipe. A pipe without a remaining error
-/// opens.
+/// A fake node. For each pipe, `errors` has the error numbers of the next attempts to open it. Later attempts succeed.
 #[derive(Clone)]
 struct Node {
     errors: Arc<Mutex<BTreeMap<String, VecDeque<i32>>>>,

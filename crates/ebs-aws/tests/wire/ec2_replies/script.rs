@@ -1,8 +1,8 @@
 //! Runs the scripts of `rows.tsv` in a simulated account that receives forms, as EC2's Query API does.
 //!
 //! A script is a list of steps, separated by `; `. `? STEP` marks the step that gets the quoted reply. `N* STEP & STEP`
-//! repeats steps, with `#` for a letter from `b` on, and `until STEP & STEP` repeats them until the conditions hold.
-//! Steps are:
+//! repeats steps N times and replaces `#` with `b`, `c` …, and `until STEP & STEP` repeats them until the conditions
+//! hold. Steps are:
 //!
 //! - settings of the account, before all others: `account`, `limits`, `policy`, `instance-type`, `max-lag`,
 //!   `snapshot-interval`, `modifications`;
@@ -10,7 +10,7 @@
 //! - checks: `state VOLUME STATE` of the only attachment, and `whole-body`, which compares the body instead of the
 //!   text;
 //! - calls: `ACTION NAME=VALUE …`, where `NAME.N=VALUE*50` abbreviates fifty parameters, and the short forms of
-//!   [`Account::form`]. A call must succeed, or with `!CODE` in front fail with this code. `x = CALL` stores the id of
+//!   [`Account::form`]. A call must succeed, or fail with the code if `!CODE` precedes it. `x = CALL` stores the id of
 //!   a short form as `$x`, and `x = ELEMENT of CALL` stores another element. Conditions follow after ` | `: `has TEXT`,
 //!   `lacks TEXT`, `refused`. `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
 

@@ -40,7 +40,7 @@ pub(super) async fn latest_at_rest<E: Ec2>(
     service.context.describer.await_modification(op, FirstPoll::Now, id, decide).await
 }
 
-/// Waits until the modification with the requested targets and a start after `latest_before` is past `modifying`.
+/// Waits until the modification that has the requested targets and began after `latest_before` has left `modifying`.
 pub(super) async fn modification_end<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -15,7 +15,7 @@ pub(super) struct RequestedIops {
 }
 
 /// Returns the requested IOPS, or else those from the volume's tags if the request or the tags allow it. Ignores
-/// invalid tags, so that they do not block the growth of a volume.
+/// invalid tags, so that they do not block an expansion.
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     if spec.iops != IopsRequest::Default {
         return RequestedIops { request: spec.iops, only_raises: false };
@@ -51,8 +51,8 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
     }
 }
 
-/// Returns the requested IOPS within the limits, but not fewer than the volume has `now` if at least that many are
-/// requested: EC2 refuses them if the modified volume cannot have them.
+/// Returns the requested IOPS within the limits, but never lowers the volume's current IOPS (`now`) if at least as many
+/// are requested: EC2 refuses them if the modified volume cannot have them.
 pub(super) fn iops_within(
     request: IopsRequest,
     size: Gib,

@@ -43,7 +43,7 @@ pub(in crate::volume) async fn modify<E: Ec2>(
     }
 }
 
-/// Deletes tags and then sets tags, so that a key in both ends with its new value. Both calls are idempotent.
+/// Deletes tags and then sets tags, so a key in both lists gets its new value. Both calls are idempotent.
 async fn change_tags<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,
@@ -68,8 +68,8 @@ async fn change_tags<E: Ec2>(
     Ok(())
 }
 
-/// Returns the instant from which a describe shows all earlier changes, also by a previous leader. Growth does not wait
-/// for a previous leader's changes, because EC2 never shrinks a volume.
+/// Returns the instant from which a describe shows all earlier changes, including a previous leader's. An expansion
+/// does not wait for a previous leader's changes, because EC2 never shrinks a volume.
 fn settled_at<E: Ec2>(service: &VolumeService<E>, id: &VolumeId, spec: &ModifySpec) -> Instant {
     let (recent, write) = (&service.context.recent, Write::Modification(id.clone()));
     match spec.size {

@@ -4,8 +4,8 @@ use ebs_ec2::{SnapshotId, VolumeId};
 use super::*;
 use crate::status::{IntoStatus, to_status};
 
-/// Returns the outcome that follows `kind`, or the first one for `None`. A new outcome does not compile until it has a
-/// place here, and then fails the test until the table has its row.
+/// Returns the outcome after `kind` in the order of this match, or the first one for `None`. A new outcome does not
+/// compile until it has an arm here, and then fails the test until the table has its row.
 fn after(kind: Option<&CloudErrorKind>) -> Option<CloudErrorKind> {
     use CloudErrorKind as Kind;
     Some(match kind {

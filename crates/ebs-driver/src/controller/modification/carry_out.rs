@@ -25,8 +25,8 @@ impl Results {
     }
 }
 
-/// Carries out all changes with one ModifyVolume call. When EC2 rejects them together, tries them one by one, growth
-/// first, so that an invalid value of one request does not fail another request.
+/// Carries out all changes with one ModifyVolume call. When EC2 rejects them together, tries them one by one,
+/// expansions first, so that an invalid value of one request does not fail another request.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
     let spec = merged(changes).expect("contradicting changes were rejected before they joined");
     let together = cloud.volumes.modify(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);

@@ -19,7 +19,8 @@ pub(super) struct Gathering {
     window: Arc<Window>,
 }
 
-/// A token that a request holds while it waits for its change. Dropping the token notifies the window of the change.
+/// A token that a request holds while it waits for its change. Dropping it notifies the window that gathered the
+/// change.
 #[derive(Default)]
 pub(super) struct Caller(Mutex<Option<Arc<Notify>>>);
 
@@ -47,7 +48,7 @@ enum Presence {
 pub(super) struct Window {
     length: Duration,
     gathered: Mutex<Gathered>,
-    /// Notified when the window has both growth and another change, so that it closes early.
+    /// Notified when the window has both an expansion and another change, so that it closes early.
     complete: Notify,
     callers_changed: Arc<Notify>,
 }
@@ -69,7 +70,7 @@ impl Wanted {
 }
 
 impl Gathering {
-    /// Creates a gathering with a new window of `length`. The window begins when the operation begins.
+    /// Creates a gathering with a new window, which stays open for `length` after the operation has started.
     pub(super) fn new(change: Change, caller: &Arc<Caller>, length: Duration) -> Self {
         let caller = Arc::downgrade(caller);
         let first = Wanted { change: change.clone(), callers: vec![caller.clone()] };
@@ -116,8 +117,8 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// Waits until the window closes, then returns the changes whose callers still wait, in the order of their
-    /// requests. Without callers, waits like [`Window::returned`]. Returns `None` when superseded or without callers.
+    /// Waits until the window closes, then returns the changes whose callers still wait, in request order. If none
+    /// waits, continues as [`Window::returned`]. Returns `None` when superseded or when no caller returns.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
@@ -130,8 +131,8 @@ impl Window {
         self.returned(waiters).await
     }
 
-    /// Waits for a caller, then up to the length of a window for the others. Drops the changes of callers that do not
-    /// return, because they may have asked another driver for something else.
+    /// Waits for a caller to return, then up to the length of a window for the others. Drops the changes of callers
+    /// that do not return, because they may have asked another driver for something else.
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         let returned = async {
             timeout(timeouts::MODIFICATION_RETURN, waiters.awaited()).await.ok()?;
@@ -151,8 +152,8 @@ impl Window {
         }
     }
 
-    /// Runs `work`, which sees callers only while all of them wait, so that it begins no mutation for a change whose
-    /// caller has left. When only some callers wait, asks `work` to end.
+    /// Runs `work`, whose waiters show a caller only while all callers wait, so it begins no mutation for a change
+    /// whose caller has left. When only some callers are left, asks `work` to end.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,

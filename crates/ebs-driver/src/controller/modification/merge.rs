@@ -31,7 +31,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
     })
 }
 
-/// Returns the value if at most one distinct value is set, or the outer `None` when the two values differ.
+/// Returns the value that is set, if any, in `Some`. Returns `None` when two different values are set.
 #[expect(clippy::option_option, reason = "a contradiction differs from an unset value")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// The merged change keeps each field that only one request sets, including the IOPS ratio and its flag.
+    /// The merged change keeps each field that only one request sets, including the IOPS ratio and `auto_iops`.
     #[test]
     fn merge_keeps_fields_of_only_one_request_in_either_order() {
         let class = ModifySpec {

@@ -2,7 +2,7 @@
 //! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
 //!
 //! **To add a table**: put its two marker lines into the page ([`doc_table::check`]), give it a row in [`tables`], and
-//! run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from results of the code.
+//! run the test once with `EBS_WRITE_DOCS=1`. The test generates the text of a table from the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn tables() -> [(&'static str, &'static str, String); 6] {
     ]
 }
 
-/// Returns the tags that the driver sets on a volume and on a snapshot when it knows all names.
+/// Returns the tags that the driver sets on a volume and a snapshot when all names and the cluster ID are known.
 fn own_tags() -> String {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let class = map(&[
@@ -87,7 +87,7 @@ fn attachment_limits() -> String {
     markdown(head, rows)
 }
 
-/// Returns the limits of `ebs-cloud` on waits for EC2. A row has the doc comment of a constant, and its seconds.
+/// Returns the longest times that `ebs-cloud` waits for EC2. Each row has a constant's doc comment and its seconds.
 fn bounds_of_ec2() -> String {
     let source = include_str!("../../../../ebs-cloud/src/timeouts.rs");
     let mut rows = Vec::new();
@@ -181,7 +181,7 @@ fn design_page_lists_the_timeout_of_each_rpc_and_each_code() {
     }
     for meaning in Meaning::ALL.iter().copied() {
         let code = format!("{:?}", crate::status::status(meaning, "").code());
-        // The codes after which the provisioner does not forget a volume. ResourceExhausted is final only for a
+        // The provisioner does not forget a volume after Aborted or Unavailable. ResourceExhausted is final only for a
         // creation.
         let is_final = match code.as_str() {
             "Aborted" | "Unavailable" => "no",

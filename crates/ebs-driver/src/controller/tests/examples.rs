@@ -49,7 +49,7 @@ fn example_files() -> Vec<(String, Vec<Value>)> {
     files
 }
 
-/// Returns the provisioner's request for a claim of a class.
+/// Returns the CreateVolume request that the provisioner sends for a claim of this class.
 fn volume_of(class: &Value, name: &str) -> CreateVolumeRequest {
     let mut parameters: HashMap<String, String> = strings(class, "/parameters").into_iter().collect();
     let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
@@ -118,7 +118,7 @@ async fn every_documented_class_can_be_applied() {
     assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
 }
 
-/// The test publishes the PersistentVolume unchanged. None of its volume attributes is without effect.
+/// The test publishes the PersistentVolume unchanged. It has no volume attributes, which would have no effect.
 #[tokio::test(start_paused = true)]
 async fn documented_node_local_volume_is_published_with_its_fs_type() {
     let volumes = objects("docs/node-local-volumes.md");
@@ -162,7 +162,7 @@ async fn apply_class(what: &str, class: &Value) {
 }
 
 /// Checks the properties of a volume of 100 GiB that was created with a class. The test repeats the rules of
-/// `docs/parameters.md`. If the class names no key, the volume has the account's key, which no class promises.
+/// `docs/parameters.md`. Without a KMS key in the class, the key is not checked: the account decides.
 fn check_properties(what: &str, volume: &SimVolume, class: &HashMap<String, String>) {
     let text = |key: &str| class.get(key).cloned();
     let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
@@ -191,7 +191,7 @@ fn zones_of(class: &Value) -> Vec<String> {
     terms.into_iter().map(|mut term| term.segments.remove("topology.kubernetes.io/zone").expect("a zone")).collect()
 }
 
-/// Checks that a volume created with the class, and a volume modified to it, have the same properties.
+/// Checks that a volume created with the class, and a volume modified with it, have the same properties.
 async fn apply_attributes_class(what: &str, class: &Value) {
     let world = World::start().await;
     let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];

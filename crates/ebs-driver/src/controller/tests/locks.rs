@@ -130,7 +130,7 @@ async fn snapshot_is_locked_again_without_permission_to_describe() {
     refused(again, "Aborted", "allow ec2:DescribeLockedSnapshots");
 }
 
-/// A failed describe shows nothing about the lock, so the driver changes and deletes nothing.
+/// A failed describe proves nothing about the lock, so the driver changes and deletes nothing.
 #[tokio::test(start_paused = true)]
 async fn lock_that_cannot_be_described_is_not_changed() {
     let (world, volume) = world().await;

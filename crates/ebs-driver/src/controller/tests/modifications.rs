@@ -317,8 +317,8 @@ async fn class_that_exceeds_a_quota_does_not_fail_an_expansion() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
-/// EC2 first rejects an exceeded quota and an invalid value, which have other codes. While EC2 then optimizes the
-/// volume after a successful change, it gets only one ModifyVolume call for two further requests.
+/// Before the successful change, an exceeded quota and an invalid value have other codes. During the optimization, two
+/// simultaneous requests cause only one ModifyVolume call.
 #[tokio::test(start_paused = true)]
 async fn changes_during_optimization_fail_after_one_ec2_call() {
     let (world, volume) = world_with_volume().await;

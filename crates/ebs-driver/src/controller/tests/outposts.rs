@@ -44,7 +44,7 @@ async fn zone_and_outpost_come_from_the_same_topology_term() {
     assert_eq!(world.volumes().await[0].outpost_arn, None);
 }
 
-/// A request that requires the source's zone without its Outpost, or another Outpost, is ResourceExhausted before the
+/// A request that requires the source's zone without its Outpost, or another Outpost, gets ResourceExhausted before the
 /// driver asks EC2 to copy the volume.
 #[tokio::test(start_paused = true)]
 async fn clone_is_created_only_on_the_outpost_of_its_source() {

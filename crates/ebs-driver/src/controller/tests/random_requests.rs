@@ -11,7 +11,7 @@ use ebs_sim::iam::Extra;
 
 use super::*;
 
-/// The error codes that CSI's tables, or gRPC for all RPCs, permit.
+/// The error codes that CSI's tables permit, and those that gRPC permits for every RPC.
 const CODES: &str = "InvalidArgument OutOfRange NotFound AlreadyExists ResourceExhausted FailedPrecondition Aborted \
                      Unavailable Unauthenticated PermissionDenied Unimplemented Internal";
 
@@ -34,7 +34,7 @@ struct Objects {
 }
 
 impl Objects {
-    /// Creates new objects for those that no longer exist.
+    /// Replaces the objects that no longer exist with new ones.
     async fn renew(&mut self, world: &World, number: u64) {
         let state = state(world).await;
         if !state.contains_key(&self.volume) {
@@ -125,7 +125,7 @@ enum Field {
 
 use Field::*;
 
-/// Each RPC that reads its request, with its fields.
+/// Each RPC that reads its request, with the request's fields.
 const RPCS: [(Rpc, &[Field]); 12] = [
     (Rpc::CreateVolume, &[Name, Capacity, Capabilities, Parameters, Parameters, Source, Topology]),
     (Rpc::DeleteVolume, &[Volume]),
@@ -163,8 +163,7 @@ impl Field {
     }
 }
 
-/// A request for any of the RPCs: the fields of CreateVolume, and the other RPCs' fields. Each RPC uses only its own
-/// fields.
+/// A request for any of the RPCs, with the fields of all of them. Each RPC uses only its own fields.
 #[derive(Debug)]
 struct AnyRequest {
     rpc: Rpc,

@@ -12,7 +12,7 @@ use super::*;
 /// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 6] = [1, 2, 5, 8, 10, 15];
 /// The maximum number of calls for one request. A request that needs more makes no progress: each call repeats the work
-/// of the previous one. One of the calls can be lost to the window that gathers changes.
+/// of the previous one. The window that gathers changes can use up one of the calls.
 const MOST_CALLS: u32 = 9;
 const LOST: [bool; 2] = [true, false];
 const ENDLESS: u64 = 100_000_000;

@@ -173,7 +173,7 @@ async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
 }
 
 /// The locks have no mode, a cooling-off period in governance mode, two ends or no end, numbers that EC2 rejects, or an
-/// end in the past. The driver never leaves out a number below 1, because the remaining parameters could create an
+/// end in the past. The driver never ignores a number below 1, because the remaining parameters could create an
 /// irrevocable lock.
 #[tokio::test(start_paused = true)]
 async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
@@ -214,7 +214,7 @@ async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     }
 }
 
-/// The repeated request performs only the steps that this process has not seen completed.
+/// A repeated request skips the steps that this process has already completed.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_completes_a_pending_snapshot() {
     let (world, volume) = slow_world().await;
@@ -227,8 +227,8 @@ async fn repeated_request_completes_a_pending_snapshot() {
     assert_eq!(calls, [2, 1, 1]);
 }
 
-/// The driver also deletes a snapshot that this process may have taken. Only for such snapshots does a rejected lock or
-/// fast restore have a final code.
+/// A rejected lock or fast restore has a final code only for a snapshot that this process may have taken, because the
+/// driver then deletes the snapshot.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_deletes_own_snapshot_if_lock_is_rejected() {
     let (world, volume) = slow_world().await;
@@ -237,7 +237,7 @@ async fn repeated_request_deletes_own_snapshot_if_lock_is_rejected() {
     world.reject(&[LockSnapshot]);
     refused(world.take("snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
     assert_eq!(world.snapshots().await, 0);
-    // The driver also deletes the snapshot if its first attempt to delete it failed.
+    // The driver also deletes the snapshot if its first DeleteSnapshot call failed.
     world.reject(&[LockSnapshot, LockSnapshot, DeleteSnapshot]);
     refused(world.take("snapshot-2", &volume, &LOCK).await, "Aborted", "could not be deleted");
     refused(world.take("snapshot-2", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
@@ -295,8 +295,8 @@ async fn snapshot_is_ready_only_after_confirmed_lock_and_restores() {
 async fn earlier_snapshot_is_kept_when_its_restore_zones_are_rejected() {
     let (mut world, volume) = world().await;
     let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
-    // EC2 does not list its zones, so the driver cannot check them and takes the snapshot. The reply about fast
-    // restores is then lost.
+    // EC2 rejects DescribeAvailabilityZones, so the driver takes the snapshot without checking the zones. Then the
+    // reply about fast restores is lost.
     world.reject(&[DescribeAvailabilityZones]);
     world.ec2.fail_next(EnableFastSnapshotRestores, ErrorClass::Ambiguous, false);
     refused(world.take("snapshot-1", &volume, &zones).await, "Aborted", "fast restores");

@@ -110,14 +110,14 @@ async fn create_volume_reports_the_first_of_several_faults() {
 }
 
 /// The errors are rejected credentials or permissions, a call that was not sent, and an account in a bad state. Each
-/// has its code, and each message has one next step, which fits the cause.
+/// has its own code, and a message with one next step that fits the cause.
 #[tokio::test(start_paused = true)]
 async fn message_of_a_rejected_creation_has_one_next_step() {
     let world = World::start().await;
     for (class, code, says, not) in [
         (ErrorClass::Unauthenticated, "Unauthenticated", "credentials", "IAM policy"),
         (ErrorClass::Unauthorized, "PermissionDenied", "IAM policy", "name resolution"),
-        // For an error before sending, the component that sends the call gives the advice.
+        // If a call was not sent, the advice comes from the component that sends calls.
         (ErrorClass::NotSent, "Unavailable", "EC2 was not called", "name resolution"),
         (ErrorClass::AccountState, "PermissionDenied", "account", "IAM"),
     ] {

@@ -1,4 +1,4 @@
-//! Rendering any template ends within its limits.
+//! Tests that rendering any template stays within the limits.
 
 use proptest::prelude::*;
 

@@ -80,7 +80,7 @@ fn publish_compares_the_device_the_root_and_the_attributes() {
     ));
 }
 
-/// The driver does not compare options that the kernel shows in another form than they were given.
+/// The driver does not compare options that the kernel shows in a different form than requested.
 #[test]
 fn mount_with_other_label_journal_mode_or_type_is_refused() {
     let with = |words: &str| {

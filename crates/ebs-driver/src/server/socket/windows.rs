@@ -27,7 +27,7 @@ pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::
     ReceiverStream::new(listener).map(|stream| TcpStream::from_std(stream?))
 }
 
-/// The driver's socket file. When dropped, it removes the file.
+/// The driver's socket file. Dropping this removes the file.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile(PathBuf);
 
@@ -76,7 +76,7 @@ fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<
     std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
 }
 
-/// Accepts connections, and sends them and the errors of single clients. Ends after a permanent error of the socket.
+/// Accepts connections, and sends each one, or its error, to `accepted`. Ends after a permanent error of the socket.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));

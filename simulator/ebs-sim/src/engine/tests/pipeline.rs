@@ -68,7 +68,7 @@ async fn call_is_executed_and_recorded_after_disconnect() {
     assert_eq!(*witnessed.lock().unwrap(), [Duration::from_secs(10)]);
 }
 
-/// The bucket also comes before the permissions.
+/// The bucket also rejects the call before permissions are checked.
 #[tokio::test(start_paused = true)]
 async fn empty_bucket_rejects_call_before_fault_rules() {
     let limits = Limits { enabled: true, rates: [("*".to_owned(), Rate { capacity: 1, per_second: 1 })].into() };

@@ -51,7 +51,7 @@ async fn journal_replay_restores_the_same_state() {
         ask(&engine, &format!("DeleteVolume VolumeId={gone}")).await.unwrap();
         let before = engine.snapshot_of_state().await;
         let now = engine.now();
-        // The engine did not shut down, so the directory looks as after a kill.
+        // The engine did not shut down, so the directory looks as it does after a kill.
         drop(engine);
         let engine = Engine::start(config(dir.path())).await.unwrap();
         assert_eq!(engine.snapshot_of_state().await, before, "round {round}");

@@ -18,7 +18,7 @@ struct Account {
 }
 
 impl Account {
-    /// Returns an account with a volume and a snapshot, the same with the customer's key, and an instance.
+    /// Returns an account with a volume, a snapshot, one of each encrypted with the customer key, and an instance.
     fn usual() -> Self {
         let managed = || tags(&[("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")]);
         let plain = ["vol-1", "snap-1"].map(|id| (id.to_owned(), (managed(), false)));

@@ -16,8 +16,8 @@ const TAGS: [(char, &str, &str); 8] = [
     ('d', "ebs.csi.aws.com/cluster", "false"),
 ];
 
-/// Actions | resource | tags that count | the policies that allow it, for each set of tags (`-`: no tags): `v` for
-/// managed-v2, `c` for cluster-scoped, `l` for legacy-example, and `.` for no policy.
+/// Actions | resource | whose tags are checked | the policies that allow the actions, for each set of tags (`-`: no
+/// tags): `v` for managed-v2, `c` for cluster-scoped, `l` for legacy-example, and `.` for no policy.
 const TABLE: &str = "
     CreateVolume CopyVolumes                | volume/*        | request  | -:. D:vl K:c N:l M:. d:.
     CopyVolumes                             | volume/vol-1    | resource | -:l D:vl M:vl K:cl
@@ -59,7 +59,7 @@ fn arn(resource: &str) -> String {
 }
 
 fn check(action: &str, resource: &str) -> Check {
-    // Leak the action: the product uses only constants.
+    // Leak the action, because a check needs a `&'static str`.
     Check::new(Box::leak(format!("ec2:{action}").into_boxed_str()), arn(resource))
 }
 

@@ -59,7 +59,7 @@ pub(in crate::state) struct Lock {
     pub(in crate::state) mode: Mode,
     pub(in crate::state) cool_off_hours: Option<u32>,
     pub(in crate::state) created: SystemTime,
-    /// Time of the last change. The cooling-off period starts then.
+    /// Time of the last change, which starts the cooling-off period.
     pub(in crate::state) changed: SystemTime,
     /// Start of the lock duration. For a pending snapshot, this is its completion.
     pub(in crate::state) starts: SystemTime,
@@ -125,7 +125,7 @@ pub(in crate::state) struct FastRestore {
     pub(in crate::state) enabling: SystemTime,
     pub(in crate::state) optimizing: SystemTime,
     pub(in crate::state) enabled: SystemTime,
-    /// When a client disabled it, and when disabling is complete.
+    /// When a client disabled fast restore, and when disabling is complete.
     #[serde(default)]
     pub(in crate::state) disabled: Option<(SystemTime, SystemTime)>,
 }

@@ -94,7 +94,7 @@ pub(in crate::state) struct Attachment {
     pub(in crate::state) delete_on_termination: bool,
     pub(in crate::state) card: Option<u32>,
     pub(in crate::state) backing: Device,
-    /// The SageMaker cluster node of the attachment. EC2 does not know `instance_id` then.
+    /// The SageMaker cluster node of the attachment. If set, EC2 does not know `instance_id`.
     pub(in crate::state) associated_resource: Option<String>,
     /// Whether a fault rule keeps the attachment in its current state.
     pub(in crate::state) stuck: bool,
@@ -306,7 +306,7 @@ impl Attachment {
         }
     }
 
-    /// Schedules the planned disturbance, because the device has appeared.
+    /// Schedules the planned disturbance. Called when the device has appeared.
     pub(in crate::state) fn arrived(&mut self, now: SystemTime) {
         if let Some(Plan::After(after, what)) = self.disturbance {
             self.disturbance = Some(Plan::At(now + after, what));

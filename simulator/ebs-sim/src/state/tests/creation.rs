@@ -28,7 +28,7 @@ fn each_volume_type_has_its_size_range() {
     }
 }
 
-/// The defaults are those of EC2.
+/// Without explicit values, EC2's defaults apply.
 #[test]
 fn iops_and_throughput_are_checked_against_the_volume_type() {
     let mut world = World::instant();

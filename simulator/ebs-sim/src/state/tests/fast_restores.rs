@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::{SimFastRestores, SimVolumeStatus};
 
-/// Returns the parameters for snapshots and zones, which are given as lists separated by commas.
+/// Returns the parameters for snapshots and zones, both given as comma-separated lists.
 fn pairs(snapshots: &str, zones: &str) -> String {
     let list = |name: &str, values: &str| -> String {
         let values = values.split(',').filter(|value| !value.is_empty());
@@ -56,7 +56,6 @@ fn errors(answer: &SimFastRestores) -> Vec<(&str, &str)> {
     errors
 }
 
-/// A volume that is created from a snapshot with enabled fast restore is fully initialized at once.
 #[test]
 fn volume_from_enabled_fast_restore_is_initialized_at_once() {
     let mut world = World::realistic();
@@ -115,7 +114,7 @@ fn fast_restore_that_is_not_enabled_cannot_be_disabled() {
     assert_eq!(errors(&world.disable(&snapshot, "us-west-2a")), [("us-west-2a", "IncorrectState")], "it is off");
 }
 
-/// The reply also has the pairs that succeeded.
+/// The reply also lists the snapshots and zones for which the call succeeded.
 #[test]
 fn each_failed_zone_of_snapshot_has_its_own_error() {
     let mut world = World::with_quotas(Quotas { fast_restores: Some(1), ..Quotas::default() });

@@ -56,7 +56,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.element("instanceState", |w| state(w, i.state_code, &i.state));
     w.text("privateDnsName", &i.private_dns_name);
     w.text("dnsName", "");
-    // All states with a higher number than `running` follow a request of the user.
+    // All states with a higher number than `running` follow a request from the user.
     let ended = i.state_code > RUNNING;
     w.text("reason", if ended { "User initiated" } else { "" });
     if ended {

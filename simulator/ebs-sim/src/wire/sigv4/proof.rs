@@ -43,7 +43,7 @@ pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     Ok(Some(proof))
 }
 
-/// Returns the parts in the headers by the names that they have in a query string, without `X-Amz-`.
+/// Returns the parts of the signature from the headers, under their query string names without `X-Amz-`.
 fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, String>, Fault> {
     let not_understood = || incomplete("the Authorization header does not consist of AWS4-HMAC-SHA256 and three parts");
     let rest = header.strip_prefix(ALGORITHM).ok_or_else(not_understood)?;

@@ -1,4 +1,4 @@
-//! Child processes with an absolute program path and a clean environment. They are always ended.
+//! Child processes with an absolute program path and a clean environment. Dropping the owner of one kills it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

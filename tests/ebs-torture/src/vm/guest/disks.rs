@@ -42,7 +42,7 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// Without a serial number in sysfs, the driver asks the controller (Identify) of the published device only.
+/// Without a serial number in sysfs, the driver sends Identify only to the controller of the published device.
 pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;

@@ -16,7 +16,7 @@ use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
 const CHECK: Duration = Duration::from_secs(120);
-/// How long the client waits for a disk that hangs. For the program outside, the same time passes.
+/// How long the client waits for a disk that hangs. The same time passes outside the machine.
 const IMPATIENT: Duration = Duration::from_secs(45);
 
 fn mounted(fs_type: &str) -> Access {
@@ -48,7 +48,7 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let other = other.context("use the other volume")?;
     let status = staged.err().context("a disk with hanging reads was staged")?;
     ensure!(other < gave_up, "the other volume waited for the hanging one ({status:?})");
-    // Either the read timed out or the client did: a blank proof may take ten minutes.
+    // Either the read timed out or the client did: the proof that a disk is blank may take ten minutes.
     let words = ["did not return", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
@@ -103,7 +103,7 @@ async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
     disk.take_down().await
 }
 
-/// The kernel ends all writes. Some kernels show it in the mount table, others only count the errors.
+/// The kernel fails all writes. Some kernels show this in the mount table, others only count the errors.
 pub(super) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;

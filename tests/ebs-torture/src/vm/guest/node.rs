@@ -100,7 +100,7 @@ impl Node {
         self.volume_of(unused_volume_id().as_str(), access)
     }
 
-    /// Like [`Node::volume`], for a volume of an earlier boot.
+    /// Returns a volume of an earlier boot, like [`Node::volume`].
     pub(super) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
         let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;

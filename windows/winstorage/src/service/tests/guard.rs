@@ -72,6 +72,6 @@ fn disk_with_systemroot_is_protected_whatever_its_flags() {
     assert!(is_refused(storage.partition_disk(DiskNumber(0))));
     assert!(is_refused(storage.partition_disk(DiskNumber(3))));
     assert!(is_refused(storage.set_disk_state(DiskNumber(3), false)));
-    // This volume has no drive letter, but it is on that disk.
+    // This volume has no drive letter, but it is on the same disk as `C:`.
     assert!(is_refused(storage.format_volume(r"\\?\Volume{00000000-0000-0000-0000-00000000000b}\")));
 }

@@ -48,7 +48,7 @@ fn unmounted_path_has_the_error_text_that_drivers_match() {
     }
     let plain = storage.volume_of_path(&at("pods")).unwrap_err().text();
     assert!(plain.contains("(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"), "{plain}");
-    // An error of another kind must never match that pattern.
+    // An error of another kind must never match the drivers' pattern.
     host.inject("kind", 0, Effect::Fail(Answer::Win32(5)));
     let denied = storage.volume_of_path(&at("stage")).unwrap_err().text();
     assert!(!nothing.is_match(&denied), "{denied}");

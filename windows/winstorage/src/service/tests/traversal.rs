@@ -45,7 +45,7 @@ fn link_above_the_last_component_is_not_followed() {
     assert_eq!(["create_link", "mount", "remove"].map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// A pod replaces a directory by a link to the Windows directory immediately before each step of an operation. The
+/// A pod replaces a directory with a link to the Windows directory immediately before each step of an operation. The
 /// operation must never change anything outside the working directories.
 fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), StorageError>) {
     let victim = at(r"pods\a\b");
