@@ -105,7 +105,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     /// Waits until EC2 has loaded the volume's data, so that the volume has its full speed. Ends soon after its last
-    /// waiter has left. The memory keeps EC2's estimate, so the next attempt describes no earlier.
+    /// waiter has left. The driver remembers EC2's estimate, and the next attempt sends no describe before that time.
     pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<()> {
         initialization::await_initialized(self, id, waiters).await
     }

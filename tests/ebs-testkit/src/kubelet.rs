@@ -33,9 +33,8 @@ pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Res
     check("NodeStageVolume", staging, answer)
 }
 
-/// Checks the response to a NodePublishVolume call against the mount at its target path, like [`check_stage`].
-/// AlreadyExists means that the request differs from the one that made the mount. Only the volume may be mounted at the
-/// target.
+/// Checks the response to a NodePublishVolume call against the mount at its target path, like [`check_stage`]. Accepts
+/// AlreadyExists, because it refers to the mount of an earlier request. Nothing but the volume may be mounted there.
 fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     match answer {
         Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),

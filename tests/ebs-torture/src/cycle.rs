@@ -186,7 +186,7 @@ impl Cycle {
         Ok(())
     }
 
-    /// Makes one step of each volume concurrently, perhaps with a fault.
+    /// Runs one step for every volume concurrently, perhaps with a fault.
     async fn round(&mut self, is_early: bool) -> anyhow::Result<()> {
         let volumes = self.volumes.len() as u64;
         let fault = match self.shared.planted {

@@ -116,7 +116,7 @@ impl Fault {
         if shared.has_struck() {
             self.blow(shared, seed)?;
         }
-        // The power cut may have happened since the check, because the kernel writes at any time.
+        // The armed power cut may have struck since the check: any write of the kernel can trigger it.
         if shared.disarm()?.is_some() { self.blow(shared, seed) } else { Ok(()) }
     }
 

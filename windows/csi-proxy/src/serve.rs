@@ -39,7 +39,7 @@ pub(crate) const OPERATIONS: usize = 32;
 /// Maximum number of waiting operations. More operations are rejected.
 pub(crate) const QUEUE: usize = 256;
 
-/// The maximum time that a call without a deadline waits for a disk. The kubelet uses the same limit for a call of a
+/// The maximum time that a call without a deadline waits for a disk. The kubelet uses the same limit for its calls to a
 /// node plugin.
 const LONGEST_DISK_WAIT: Duration = Duration::from_secs(2 * 60);
 

@@ -10,9 +10,9 @@ const MAX_CALLS: u32 = 16;
 
 pub(super) type ResultsByKey<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
-/// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key: the keys that the error names
-/// get the error, and the others are queried again. If it names no key, the keys are bisected until the failing ones
-/// are alone. A key that EC2 reports as missing or malformed gets an empty result.
+/// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key. The keys that the error names
+/// get the error, or an empty result if they are missing or malformed, and the others are queried again. If the error
+/// names no key, the keys are bisected until the failing ones are alone.
 pub(super) async fn query<Q: DescribeQuery, F>(
     keys: Vec<Q::Key>,
     call: impl Fn(Vec<Q::Key>) -> F + Send,

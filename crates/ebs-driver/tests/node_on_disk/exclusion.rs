@@ -1,5 +1,6 @@
 //! Tests concurrent calls for one volume. No other operation runs at the same time as NodeStageVolume or
-//! NodeUnstageVolume. NodeUnstageVolume and NodeUnpublishVolume take over from an operation without callers.
+//! NodeUnstageVolume. NodeUnstageVolume and NodeUnpublishVolume take over from an operation that no caller is waiting
+//! for.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

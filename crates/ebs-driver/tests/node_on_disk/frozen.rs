@@ -157,8 +157,8 @@ fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     ReplacedTool::by_script("xfs_growfs", &script).unwrap()
 }
 
-/// xfs_growfs waits in the kernel for the thaw, and blocks its operation and its mount. Only NodeUnstageVolume thaws
-/// the file system, so neither it nor NodeUnpublishVolume may wait for the tool first.
+/// On a frozen file system, xfs_growfs waits in the kernel, and the operation that started it waits, too. Only
+/// NodeUnstageVolume thaws, so neither NodeUnstageVolume nor NodeUnpublishVolume may wait for xfs_growfs first.
 #[test]
 fn growth_blocked_by_a_freeze_does_not_block_unstage() {
     in_mount_namespace(|| async {

@@ -19,7 +19,7 @@ pub enum EntryKind {
         target: String,
         is_directory: bool,
     },
-    /// A mount point whose name is a path (`\??\C:\…`).
+    /// A mount point whose target is a path (`\??\C:\…`), not a volume.
     Junction {
         /// The target without the prefix.
         target: String,

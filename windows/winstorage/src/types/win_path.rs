@@ -1,4 +1,5 @@
-//! Absolute Windows paths. `std::path` parses them only on Windows and repairs them silently. This type does neither.
+//! Absolute Windows paths. `std::path` parses them only on Windows and repairs them silently. This type parses them on
+//! every system and never repairs them.
 
 use std::fmt;
 

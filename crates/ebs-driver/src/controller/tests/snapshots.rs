@@ -227,8 +227,8 @@ async fn repeated_request_completes_a_pending_snapshot() {
     assert_eq!(calls, [2, 1, 1]);
 }
 
-/// A rejected lock or fast restore has a final code only for a snapshot that this process may have taken, because the
-/// driver then deletes the snapshot.
+/// If EC2 rejects a lock or fast restore, the driver deletes the snapshot and returns a final code, but only if this
+/// process may have taken the snapshot.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_deletes_own_snapshot_if_lock_is_rejected() {
     let (world, volume) = slow_world().await;
